@@ -1,0 +1,80 @@
+"""The decision log: JSON Lines, one object a page, written by a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import os
+import queue
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_FILE_MODE = 0o600
+
+
+class DecisionLog:
+    """Appends decisions to a file; several processes may share it.
+
+    Each line is one write to a file opened for appending, so lines of different processes do not
+    mix and `tail -f` sees whole lines. A write that fails is counted and warned of once; the
+    crawl goes on.
+
+    Args:
+        path: of the file; its folder is made if need be.
+
+    Raises:
+        OSError: the file cannot be opened for writing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._handler = _AppendHandler(path)
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._listener = logging.handlers.QueueListener(self._queue, self._handler)
+        self._listener.start()
+
+    @property
+    def lost(self) -> int:
+        """Lines that could not be written."""
+        return self._handler.lost
+
+    def write(self, decision: dict[str, Any]) -> None:
+        """Append a decision; returns at once."""
+        # ASCII only: no line break, escape sequence or lone surrogate of a page gets through.
+        line = json.dumps(decision, ensure_ascii=True, separators=(",", ":"))
+        self._queue.put(logging.makeLogRecord({"msg": line}))
+
+    def close(self) -> None:
+        """Write what is left and close the file; blocks."""
+        self._listener.stop()
+        self._handler.close()
+
+
+class _AppendHandler(logging.Handler):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.lost = 0
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.msg.encode("ascii") + b"\n"
+        try:
+            written = os.write(self._file, line)
+            problem = f"{written} of {len(line)} bytes written" if written < len(line) else ""
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            if not self.lost:
+                logger.warning("Decision log %s: %s; lines are missing", self._path, problem)
+            self.lost += 1
+
+    def close(self) -> None:
+        os.close(self._file)
+        super().close()

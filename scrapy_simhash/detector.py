@@ -1,0 +1,314 @@
+"""The detector: a page in, a decision out. All threads and processes are behind it; no Scrapy."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash.config import LOG_IN_STORE, SettingError
+from scrapy_simhash.decisionlog import DecisionLog
+from scrapy_simhash.fingerprint import make_recipe
+from scrapy_simhash.scopes import load_scope
+from scrapy_simhash.stores import (
+    Document,
+    StoreError,
+    StoreUnusableError,
+    Verdict,
+    open_store,
+    store_folder,
+)
+from scrapy_simhash.text import UnjudgedError, load_extractor
+from scrapy_simhash.workers import WorkerDiedError, Workers
+from scrapy_simhash.writer import GroupWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.stores import Store
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as the detector takes it.
+
+    Attributes:
+        url: of the response.
+        body: HTML, decompressed.
+        encoding: as the response declares it, or None.
+        identity: of the final request.
+        aliases: of the requests that were redirected to it.
+    """
+
+    url: str
+    body: bytes
+    encoding: str | None
+    identity: bytes
+    aliases: tuple[bytes, ...] = ()
+
+
+class Detector:
+    """Judges the pages of one crawl.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        SettingError: the extractor, feature set or scope does not exist.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        with _naming("SIMHASH_EXTRACTOR"):
+            load_extractor(config.extractor)
+        with _naming("SIMHASH_FEATURES"):
+            self._recipe = make_recipe(config.extractor, config.features)
+        with _naming("SIMHASH_SCOPE"):
+            self._scope = load_scope(config.scope)
+        self._workers = Workers(config.workers, config.page_timeout)
+        self._store: Store | None = None
+        self._writer: GroupWriter | None = None
+        self._log: DecisionLog | None = None
+        self._failing = False
+        self.crawl = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+    @property
+    def log_path(self) -> Path | None:
+        """Where the decision log is, or None where none is written."""
+        return self._log.path if self._log else None
+
+    @property
+    def log_lines_lost(self) -> int:
+        """Lines of the decision log that could not be written."""
+        return self._log.lost if self._log else 0
+
+    async def open(self, spider: str) -> None:
+        """Open store and log and start the workers.
+
+        Args:
+            spider: name of the spider, for people.
+
+        Raises:
+            StoreUnusableError: the store or its log cannot be used; nothing is left open.
+        """
+        try:
+            await asyncio.to_thread(self._open, spider)
+        except BaseException:
+            await self.close()
+            raise
+
+    def _open(self, spider: str) -> None:
+        config = self._config
+        self._store = open_store(
+            config.store, config.distance, config.tables, self._recipe, config.readonly
+        )
+        if not config.readonly:
+            self._store.start_crawl(self.crawl, spider)
+        if path := self._choose_log():
+            try:
+                self._log = DecisionLog(path)
+            except OSError as error:
+                raise StoreUnusableError(
+                    f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
+                    "path, or to None"
+                ) from error
+        self._workers.start()
+        self._writer = GroupWriter(self._store, self.crawl)
+
+    def _choose_log(self) -> Path | None:
+        config = self._config
+        if config.log != LOG_IN_STORE:
+            return Path(config.log) if config.log else None
+        # A read-only crawl leaves nothing in the store's folder.
+        return None if config.readonly else store_folder(config.store) / LOG_IN_STORE
+
+    async def close(self) -> None:
+        """Write what is left and let go of everything; harmless when done twice or not opened."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        self._workers.stop()
+        if self._log is not None:
+            self._log.close()
+        store, self._store = self._store, None
+        if store is not None:
+            if not store.readonly:
+                with suppress(StoreError):  # a full disk: the lease ends all the same
+                    store.end_crawl(self.crawl)
+            store.close()
+
+    async def judge(self, page: Page) -> dict[str, Any]:
+        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+
+        Returns:
+            A plain dict: the verdict as `meta["simhash"]` has it.
+        """
+        decision = new_decision(page.url, self.crawl)
+        decision["extractor"] = self._config.extractor
+        try:
+            made = await self._fingerprint(page, decision)
+            await self._decide(page, made, decision)
+        except UnjudgedError as error:
+            decision["reason"] = error.reason
+            logger.debug("Not judged: %r: %s", page.url, error)
+        return decision
+
+    async def _fingerprint(self, page: Page, decision: dict[str, Any]) -> PageFingerprint:
+        assert self._store is not None  # noqa: S101 - opened before the first page
+        try:
+            made = await self._workers.fingerprint(
+                page.body,
+                page.encoding,
+                self._recipe,
+                self._store.seed,
+                keep_text=self._config.keep_text,
+            )
+        except UnjudgedError:
+            raise
+        except TimeoutError:
+            raise UnjudgedError("timed_out", f"{self._config.page_timeout} seconds") from None
+        except WorkerDiedError as error:
+            raise UnjudgedError("worker_died", str(error)) from error
+        except Exception as error:
+            logger.warning("Extraction of %r failed; the page passes", page.url, exc_info=True)
+            raise UnjudgedError("failed", repr(error)) from error
+        decision |= {
+            "fingerprint": f"{made.fingerprint:016x}",
+            "features": made.features,
+            "words": made.words,
+            "language": made.language,
+            "extractor": made.extractor,
+            "extract_ms": made.extract_ms,
+            "fingerprint_ms": made.fingerprint_ms,
+            "links": made.links,
+        }
+        if made.fell_back:
+            logger.debug("No main text in %r; all visible text is judged", page.url)
+        if made.features < self._config.min_features:
+            raise UnjudgedError("too_short", f"{made.features} features")
+        return made
+
+    async def _decide(self, page: Page, made: PageFingerprint, decision: dict[str, Any]) -> None:
+        assert self._writer is not None  # noqa: S101 - opened before the first page
+        decision["scope"] = self._find_scope(page, made)
+        document = Document(
+            identity=page.identity,
+            fingerprints=(made.fingerprint,),
+            text_digest=made.text_digest,
+            url=page.url,
+            crawl=self.crawl,
+            scope=decision["scope"],
+            aliases=page.aliases,
+            title=made.title,
+            language=made.language,
+            features=made.features,
+            words=made.words,
+            text=made.text if self._config.keep_text else None,
+            time=decision["time"],
+        )
+        started = time.perf_counter()
+        try:
+            verdict = await asyncio.wrap_future(self._writer.submit(document))
+        except Exception as error:
+            self._store_failed(error)
+            raise UnjudgedError("store_unavailable", str(error)) from error
+        self._failing = False
+        decision["store_ms"] = round(1000 * (time.perf_counter() - started), 3)
+        _note_verdict(decision, verdict)
+
+    def _find_scope(self, page: Page, made: PageFingerprint) -> str:
+        try:
+            return str(self._scope(page.url, made))
+        except Exception as error:
+            logger.warning("SIMHASH_SCOPE failed for %r", page.url, exc_info=True)
+            raise UnjudgedError("scope_failed", repr(error)) from error
+
+    def _store_failed(self, error: Exception) -> None:
+        if not self._failing:
+            logger.warning("Pages pass unjudged until the store works again: %s", error)
+        self._failing = True
+
+    def note(self, decision: dict[str, Any]) -> None:
+        """Write a decision to the log."""
+        if self._log is not None:
+            self._log.write(decision)
+
+    def mark_done(self, decision: dict[str, Any]) -> None:
+        """Note that the items of a judged page came through."""
+        self._mark(decision, done=True)
+
+    def withdraw(self, decision: dict[str, Any]) -> None:
+        """Note that the items of a judged page did not come through."""
+        self._mark(decision, done=False)
+
+    def _mark(self, decision: dict[str, Any], *, done: bool) -> None:
+        if self._writer is not None and decision["status"] in {"new", "revisit"}:
+            self._writer.mark(decision["document"], done=done)
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise SettingError(f"{setting}: {error}") from error
+
+
+def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
+    """Make the decision of a page nobody has judged yet.
+
+    Every decision has every key, in this order; it is what log, meta and signal carry.
+    """
+    return {
+        "time": round(time.time(), 3),
+        "url": url,
+        "status": "unjudged",
+        "reason": reason,
+        "action": "",
+        "match_url": None,
+        "distance": None,
+        "similarity": None,
+        "tests": [],
+        "fingerprint": None,
+        "features": 0,
+        "words": 0,
+        "links": 0,
+        "language": "",
+        "scope": "",
+        "extractor": "",
+        "extract_ms": None,
+        "fingerprint_ms": None,
+        "store_ms": None,
+        "crawl": crawl,
+        "document": 0,
+        "match_document": 0,
+    }
+
+
+def _note_verdict(decision: dict[str, Any], verdict: Verdict) -> None:
+    decision |= {
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "document": verdict.document,
+    }
+    if verdict.match:
+        decision |= {
+            "match_url": verdict.match.url,
+            "match_document": verdict.match.document,
+            "distance": verdict.match.distance,
+            "similarity": verdict.match.similarity,
+            "tests": [f"distance {verdict.match.distance} bits"],
+        }

@@ -1,0 +1,298 @@
+"""The downloader middleware: which responses are judged, and where their verdicts show."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.http import HtmlResponse, Request
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.asyncio import is_asyncio_available
+from scrapy.utils.project import data_path
+
+from scrapy_simhash.config import ACTIONS, Config, read_config
+from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.stores import StoreUnusableError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.statscollectors import StatsCollector
+
+    from scrapy_simhash.detector import Detector
+
+logger = logging.getLogger(__name__)
+
+META_KEY = "simhash"
+FLAG = "near_duplicate"
+CLOSE_REASON = "simhash_store_unusable"
+# Commands that fetch single pages to look at; they must not make a crawl believe it saw them.
+_LOOKING_COMMANDS = {
+    f"scrapy.commands.{name}" for name in ("shell", "fetch", "view", "parse", "check")
+}
+_SUCCESS = range(200, 300)
+_TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
+# Marks requests that went through the scheduler. An inline download (`engine.download_async`)
+# never does, and no spider middleware will see its response.
+_SCHEDULED = "_simhash_scheduled"
+
+
+class SimhashDownloaderMiddleware:
+    """Judge every final HTML page; leave the verdict in `meta["simhash"]`, flag, stats and log.
+
+    Nothing is dropped here: that is for `SimhashSpiderMiddleware`, so that a near-duplicate counts
+    as received, shows its flag in the "Crawled" line and reaches its errback.
+
+    Args:
+        crawler: the running crawler.
+
+    Raises:
+        NotConfigured: switched off, or the event loop is not asyncio's.
+        SettingError: a setting has a value it cannot have.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        config = read_config(crawler.settings)
+        if not config.enabled:
+            raise NotConfigured
+        if not is_asyncio_available():
+            raise NotConfigured(
+                "scrapy_simhash needs asyncio, and TWISTED_REACTOR names another reactor; "
+                "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+            )
+        self.looking = _is_looking()
+        self.config = _prepare(config, looking=self.looking)
+        from scrapy_simhash.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
+
+        self._crawler = crawler
+        self._unopened = Detector(self.config)
+        self._detector: Detector | None = None
+        self._done_at_once = False
+        connect = crawler.signals.connect
+        connect(self.spider_opened, signals.spider_opened)
+        connect(self.spider_closed, signals.spider_closed)
+        connect(self.request_scheduled, signals.request_scheduled)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware; called by Scrapy."""
+        return cls(crawler)
+
+    @property
+    def _stats(self) -> StatsCollector:
+        assert self._crawler.stats is not None  # noqa: S101 - there before any response
+        return self._crawler.stats
+
+    def _count(self, key: str, by: int = 1) -> None:
+        self._stats.inc_value(f"simhash/{key}", by)
+
+    async def spider_opened(self, spider: Spider) -> None:
+        """Open store, log and workers; stop the crawl when the store cannot be used."""
+        from scrapy_simhash.spidermiddlewares import (  # noqa: PLC0415 - imports this module
+            SimhashSpiderMiddleware,
+        )
+
+        self._done_at_once = self._crawler.get_spider_middleware(SimhashSpiderMiddleware) is None
+        detector = self._unopened
+        try:
+            await detector.open(spider.name)
+        except StoreUnusableError as error:
+            if self.config.readonly:
+                logger.info("Pages are not judged: %s", error, extra={"spider": spider})
+                return
+            logger.error(  # noqa: TRY400 - the message says it all
+                "Crawl stopped before it started: %s", error, extra={"spider": spider}
+            )
+            raise CloseSpider(CLOSE_REASON) from error
+        self._detector = detector
+        logger.info(
+            "Near-duplicates within %d bits: %s; store %s%s; decisions in %s",
+            self.config.distance,
+            self.config.action,
+            self.config.store,
+            " (read-only)" if self.config.readonly else "",
+            detector.log_path,
+            extra={"spider": spider},
+        )
+
+    async def spider_closed(self, spider: Spider) -> None:
+        """Write what is left, and say in one line what came of it."""
+        detector, self._detector = self._detector, None
+        if detector is None:
+            return
+        log_path = detector.log_path
+        await detector.close()
+        if detector.log_lines_lost:
+            self._count("log_lines_lost", detector.log_lines_lost)
+        self._summarise(spider, f"; decisions in {log_path}" if log_path else "")
+
+    def _summarise(self, spider: Spider, where: str) -> None:
+        def get(key: str) -> int:
+            return int(self._stats.get_value(f"simhash/{key}", 0))
+
+        pages, duplicates = get("pages"), get("near_duplicate")
+        logger.info(
+            "Near-duplicates: %d of %d pages judged (%.1f %%), %d dropped with %s bytes and %d "
+            "links not followed, %d requests not made because outlinks were ignored%s",
+            duplicates,
+            pages,
+            100 * duplicates / max(1, pages),
+            get("dropped"),
+            f"{get('bytes_dropped'):,}",
+            get("links_dropped"),
+            get("outlinks_ignored"),
+            where,
+            extra={"spider": spider},
+        )
+
+    def request_scheduled(self, request: Request) -> None:
+        """Mark what goes through the scheduler, see `_SCHEDULED`."""
+        request.meta[_SCHEDULED] = True
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Judge a response; it always passes on."""
+        # A spider may have copied the meta of another response; no verdict outlives its page.
+        request.meta.pop(META_KEY, None)
+        if request.meta.get("simhash_skip"):
+            self._count("skipped/simhash_skip")
+            return response
+        decision = await self._decide(request, response)
+        request.meta[META_KEY] = decision
+        self._count_decision(decision)
+        if self._detector is not None:
+            self._detector.note(decision)
+            if self._done_at_once or not request.meta.get(_SCHEDULED):
+                self._detector.mark_done(decision)
+        if decision["status"] == "near_duplicate":
+            response.flags.append(FLAG)
+            self._crawler.signals.send_catch_log(
+                near_duplicate_found,
+                response=response,
+                request=request,
+                verdict=decision,
+                spider=self._crawler.spider,
+            )
+        return response
+
+    def mark_done(self, decision: dict[str, Any]) -> None:
+        """Note that the items of a page came through."""
+        if self._detector is not None:
+            self._detector.mark_done(decision)
+
+    def withdraw(self, decision: dict[str, Any]) -> None:
+        """Note that the callback of a page failed."""
+        if self._detector is not None:
+            self._detector.withdraw(decision)
+
+    async def _decide(self, request: Request, response: Response) -> dict[str, Any]:
+        from scrapy_simhash.detector import Page, new_decision  # noqa: PLC0415 - loaded by now
+
+        reason = find_skip_reason(request, response, self.config.max_bytes)
+        if reason is None and self._detector is None:
+            reason = "no_store"
+        if reason is not None or self._detector is None:
+            self._count(f"skipped/{reason}")
+            crawl = self._detector.crawl if self._detector else ""
+            return new_decision(response.url, crawl, f"skipped: {reason}")
+        decision = await self._detector.judge(
+            Page(
+                url=response.url,
+                body=response.body,
+                encoding=_find_encoding(response),
+                identity=self._identify(request),
+                aliases=tuple(
+                    self._identify(request.replace(url=url))
+                    for url in request.meta.get("redirect_urls", ())
+                ),
+            )
+        )
+        if decision["status"] == "near_duplicate":
+            decision["action"] = self._choose_action(request)
+        return decision
+
+    def _identify(self, request: Request) -> bytes:
+        assert self._crawler.request_fingerprinter is not None  # noqa: S101
+        return self._crawler.request_fingerprinter.fingerprint(request)
+
+    def _choose_action(self, request: Request) -> str:
+        if self.looking:
+            return "flag"
+        action = request.meta.get("simhash_action", self.config.action)
+        if action in ACTIONS:
+            return str(action)
+        # The spider meant something, and we do not know what: nothing is lost by flagging.
+        self._count("bad_action")
+        logger.warning(
+            "meta['simhash_action'] = %r of %r: must be %s; the page is flagged only",
+            action,
+            request.url,
+            " or ".join(map(repr, ACTIONS)),
+            extra={"spider": self._crawler.spider},
+        )
+        return "flag"
+
+    def _count_decision(self, decision: dict[str, Any]) -> None:
+        status, reason = decision["status"], decision["reason"]
+        if status == "unjudged":
+            if not reason.startswith("skipped: "):
+                self._count(f"unjudged/{reason}")
+            return
+        self._count("pages")
+        self._count(f"{status}/{reason}" if status == "revisit" else status)
+        if status == "near_duplicate":
+            self._count(f"distance/{decision['distance']}")
+
+
+def find_skip_reason(request: Request, response: Response, max_bytes: int) -> str | None:
+    """Say why a response is not looked at, or None when it is.
+
+    robots.txt and the downloads of media pipelines come through here too, as do error pages after
+    their last retry, which HttpError filters only later.
+    """
+    if request.callback is NO_CALLBACK:
+        return "no_callback"
+    if not isinstance(response, HtmlResponse):
+        return "not_html"
+    if response.status not in _SUCCESS:
+        return "status"
+    if _TRUNCATED_FLAGS.intersection(response.flags):
+        return "truncated"
+    if len(response.body) > max_bytes:
+        return "too_large"
+    return None
+
+
+def _find_encoding(response: Response) -> str | None:
+    encoding = None
+    with suppress(Exception):  # a charset that is none makes Scrapy raise; the worker finds out
+        encoding = getattr(response, "encoding", None)
+    return encoding
+
+
+def _is_looking() -> bool:
+    """Say whether this runs under `scrapy shell`, `fetch`, `view`, `parse` or `check`.
+
+    Scrapy tells components neither by a setting nor in `sys.argv`, where it removes the command.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _LOOKING_COMMANDS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _prepare(config: Config, *, looking: bool) -> Config:
+    """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
+    store = config.store if "://" in config.store else data_path(config.store)
+    if looking:
+        return replace(config, store=store, readonly=True, log=None)
+    return replace(config, store=store)

@@ -1,0 +1,78 @@
+"""Cross-check of an LMDB store: every table against every other and against the documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.lmdb_documents import Documents, number_of
+from scrapy_simhash.records import Record, State, unpack
+from scrapy_simhash.stores import StoreError
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from scrapy_simhash.lmdb_documents import Databases
+    from scrapy_simhash.lmdb_tables import Tables
+
+
+def check_documents(
+    transaction: lmdb.Transaction[bytes], databases: Databases, tables: Tables
+) -> list[str]:
+    """List everything that does not fit together, one line each; reads the whole store."""
+    stored = Documents(transaction, databases, tables)
+    records, problems = _read_records(transaction, databases)
+    content = tables.read_all(transaction)
+    for number, fingerprints in enumerate(content[1:], 1):
+        for fingerprint in np.setxor1d(content[0], fingerprints, assume_unique=True):
+            problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
+    in_tables = set(content[0].tolist())
+    for number, record in records.items():
+        problems += _check_record(stored, number, record, records, in_tables)
+    for key, row in transaction.cursor(databases.fingerprints):
+        owner = records.get(number_of(row[8:]))
+        if owner is None or number_of(key) not in owner.fingerprints:
+            problems.append(
+                f"fingerprint {key.hex()} leads to document {number_of(row[8:])}, "
+                "which does not have it"
+            )
+    for identity, key in transaction.cursor(databases.identities):
+        if number_of(key) not in records:
+            problems.append(f"identity {identity.hex()} leads to no document")
+    return problems
+
+
+def _read_records(
+    transaction: lmdb.Transaction[bytes], databases: Databases
+) -> tuple[dict[int, Record], list[str]]:
+    records, problems = {}, []
+    for key, packed in transaction.cursor(databases.documents):
+        try:
+            records[number_of(key)] = unpack(Record, key, packed)
+        except StoreError as error:
+            problems.append(str(error))
+    return records, problems
+
+
+def _check_record(
+    stored: Documents,
+    number: int,
+    record: Record,
+    records: dict[int, Record],
+    in_tables: set[int],
+) -> list[str]:
+    name = f"document {number} ({record.url!r})"
+    if stored.find_number(record.identity) != number:
+        return [f"{name} is not found by its identity"]
+    if record.state == State.DUPLICATE:
+        if record.original and record.original not in records:
+            return [f"{name} is a near-duplicate of document {record.original}, which is gone"]
+        return []
+    problems = []
+    for fingerprint in record.fingerprints:
+        if number not in (stored.numbers(fingerprint, record.scope) or ()):
+            problems.append(f"{name} is not found by its fingerprint {fingerprint:016x}")
+        if fingerprint not in in_tables:
+            problems.append(f"fingerprint {fingerprint:016x} of {name} is in no table")
+    return problems

@@ -1,0 +1,196 @@
+"""Documents in LMDB: their records, identities, fingerprints and near-duplicates.
+
+Databases of one environment; numbers are big-endian, so that their order is that of the bytes::
+
+    header         b"store" -> Header, b"next" -> number of the next document (8 bytes)
+    documents      document (8 bytes) -> Record
+    identities     identity or alias -> document
+    fingerprints   fingerprint (8 bytes) -> scope hash (8) + document (8), DUPFIXED
+    tables         the permuted tables, see `lmdb_tables`
+    duplicates     original -> its near-duplicates (8 bytes each), DUPFIXED
+    crawls         crawl id -> CrawlRecord
+    texts          document -> main text, zlib, where texts are kept
+
+A fingerprint in the tables without a row in `fingerprints` was bulk-loaded; it belongs to every
+scope.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import xxhash
+
+from scrapy_simhash.records import CrawlRecord, Record, pack, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lmdb
+
+    from scrapy_simhash.lmdb_environment import Environment
+    from scrapy_simhash.lmdb_tables import Tables
+
+_NEXT = b"next"
+
+
+def octets(number: int) -> bytes:
+    """Write a document number or fingerprint as a key."""
+    return number.to_bytes(8, "big")
+
+
+def number_of(key: bytes) -> int:
+    """Read a document number or fingerprint from a key."""
+    return int.from_bytes(key, "big")
+
+
+class Databases(NamedTuple):
+    """Handles of the named databases."""
+
+    header: lmdb._Database
+    documents: lmdb._Database
+    identities: lmdb._Database
+    fingerprints: lmdb._Database
+    tables: lmdb._Database
+    duplicates: lmdb._Database
+    crawls: lmdb._Database
+    texts: lmdb._Database
+
+    @classmethod
+    def open(cls, environment: Environment) -> Self:
+        """Open them all; a writable environment makes those that are not there."""
+        dupfixed = {"fingerprints", "tables", "duplicates"}
+        return cls(
+            *(environment.open_database(name, dupfixed=name in dupfixed) for name in cls._fields)
+        )
+
+
+class Documents:
+    """The documents as one transaction sees them.
+
+    Args:
+        transaction: a write transaction for the methods that change something.
+        databases: of its environment.
+        tables: of the store's design.
+    """
+
+    def __init__(
+        self, transaction: lmdb.Transaction[bytes], databases: Databases, tables: Tables
+    ) -> None:
+        self._transaction = transaction
+        self._databases = databases
+        self._tables = tables
+
+    def find_number(self, identity: bytes) -> int | None:
+        """Get the number of the document with this identity or alias."""
+        key = self._transaction.get(identity, db=self._databases.identities)
+        return None if key is None else number_of(key)
+
+    def name(self, number: int, identity: bytes, *, overwrite: bool = False) -> None:
+        """Let an identity lead to a document."""
+        self._transaction.put(
+            identity, octets(number), overwrite=overwrite, db=self._databases.identities
+        )
+
+    def get(self, number: int) -> Record | None:
+        """Get a record, or None."""
+        key = octets(number)
+        packed = self._transaction.get(key, db=self._databases.documents)
+        return None if packed is None else unpack(Record, key, packed)
+
+    def put(self, number: int, record: Record, text: str | None = None) -> None:
+        """Write a record, and its text unless that is None."""
+        key = octets(number)
+        self._transaction.put(key, pack(key, record), db=self._databases.documents)
+        if text is not None:
+            packed = zlib.compress(text.encode())
+            self._transaction.put(key, packed, db=self._databases.texts)
+
+    def get_text(self, number: int) -> str | None:
+        """Get a document's main text, or None where none was kept."""
+        packed = self._transaction.get(octets(number), db=self._databases.texts)
+        return None if packed is None else zlib.decompress(packed).decode()
+
+    def next_number(self) -> int:
+        """Take the next document number; from 1, never given twice."""
+        stored = self._transaction.get(_NEXT, db=self._databases.header)
+        number = 1 if stored is None else number_of(stored)
+        self._transaction.put(_NEXT, octets(number + 1), db=self._databases.header)
+        return number
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        """Read every record, in the order in which the documents came."""
+        for key, packed in self._transaction.cursor(self._databases.documents):
+            yield number_of(key), unpack(Record, key, packed)
+
+    def index(self, number: int, record: Record) -> None:
+        """Make a document findable by its fingerprints."""
+        for fingerprint in record.fingerprints:
+            self._transaction.put(
+                octets(fingerprint),
+                _scope_hash(record.scope) + octets(number),
+                db=self._databases.fingerprints,
+            )
+            self._tables.add(self._transaction, fingerprint)
+
+    def unindex(self, number: int, record: Record) -> None:
+        """Undo `index`; a fingerprint leaves the tables with its last document."""
+        for fingerprint in record.fingerprints:
+            row = _scope_hash(record.scope) + octets(number)
+            removed = self._transaction.delete(
+                octets(fingerprint), row, db=self._databases.fingerprints
+            )
+            if removed and self.numbers(fingerprint) is None:
+                self._tables.remove(self._transaction, fingerprint)
+
+    def near(self, fingerprint: int, distance: int) -> list[tuple[int, int]]:
+        """Find (distance, fingerprint) of all stored fingerprints within a distance."""
+        return self._tables.probe(self._transaction, fingerprint, distance)
+
+    def numbers(self, fingerprint: int, scope: str | None = None) -> list[int] | None:
+        """List the documents that have a fingerprint, oldest first within a scope.
+
+        Args:
+            fingerprint: exactly this one.
+            scope: only documents of this scope; None for all.
+
+        Returns:
+            Document numbers; None when no document of any scope has it.
+        """
+        key = octets(fingerprint)
+        cursor = self._transaction.cursor(self._databases.fingerprints)
+        if not cursor.set_key(key):
+            return None
+        wanted = b"" if scope is None else _scope_hash(scope)
+        if wanted and not cursor.set_range_dup(key, wanted + octets(0)):
+            return []
+        numbers = []
+        for row in cursor.iternext_dup():
+            if not row.startswith(wanted):
+                break
+            numbers.append(number_of(row[8:]))
+        return numbers
+
+    def get_crawl(self, crawl: str) -> CrawlRecord | None:
+        """Get the record of a crawl, or None."""
+        key = crawl.encode()
+        packed = self._transaction.get(key, db=self._databases.crawls)
+        return None if packed is None else unpack(CrawlRecord, key, packed)
+
+    def put_crawl(self, crawl: str, record: CrawlRecord) -> None:
+        """Write the record of a crawl."""
+        key = crawl.encode()
+        self._transaction.put(key, pack(key, record), db=self._databases.crawls)
+
+    def link(self, original: int, duplicate: int) -> None:
+        """Note that a document is a near-duplicate of another."""
+        self._transaction.put(octets(original), octets(duplicate), db=self._databases.duplicates)
+
+    def unlink(self, original: int, duplicate: int) -> None:
+        """Undo `link`."""
+        self._transaction.delete(octets(original), octets(duplicate), db=self._databases.duplicates)
+
+
+def _scope_hash(scope: str) -> bytes:
+    return xxhash.xxh3_64_digest(scope.encode())

@@ -1,0 +1,128 @@
+"""The header of an LMDB store: what it was made with, and whether we may use it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from scrapy_simhash.lmdb_documents import Databases
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.records import Header, pack, unpack
+from scrapy_simhash.stores import StoreError, StoreMismatchError, StoreUnusableError
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from scrapy_simhash.lmdb_environment import Environment
+
+# Raised when a later version writes what an earlier one would misread.
+FORMAT = 1
+_KEY = b"store"
+_LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
+
+
+def open_databases(environment: Environment) -> Databases:
+    """Open the databases of our store, or make them in an empty file.
+
+    Raises:
+        StoreUnusableError: the file holds something else; it was not touched.
+    """
+    names = {name.encode() for name in Databases._fields}
+    found = environment.read(lambda txn: {bytes(key) for key, _ in txn.cursor()})
+    if found - names or (environment.readonly and found != names):
+        foreign = ", ".join(sorted(map(repr, found - names)))
+        raise StoreUnusableError(
+            f"{environment.folder} is no store of scrapy_simhash but an LMDB file "
+            f"{'with ' + foreign if foreign else 'without our databases'}; name another folder"
+        )
+    return Databases.open(environment)
+
+
+def read_packed_header(transaction: lmdb.Transaction[bytes], databases: Databases) -> bytes | None:
+    """Get the header as it is stored: equal octets mean an unchanged header."""
+    return transaction.get(_KEY, db=databases.header)
+
+
+def unpack_header(packed: bytes) -> Header:
+    """Read a header.
+
+    Raises:
+        StoreUnusableError: it is damaged, or of a newer version.
+    """
+    try:
+        header = unpack(Header, _KEY, packed)
+    except StoreError as error:
+        raise StoreUnusableError(
+            f"{error}. Restore the store from a backup, or open it with the newest scrapy-simhash"
+        ) from error
+    if header.format > FORMAT:
+        raise StoreUnusableError(
+            f"the store has format {header.format}, this version reads up to {FORMAT}; "
+            f"upgrade scrapy-simhash (it was made with {header.libraries.get('scrapy-simhash')})"
+        )
+    return header
+
+
+def write_header(
+    transaction: lmdb.Transaction[bytes], databases: Databases, recipe: Recipe, design: str
+) -> None:
+    """Write the header of a new store, unless another process was faster.
+
+    Raises:
+        StoreUnusableError: there are documents without a header.
+    """
+    if read_packed_header(transaction, databases) is not None:
+        return
+    if transaction.stat(databases.documents)["entries"]:
+        raise StoreUnusableError("the store has lost its header; restore it from a backup")
+    header = Header(
+        format=FORMAT,
+        recipe=asdict(recipe),
+        design=design,
+        # Whoever does not know it cannot aim a page at another one's fingerprint.
+        seed=secrets.randbits(64),
+        created=time.time(),
+        libraries={name: version(name) for name in _LIBRARIES},
+    )
+    transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+
+
+def change_design(transaction: lmdb.Transaction[bytes], databases: Databases, design: str) -> None:
+    """Note another table design in the header; every other user sees it at its next transaction."""
+    packed = read_packed_header(transaction, databases)
+    if packed is not None:
+        header = unpack_header(packed)
+        header.design = design
+        transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+
+
+def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
+    """Return the store's recipe.
+
+    Raises:
+        StoreMismatchError: another one was asked for.
+    """
+    stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
+    if recipe is not None and recipe != stored:
+        raise StoreMismatchError(
+            "the store was made with another recipe (store / settings): "
+            f"{'; '.join(stored.differences(recipe))}. Set SIMHASH_EXTRACTOR and SIMHASH_FEATURES "
+            "back, or name another SIMHASH_STORE and crawl again"
+        )
+    return stored
+
+
+def check_design(header: Header, wanted: str | None) -> None:
+    """Accept the store's table design.
+
+    Raises:
+        StoreMismatchError: another one was asked for.
+    """
+    if wanted is not None and wanted != header.design:
+        raise StoreMismatchError(
+            f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
+            f"'auto' or {header.design!r}, or name another SIMHASH_STORE and crawl again"
+        )

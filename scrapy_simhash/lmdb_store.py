@@ -1,0 +1,315 @@
+"""The LMDB store: one folder, any number of processes on one host."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scrapy_simhash.judge import Judge
+from scrapy_simhash.lease import Leases
+from scrapy_simhash.lmdb_check import check_documents
+from scrapy_simhash.lmdb_documents import Documents
+from scrapy_simhash.lmdb_environment import acquire_environment, release_environment
+from scrapy_simhash.lmdb_header import (
+    change_design,
+    check_design,
+    check_recipe,
+    open_databases,
+    read_packed_header,
+    unpack_header,
+    write_header,
+)
+from scrapy_simhash.lmdb_tables import Tables
+from scrapy_simhash.permutation import check_fingerprint, choose_design, parse_design
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.records import CrawlRecord, Record
+from scrapy_simhash.stores import (
+    MOST_FINGERPRINTS,
+    Document,
+    Match,
+    StoredDocument,
+    StoreMismatchError,
+    StoreUnusableError,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    import lmdb
+    import numpy as np
+    from numpy.typing import NDArray
+
+Result = TypeVar("Result")
+_MOST_IDENTITY_BYTES = 64
+
+
+class LmdbStore:
+    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments."""
+
+    def __init__(
+        self,
+        path: Path,
+        distance: int = 3,
+        tables: str | int = "auto",
+        recipe: Recipe | None = None,
+        *,
+        readonly: bool = False,
+    ) -> None:
+        wanted = None if tables == "auto" else parse_design(tables).name
+        self.url = str(path)
+        self.distance = distance
+        self.readonly = readonly
+        self._automatic = wanted is None
+        self._environment = acquire_environment(path, readonly=readonly)
+        try:
+            self._databases = open_databases(self._environment)
+            if not readonly:
+                design = wanted or choose_design(0).name
+                self._environment.write(
+                    lambda txn: write_header(txn, self._databases, recipe or Recipe(), design)
+                )
+            self._packed_header = b""
+            self._environment.read(self._refresh)
+            self.recipe = check_recipe(self._header, recipe)
+            check_design(self._header, wanted)
+            self._check_distance(distance)
+        except BaseException:
+            release_environment(self._environment)
+            raise
+        self.seed = self._header.seed
+        self._leases = Leases(self._environment.folder / "leases")
+        self._closed = False
+
+    def _refresh(self, transaction: lmdb.Transaction[bytes]) -> Documents:
+        """Begin with the header: another process may have changed the tables' design."""
+        packed = read_packed_header(transaction, self._databases)
+        if packed is None:
+            raise StoreUnusableError(f"{self.url} has no header; restore it from a backup")
+        if packed != self._packed_header:
+            self._header = unpack_header(packed)
+            self._tables = Tables(parse_design(self._header.design), self._databases.tables)
+            self._packed_header = packed
+        return Documents(transaction, self._databases, self._tables)
+
+    def _read(self, work: Callable[[Documents, lmdb.Transaction[bytes]], Result]) -> Result:
+        return self._environment.read(lambda txn: work(self._refresh(txn), txn))
+
+    def _write(self, work: Callable[[Documents, lmdb.Transaction[bytes]], Result]) -> Result:
+        if self.readonly:
+            raise ValueError(f"the store at {self.url} was opened read-only")
+        return self._environment.write(lambda txn: work(self._refresh(txn), txn))
+
+    def _check_distance(self, distance: int) -> int:
+        complete = self._tables.design.distance_bits
+        if not 0 <= distance <= complete:
+            raise StoreMismatchError(
+                f"distance {distance}: the store's table design {self._tables.design.name} is "
+                f"complete for 0 to {complete} bits; take a smaller SIMHASH_DISTANCE, or another "
+                f"SIMHASH_STORE with a design for it, such as SIMHASH_TABLES = '{distance + 3}:"
+                f"{distance}'"
+            )
+        return distance
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._leases.give_back_all()
+            release_environment(self._environment)
+
+    def start_crawl(self, crawl: str, spider: str) -> None:
+        self._leases.take(crawl)
+        started = CrawlRecord(spider, started=time.time())
+        self._write(lambda stored, _: stored.put_crawl(crawl, started))
+
+    def end_crawl(self, crawl: str) -> None:
+        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> None:
+            record = stored.get_crawl(crawl)
+            if record is not None:
+                record.ended = time.time()
+                stored.put_crawl(crawl, record)
+
+        try:
+            self._write(work)
+        finally:
+            self._leases.give_back(crawl)
+
+    def find_and_add(
+        self,
+        documents: Sequence[Document],
+        *,
+        crawl: str = "",
+        done: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+    ) -> list[Verdict]:
+        for document in documents:
+            _check_document(document)
+
+        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Verdict]:
+            judge = self._judge(stored)
+            judge.mark_done(done, crawl)
+            judge.withdraw(withdrawn, crawl)
+            return [judge.judge(document) for document in documents]
+
+        return self._read(work) if self.readonly else self._write(work)
+
+    def _judge(self, stored: Documents) -> Judge:
+        answers: dict[str, bool] = {}
+
+        def alive(crawl: str) -> bool:
+            if crawl not in answers:
+                answers[crawl] = self._leases.alive(crawl)
+            return answers[crawl]
+
+        return Judge(stored, self.distance, alive, readonly=self.readonly)
+
+    def mark_done(self, documents: Sequence[int], crawl: str) -> None:
+        self._write(lambda stored, _: self._judge(stored).mark_done(documents, crawl))
+
+    def withdraw(self, documents: Sequence[int], crawl: str) -> None:
+        self._write(lambda stored, _: self._judge(stored).withdraw(documents, crawl))
+
+    def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
+        check_fingerprint(fingerprint)
+        bits = self.distance if distance is None else self._check_distance(distance)
+
+        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
+            matches = []
+            for found_bits, found in stored.near(fingerprint, bits):
+                for number in stored.numbers(found) or [0]:
+                    record = stored.get(number)
+                    matches.append(Match(number, found, found_bits, record.url if record else None))
+            return matches
+
+        return self._read(work)
+
+    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
+        def work(_: Documents, txn: lmdb.Transaction[bytes]) -> int:
+            empty = not txn.stat(self._databases.tables)["entries"]
+            design = choose_design(len(fingerprints))
+            if self._automatic and empty and self.distance <= design.distance_bits:
+                change_design(txn, self._databases, design.name)
+                self._refresh(txn)
+            return self._tables.load(txn, fingerprints)
+
+        return self._write(work)
+
+    def find_document(self, url: str) -> list[StoredDocument]:
+        return self._read(
+            lambda stored, _: [
+                _describe(number, record, stored.get_text(number))
+                for number, record in stored
+                if record.url == url
+            ]
+        )
+
+    def get_document(self, document: int) -> StoredDocument | None:
+        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> StoredDocument | None:
+            record = stored.get(document)
+            if record is None:
+                return None
+            return _describe(document, record, stored.get_text(document))
+
+        return self._read(work)
+
+    def stats(self) -> dict[str, Any]:
+        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
+            pages = txn.stat(self._databases.tables)
+            counted = _count(record for _, record in stored)
+            bytes_of_tables = pages["psize"] * (
+                pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+            )
+            fingerprints = pages["entries"] // len(self._tables.design.tables)
+            return {
+                "store": self.url,
+                "format": self._header.format,
+                "created": self._header.created,
+                "recipe": {"id": self.recipe.id, **self._header.recipe},
+                "libraries": self._header.libraries,
+                "design": self._tables.design.name,
+                "tables": len(self._tables.design.tables),
+                "complete_for_bits": self._tables.design.distance_bits,
+                "crawls": txn.stat(self._databases.crawls)["entries"],
+                **counted,
+                "fingerprints": fingerprints,
+                "file_bytes": self._environment.file_bytes,
+                "bytes_per_document": round(
+                    self._environment.file_bytes / max(1, counted["documents"]), 1
+                ),
+                "table_bytes_per_fingerprint": round(bytes_of_tables / max(1, fingerprints), 1),
+            }
+
+        return self._read(work)
+
+    def check(self) -> list[str]:
+        return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
+
+
+def _check_document(document: Document) -> None:
+    """Refuse what LMDB would reject or cut in the middle of a transaction."""
+    for identity in (document.identity, *document.aliases):
+        if not 1 <= len(identity) <= _MOST_IDENTITY_BYTES:
+            raise ValueError(
+                f"an identity has 1 to {_MOST_IDENTITY_BYTES} bytes, got {identity!r} "
+                f"for {document.url!r}"
+            )
+    if not 1 <= len(document.fingerprints) <= MOST_FINGERPRINTS:
+        raise ValueError(
+            f"a document has 1 to {MOST_FINGERPRINTS} fingerprints, "
+            f"got {len(document.fingerprints)} for {document.url!r}"
+        )
+    for fingerprint in document.fingerprints:
+        check_fingerprint(fingerprint)
+
+
+def _describe(number: int, record: Record, text: str | None) -> StoredDocument:
+    return StoredDocument(
+        document=number,
+        url=record.url,
+        state=record.state.name.lower(),
+        fingerprints=record.fingerprints,
+        title=record.title,
+        language=record.language,
+        scope=record.scope,
+        crawl=record.crawl,
+        features=record.features,
+        words=record.words,
+        time=record.time,
+        original=record.original,
+        distance=record.distance,
+        text=text,
+    )
+
+
+def _count(records: Iterable[Record]) -> dict[str, Any]:
+    states: Counter[str] = Counter()
+    distances: Counter[int] = Counter()
+    scopes: Counter[str] = Counter()
+    for record in records:
+        states[record.state.name.lower()] += 1
+        scopes[record.scope] += 1
+        if record.original or record.distance >= 0:
+            distances[record.distance] += 1
+    return {
+        "documents": states.total(),
+        "done": states["done"],
+        "pending": states["pending"],
+        "near_duplicates": states["duplicate"],
+        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+        "scopes": dict(scopes.most_common(20)),
+    }

@@ -1,0 +1,99 @@
+"""How a store writes its records: MessagePack behind a checksum, drawn below.
+
+::
+
+    octets 0-7   XXH3-64 of the key followed by the body: a flipped bit or a swapped record shows
+    octets 8-    MessagePack array, fields in the order of the class; later versions append fields
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+import msgspec
+import xxhash
+
+from scrapy_simhash.stores import StoreError
+
+_CHECKSUM_BYTES = 8
+
+
+class State(IntEnum):
+    """Of a document's record."""
+
+    PENDING = 0
+    """Its items did not come through yet; counts only while its crawl's lease is alive."""
+    DONE = 1
+    DUPLICATE = 2
+    """A near-duplicate of another document; not in the tables."""
+
+
+class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A document. `delivered`: it was done at least once, whatever its state is now."""
+
+    identity: bytes
+    state: State
+    delivered: bool
+    crawl: str
+    fingerprints: tuple[int, ...]
+    text_digest: bytes
+    scope: str
+    url: str
+    title: str
+    language: str
+    features: int
+    words: int
+    first_time: float
+    time: float
+    original: int = 0
+    distance: int = -1
+    similarity: float | None = None
+
+
+class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """The store itself."""
+
+    format: int
+    recipe: dict[str, str | int]
+    design: str
+    seed: int
+    created: float
+    libraries: dict[str, str]
+
+
+class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A crawl; `ended` is 0 until it ends by itself."""
+
+    spider: str
+    started: float
+    ended: float = 0.0
+
+
+AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def pack(key: bytes, record: Record | Header | CrawlRecord) -> bytes:
+    """Write a record for its key."""
+    body = _encoder.encode(record)
+    return _checksum(key, body) + body
+
+
+def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
+    """Read the record of a key.
+
+    Raises:
+        StoreError: the record is damaged.
+    """
+    body = octets[_CHECKSUM_BYTES:]
+    if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
+        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
+
+
+def _checksum(key: bytes, body: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(key + body)

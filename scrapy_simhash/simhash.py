@@ -1,0 +1,71 @@
+"""The fingerprint itself: weighted feature hashes to one 64-bit simhash, and the Hamming distance.
+
+Paper, section 2: Charikar's simhash as Manku, Jain and Das Sarma use it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FINGERPRINT_BITS = 64
+# Keeps the unpacked bits of one pass at 2 MB (4,096 rows of 64 doubles) however long the page is.
+_ROWS_PER_PASS = 4_096
+# Doubles hold integers exactly up to here, so sums are the same in any order, on any machine.
+_LARGEST_EXACT_SUM = 2**53
+
+
+def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64]) -> int:
+    """Make the simhash of weighted features.
+
+    Component i is the sum of the weights of all features whose hash has bit i set, minus the
+    weights of all others; bit i of the fingerprint is 1 where component i is positive, and 0
+    where it is zero or negative.
+
+    >>> simhash(np.array([0b0011, 0b0110], np.uint64), np.array([2, 1]))
+    3
+    >>> simhash(np.array([0b01, 0b10], np.uint64), np.array([1, 1]))  # every component is zero
+    0
+
+    Args:
+        hashes: 64-bit feature hashes, shape (n,).
+        weights: whole, positive weights, shape (n,). Whole, because with fractions the sign of a
+            component near zero would depend on the order of summation.
+
+    Returns:
+        The fingerprint, 0 to 2**64 - 1; 0 when there are no features.
+
+    Raises:
+        ValueError: shapes differ, a weight is not positive, or the weights sum to 2**53 or more.
+    """
+    if hashes.shape != weights.shape or hashes.ndim != 1:
+        raise ValueError(
+            f"hashes and weights must be one-dimensional and of one length, "
+            f"got shapes {hashes.shape} and {weights.shape}"
+        )
+    if not hashes.size:
+        return 0
+    if int(weights.min()) <= 0:
+        raise ValueError(f"weights must be positive, got {int(weights.min())}")
+    total = float(weights.sum(dtype=np.float64))
+    if total >= _LARGEST_EXACT_SUM:
+        raise ValueError(f"weights must sum to less than 2**53, got {total:.0f}")
+    ones = np.zeros(FINGERPRINT_BITS)
+    for start in range(0, hashes.size, _ROWS_PER_PASS):
+        rows = slice(start, start + _ROWS_PER_PASS)
+        octets = hashes[rows].astype(">u8").view(np.uint8).reshape(-1, 8)
+        ones += weights[rows].astype(np.float64) @ np.unpackbits(octets, axis=1).astype(np.float64)
+    return int.from_bytes(np.packbits(2 * ones > total).tobytes(), "big")
+
+
+def hamming_distance(first: int, second: int) -> int:
+    """Count the bits in which two fingerprints differ (0 to 64).
+
+    >>> hamming_distance(0b1011, 0b0010)
+    2
+    """
+    return (first ^ second).bit_count()

@@ -1,0 +1,118 @@
+"""The spider middleware: what happens to a near-duplicate, and when a page is done."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Request
+
+from scrapy_simhash.config import read_config
+from scrapy_simhash.downloadermiddlewares import FLAG, META_KEY, SimhashDownloaderMiddleware
+from scrapy_simhash.exceptions import NearDuplicate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger(__name__)
+
+
+class SimhashSpiderMiddleware:
+    """Drop near-duplicates or their outlinks; tell the detector which pages came through.
+
+    Args:
+        crawler: the running crawler.
+
+    Raises:
+        NotConfigured: switched off.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        if not read_config(crawler.settings).enabled:
+            raise NotConfigured
+        self._crawler = crawler
+        self._judge: SimhashDownloaderMiddleware | None = None
+        crawler.signals.connect(self.spider_opened, signals.spider_opened)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the middleware; called by Scrapy."""
+        return cls(crawler)
+
+    def spider_opened(self) -> None:
+        """Find the downloader middleware, which gives the verdicts."""
+        self._judge = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+
+    def _count(self, key: str, by: int = 1) -> None:
+        assert self._crawler.stats is not None  # noqa: S101 - there before any response
+        self._crawler.stats.inc_value(f"simhash/{key}", by)
+
+    def process_spider_input(self, response: Response) -> None:
+        """Drop a near-duplicate before its callback runs.
+
+        Raises:
+            NearDuplicate: handed to the request's errback, if it has one.
+        """
+        verdict = find_verdict(response)
+        if verdict is None or _action(response, verdict) != "drop":
+            return
+        self._count("dropped")
+        self._count("bytes_dropped", len(response.body))
+        self._count("links_dropped", verdict["links"])
+        logger.debug(
+            "Dropped %r: near-duplicate of %r, %d bits",
+            response.url,
+            verdict["match_url"],
+            verdict["distance"],
+            extra={"spider": self._crawler.spider},
+        )
+        raise NearDuplicate(response, verdict)
+
+    def process_spider_exception(
+        self, response: Response, exception: Exception
+    ) -> Iterable[Any] | None:
+        """End a drop quietly; withdraw a page whose callback failed."""
+        if isinstance(exception, NearDuplicate):
+            return ()
+        self._withdraw(response)
+        return None
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Drop the outlinks of a near-duplicate; mark a page done when its output was consumed."""
+        verdict = find_verdict(response)
+        ignoring = verdict is not None and _action(response, verdict) == "ignore-outlinks"
+        try:
+            async for entry in result:
+                if ignoring and isinstance(entry, Request):
+                    self._count("outlinks_ignored")
+                else:
+                    yield entry
+        except Exception:
+            self._withdraw(response)
+            raise
+        if verdict is not None and self._judge is not None:
+            self._judge.mark_done(verdict)
+
+    def _withdraw(self, response: Response) -> None:
+        verdict = find_verdict(response)
+        if verdict is not None and self._judge is not None:
+            self._judge.withdraw(verdict)
+
+
+def find_verdict(response: Response) -> dict[str, Any] | None:
+    """Get the verdict of a response, or None where it was not looked at."""
+    verdict = response.meta.get(META_KEY) if response.request is not None else None
+    return verdict if isinstance(verdict, dict) else None
+
+
+def _action(response: Response, verdict: dict[str, Any]) -> str:
+    # The flag belongs to the response and cannot be copied by a careless spider, as meta can.
+    return str(verdict["action"]) if FLAG in response.flags else ""

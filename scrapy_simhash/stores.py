@@ -1,0 +1,299 @@
+"""Stores: the documents of crawls, findable by near fingerprints. The interface all kinds share.
+
+Errors::
+
+    StoreError
+    +-- StoreUnusableError      at opening: nothing was changed; the message names the cure
+    |   +-- StoreMismatchError  made with another recipe or table design
+    +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.recipe import Recipe
+
+Status: TypeAlias = Literal["new", "near_duplicate", "revisit"]
+MOST_FINGERPRINTS = 8
+
+
+class StoreError(Exception):
+    """A store cannot do what was asked of it."""
+
+
+class StoreUnusableError(StoreError):
+    """The store cannot be opened; it was left as it is. The message names the cure."""
+
+
+class StoreMismatchError(StoreUnusableError):
+    """The store was made with another recipe or table design than the one asked for."""
+
+
+class StoreUnavailableError(StoreError):
+    """A write failed and changed nothing; the store is used again as soon as it can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page as a store takes it.
+
+    Attributes:
+        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
+            request. The same identity is never its own near-duplicate.
+        fingerprints: 1 to 8 simhashes, each 0 to 2**64 - 1.
+        text_digest: of its text, at most 64 bytes; equal digests mean "unchanged".
+        url: for people.
+        crawl: id of the crawl that fetched it, or "" outside of crawls.
+        scope: only documents of one scope are compared; "" is the global one.
+        aliases: identities of the requests that were redirected here.
+        title, language, features, words: for people, and for `explain`.
+        text: its main text, kept compressed; None to keep none.
+        time: seconds since 1970, UTC.
+    """
+
+    identity: bytes
+    fingerprints: tuple[int, ...]
+    text_digest: bytes
+    url: str = ""
+    crawl: str = ""
+    scope: str = ""
+    aliases: tuple[bytes, ...] = ()
+    title: str = ""
+    language: str = ""
+    features: int = 0
+    words: int = 0
+    text: str | None = None
+    time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stored document within the distance asked for.
+
+    Attributes:
+        document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.
+        fingerprint: the one that matched.
+        distance: bits between it and the query.
+        url: of the document; None for a bulk-loaded fingerprint.
+        similarity: of the sketches, 0 to 1; None where none was compared.
+    """
+
+    document: int
+    fingerprint: int
+    distance: int
+    url: str | None
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a store says of a document.
+
+    Attributes:
+        status: `new`, `near_duplicate` (of `match`) or `revisit` (seen before itself).
+        reason: of a revisit, `unchanged` or `changed`; otherwise "".
+        document: its number in the store; 0 where a read-only store noted nothing.
+        match: of which document it is a near-duplicate; None otherwise.
+    """
+
+    status: Status
+    reason: str
+    document: int
+    match: Match | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """What a store keeps of a document, for people and `explain`.
+
+    Attributes:
+        state: `pending` (its items did not come through yet), `done`, or `duplicate`.
+        original: number of the document it is a near-duplicate of, or 0.
+        distance: bits between the two, or -1.
+        text: its main text where texts are kept, else None.
+
+    The other attributes are those of `Document`.
+    """
+
+    document: int
+    url: str
+    state: str
+    fingerprints: tuple[int, ...]
+    title: str
+    language: str
+    scope: str
+    crawl: str
+    features: int
+    words: int
+    time: float
+    original: int
+    distance: int
+    text: str | None
+
+
+class Store(Protocol):
+    """What every kind of store can do; `with open_store(...) as store` closes it."""
+
+    url: str
+    recipe: Recipe
+    seed: int
+    distance: int
+    readonly: bool
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def close(self) -> None:
+        """Let go of the store; harmless when done twice."""
+
+    def start_crawl(self, crawl: str, spider: str) -> None:
+        """Take the lease of a crawl: its pending records count until it ends or the process dies.
+
+        Args:
+            crawl: id of the crawl: letters, digits, `.`, `_` and `-`; one nobody used before.
+            spider: its spider's name, for people.
+        """
+
+    def end_crawl(self, crawl: str) -> None:
+        """Give the lease back."""
+
+    def find_and_add(
+        self,
+        documents: Sequence[Document],
+        *,
+        crawl: str = "",
+        done: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+    ) -> list[Verdict]:
+        """Judge documents in order and add the new ones: one durable transaction for all.
+
+        A document is a near-duplicate of one in its scope that lies within the store's distance
+        and is done, or pending in a crawl whose lease is alive. A near-duplicate is recorded but
+        not put into the tables. A read-only store judges and writes nothing.
+
+        Args:
+            documents: in the order in which they came.
+            crawl: the crawl of `done` and `withdrawn`.
+            done: documents to mark done first, see `mark_done`.
+            withdrawn: documents to withdraw first, see `withdraw`.
+
+        Returns:
+            One verdict for each document. When this returns, they are on disk.
+
+        Raises:
+            StoreUnavailableError: nothing was written.
+        """
+
+    def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
+        """Find all stored documents within a distance, of every scope and state, nearest first.
+
+        Args:
+            fingerprint: 0 to 2**64 - 1.
+            distance: bits, up to the largest for which the design is complete; None for the
+                store's own.
+
+        Raises:
+            ValueError: the fingerprint is none, or the design is not complete for the distance.
+        """
+
+    def mark_done(self, documents: Sequence[int], crawl: str) -> None:
+        """Note that the items of these documents came through.
+
+        Documents that are not pending in this crawl (any more) are passed over.
+        """
+
+    def withdraw(self, documents: Sequence[int], crawl: str) -> None:
+        """Take back documents that are pending in this crawl.
+
+        They make no other page a near-duplicate, and are judged afresh when fetched again.
+        """
+
+    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
+        """Add fingerprints without documents, for seeding; returns how many were not there yet.
+
+        They match in every scope. Rewrites nothing, but reads all tables: cost grows with the
+        store. Shape (n,); one transaction.
+        """
+
+    def find_document(self, url: str) -> list[StoredDocument]:
+        """Find documents by their URL; reads every record, cost grows with the store."""
+
+    def get_document(self, document: int) -> StoredDocument | None:
+        """Get a document by its number, or None."""
+
+    def stats(self) -> dict[str, Any]:
+        """Count documents, duplicates by distance and scope, bytes; reads every record."""
+
+    def check(self) -> list[str]:
+        """Compare tables, fingerprints and documents; returns what is wrong, one line each.
+
+        Cost grows with the store.
+        """
+
+
+def open_store(
+    url: str,
+    distance: int = 3,
+    tables: str | int = "auto",
+    recipe: Recipe | None = None,
+    readonly: bool = False,
+) -> Store:
+    """Open a store, or make a new one where there is none.
+
+    Args:
+        url: a folder, or `lmdb:///folder`.
+        distance: k, the bits within which documents are near-duplicates, 0 up to the largest
+            distance for which the table design is complete.
+        tables: table design: `auto`, 4, 10, 16, 20 or blocks and distance as "m:k". `auto` takes
+            an existing store's.
+        recipe: how its fingerprints are made; None takes an existing store's, or the default.
+        readonly: True to change nothing; there must be a store then.
+
+    Returns:
+        The store, a context manager.
+
+    Raises:
+        StoreUnusableError: it cannot be opened; nothing was changed.
+        StoreMismatchError: it was made with another recipe or table design.
+        ValueError: an argument is out of its range.
+    """
+    folder = store_folder(url)
+    from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
+
+    return LmdbStore(folder, distance, tables, recipe, readonly=readonly)
+
+
+def store_folder(url: str) -> Path:
+    """Find the folder of a store's URL.
+
+    Raises:
+        ValueError: the URL has another scheme, or names no folder.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "lmdb" and parts.netloc:
+        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
+    if parts.scheme != "lmdb" and "://" in url:
+        raise ValueError(
+            f"store URL {url!r}: unknown scheme {parts.scheme!r}; a folder or lmdb:///folder"
+        )
+    path = unquote(parts.path) if parts.scheme == "lmdb" else url
+    if not path:
+        raise ValueError(f"store URL {url!r} names no folder")
+    return Path(path)

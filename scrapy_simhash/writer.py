@@ -1,0 +1,131 @@
+"""Group commit: one thread writes to the store; while one commit syncs, the next group gathers."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_simhash.stores import Document, StoreUnavailableError, Verdict
+
+if TYPE_CHECKING:
+    from scrapy_simhash.stores import Store
+
+logger = logging.getLogger(__name__)
+
+# A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
+# make no page cheaper (benchmarks/bench_store.py).
+_PAGES_PER_GROUP = 64
+# How long "done" may wait for a page to share its commit with.
+_DONE_DELAY_SECONDS = 1.0
+
+
+class _Page(NamedTuple):
+    document: Document
+    verdict: Future[Verdict]
+
+
+class _Mark(NamedTuple):
+    """The items of a document came through, or did not."""
+
+    number: int
+    done: bool
+
+
+class GroupWriter:
+    """Feeds one crawl's pages to a store, from any thread.
+
+    Args:
+        store: only this thread uses it while the writer runs.
+        crawl: id of the crawl.
+    """
+
+    def __init__(self, store: Store, crawl: str) -> None:
+        self._store = store
+        self._crawl = crawl
+        self._queue: queue.SimpleQueue[_Page | _Mark | None] = queue.SimpleQueue()
+        self._pages: list[_Page] = []
+        self._marks: list[_Mark] = []
+        self._closing = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"scrapy_simhash-writer-{crawl}", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, document: Document) -> Future[Verdict]:
+        """Judge and add a document; the future has its verdict once that is on disk.
+
+        The future raises StoreError when the store could not do it.
+        """
+        page = _Page(document, Future())
+        self._queue.put(page)
+        return page.verdict
+
+    def mark(self, number: int, *, done: bool) -> None:
+        """Mark a document done or withdraw it, with a later group at no sync of its own."""
+        self._queue.put(_Mark(number, done))
+
+    def close(self) -> None:
+        """Write what is left and end the thread; blocks."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._gather()
+            self._commit()
+
+    def _gather(self) -> None:
+        """Wait for a page, an overdue mark or the end; then take what else has come."""
+        deadline = None if not self._marks else time.monotonic() + _DONE_DELAY_SECONDS
+        while not self._pages and not self._closing:
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                self._take(self._queue.get(timeout=wait))
+            except queue.Empty:
+                return
+            if deadline is None and self._marks:
+                deadline = time.monotonic() + _DONE_DELAY_SECONDS
+        while len(self._pages) < _PAGES_PER_GROUP:
+            try:
+                self._take(self._queue.get_nowait())
+            except queue.Empty:
+                return
+
+    def _take(self, entry: _Page | _Mark | None) -> None:
+        if entry is None:
+            self._closing = True
+        elif isinstance(entry, _Page):
+            self._pages.append(entry)
+        else:
+            self._marks.append(entry)
+
+    def _commit(self) -> None:
+        pages, marks = self._pages, self._marks
+        self._pages, self._marks = [], []
+        if not pages and (not marks or self._store.readonly):
+            return
+        try:
+            verdicts = self._store.find_and_add(
+                [page.document for page in pages],
+                crawl=self._crawl,
+                done=[mark.number for mark in marks if mark.done],
+                withdrawn=[mark.number for mark in marks if not mark.done],
+            )
+        except Exception as error:  # noqa: BLE001 - the thread must outlive whatever happens
+            for page in pages:
+                page.verdict.set_exception(error)
+            if isinstance(error, StoreUnavailableError) and not self._closing:
+                self._marks = marks
+            elif marks:
+                logger.warning(
+                    "%d documents stay pending, their pages may be fetched and judged again: %s",
+                    len(marks),
+                    error,
+                )
+            return
+        for page, verdict in zip(pages, verdicts, strict=True):
+            page.verdict.set_result(verdict)
