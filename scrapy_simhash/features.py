@@ -138,6 +138,13 @@ class FeatureSet:
         if self.window < 1:
             raise ValueError(f"a shingle has at least 1 token, got window={self.window!r}")
 
+    def count(self, text: str) -> Counter[str]:
+        """Count the shingles of a text: its features before they are hashed."""
+        return self._count(self.tokenise(normalise(text)))
+
+    def _count(self, tokens: list[str]) -> Counter[str]:
+        return Counter(shingles(tokens, self.window))
+
     def extract(self, text: str, seed: int = 0) -> WeightedFeatures:
         """Make the weighted features of a text.
 
@@ -146,7 +153,7 @@ class FeatureSet:
             seed: of the feature hash, 0 to 2**64 - 1.
         """
         tokens = self.tokenise(normalise(text))
-        counts = Counter(shingles(tokens, self.window))
+        counts = self._count(tokens)
         hashes = (self.hash_feature(shingle.encode(), seed) for shingle in counts)
         weights = self.weigh(np.fromiter(counts.values(), np.int64, len(counts)))
         return WeightedFeatures(

@@ -115,6 +115,10 @@ class LmdbStore:
             )
         return distance
 
+    @property
+    def design(self) -> str:
+        return self._header.design
+
     def __enter__(self) -> Self:
         return self
 

@@ -152,6 +152,10 @@ class Store(Protocol):
     distance: int
     readonly: bool
 
+    @property
+    def design(self) -> str:
+        """Name of the table design."""
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self,

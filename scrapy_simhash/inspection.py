@@ -1,0 +1,228 @@
+"""What the commands answer: plain dicts, for `output` to print."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash.logreader import LogFilter, read_log
+from scrapy_simhash.permutation import Design, parse_design
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores import Store, StoredDocument, open_store
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.recipe import Recipe
+
+_HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
+_FEATURES_SHOWN = 10
+_DIFF_LINES_SHOWN = 60
+_DIFF_WIDTH = 76
+
+
+class InspectionError(Exception):
+    """The question has no answer; the message says why."""
+
+
+def _open(config: Config) -> Store:
+    """Open the store as it is: a look at it needs no matching recipe or design."""
+    return open_store(config.store, distance=0, readonly=True)
+
+
+def stats(config: Config) -> Iterator[dict[str, Any]]:
+    """Describe the store."""
+    with _open(config) as store:
+        yield store.stats()
+
+
+def fingerprint_files(config: Config, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Fingerprint HTML files with the recipe of the settings and seed 0."""
+    for name in names:
+        page = _fingerprint(name, _recipe(config), seed=0)
+        yield {
+            "file": name,
+            "fingerprint": f"{page.fingerprint:016x}",
+            "features": page.features,
+            "words": page.words,
+            "language": page.language,
+            "title": page.title,
+            "extractor": page.extractor,
+            "extract_ms": page.extract_ms,
+            "fingerprint_ms": page.fingerprint_ms,
+        }
+
+
+def _recipe(config: Config) -> Recipe:
+    from scrapy_simhash.fingerprint import make_recipe  # noqa: PLC0415 - loads trafilatura
+
+    return make_recipe(config.extractor, config.features)
+
+
+def _fingerprint(name: str, recipe: Recipe, seed: int) -> PageFingerprint:
+    from scrapy_simhash.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.text import UnjudgedError  # noqa: PLC0415
+
+    body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return fingerprint_page(body, recipe=recipe, seed=seed)
+    except UnjudgedError as error:
+        raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
+
+
+def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str, Any]]:
+    """Find the near-duplicates of a fingerprint, URL, file or text in the store."""
+    with _open(config) as store:
+        bits = config.distance if distance is None else distance
+        for fingerprint in _find_fingerprints(store, what):
+            for match in store.query(fingerprint, bits):
+                document = store.get_document(match.document)
+                yield {
+                    "query": f"{fingerprint:016x}",
+                    "distance": match.distance,
+                    "fingerprint": f"{match.fingerprint:016x}",
+                    "document": match.document,
+                    "url": match.url,
+                    "state": document.state if document else "bulk-loaded",
+                    "title": document.title if document else "",
+                }
+
+
+def _find_fingerprints(store: Store, what: str) -> tuple[int, ...]:
+    if _HEX_FINGERPRINT.fullmatch(what):
+        return (int(what, 16),)
+    if "://" in what:
+        documents = store.find_document(what)
+        if not documents:
+            raise InspectionError(f"{what} is not in the store")
+        return tuple({bits for document in documents for bits in document.fingerprints})
+    if what == "-" or Path(what).is_file():
+        return (_fingerprint(what, store.recipe, store.seed).fingerprint,)
+    from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.simhash import simhash  # noqa: PLC0415
+
+    made = load_features(store.recipe.features).extract(what, store.seed)
+    return (simhash(made.hashes, made.weights),)
+
+
+def explain(config: Config, what: Sequence[str], log: Path) -> Iterator[dict[str, Any]]:
+    """Explain why a URL was dropped or kept, or how two files compare."""
+    if len(what) == 1:
+        yield from _explain_url(config, what[0], log)
+        return
+    if len(what) != 2:  # noqa: PLR2004 - a pair
+        raise InspectionError(f"name a URL, or two files; got {len(what)} arguments")
+    pages = [_fingerprint(name, _recipe(config), seed=0) for name in what]
+    design = parse_design(4 if config.tables == "auto" else config.tables)
+    yield {
+        "pages": [
+            {
+                "url": name,
+                "title": page.title,
+                "fingerprint": f"{page.fingerprint:016x}",
+                "features": page.features,
+                "words": page.words,
+            }
+            for name, page in zip(what, pages, strict=True)
+        ],
+        **_compare_fingerprints(pages[0].fingerprint, pages[1].fingerprint, design),
+        "within": config.distance,
+        **_compare_texts(config.features, pages[0].text, pages[1].text),
+    }
+
+
+def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
+    last = None
+    if log.is_file():
+        for decision in read_log(log, LogFilter(url=url)):
+            if decision.get("url") == url:
+                last = decision
+    with _open(config) as store:
+        documents = store.find_document(url)
+        if not documents and last is None:
+            raise InspectionError(f"{url} is neither in the store nor in the log {log}")
+        if not documents:
+            yield {"url": url, "decision": last, "verdict": "not in the store: not judged"}
+        for document in documents:
+            yield {"url": url, "decision": last, **_explain_document(store, document)}
+
+
+def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
+    original = store.get_document(document.original) if document.original else None
+    page = _describe(document)
+    if original is None:
+        return {"verdict": f"kept ({document.state})", "pages": [page]}
+    design = parse_design(store.design)
+    pairs = [(a, b) for a in document.fingerprints for b in original.fingerprints]
+    nearest = min(pairs, key=lambda pair: hamming_distance(*pair))
+    answer = {
+        "verdict": f"near-duplicate of {original.url}",
+        "pages": [page, _describe(original)],
+        **_compare_fingerprints(*nearest, design),
+    }
+    if document.text is None or original.text is None:
+        answer["note"] = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
+        return answer
+    return answer | _compare_texts(store.recipe.features, document.text, original.text)
+
+
+def _describe(document: StoredDocument) -> dict[str, Any]:
+    return {
+        "url": document.url,
+        "title": document.title,
+        "state": document.state,
+        "fingerprint": f"{document.fingerprints[0]:016x}",
+        "features": document.features,
+        "words": document.words,
+        "crawl": document.crawl,
+        "time": document.time,
+    }
+
+
+def _compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
+    """Say in which bits two fingerprints differ, and which tables find the pair."""
+    differing = [bit for bit in range(64) if (first ^ second) >> bit & 1]
+    found_by = [
+        number
+        for number, table in enumerate(design.tables)
+        if not (table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)
+    ]
+    return {
+        "distance": len(differing),
+        "differing_bits": differing,
+        "design": design.name,
+        "found_by_tables": found_by,
+    }
+
+
+def _compare_texts(features: str, first: str, second: str) -> dict[str, Any]:
+    from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
+
+    counts = [load_features(features).count(text) for text in (first, second)]
+    shared = counts[0].keys() & counts[1].keys()
+    total = len(counts[0].keys() | counts[1].keys())
+    diff = difflib.unified_diff(_wrap(first), _wrap(second), "first", "second", lineterm="", n=1)
+    return {
+        "jaccard": round(len(shared) / max(1, total), 4),
+        "shared_features": len(shared),
+        "only_in_first": _heaviest(counts[0] - counts[1]),
+        "only_in_second": _heaviest(counts[1] - counts[0]),
+        "text_difference": list(diff)[:_DIFF_LINES_SHOWN],
+    }
+
+
+def _heaviest(counts: Counter[str]) -> list[str]:
+    return [shingle for shingle, _ in counts.most_common(_FEATURES_SHOWN)]
+
+
+def _wrap(text: str) -> list[str]:
+    """Break a text into lines that begin anew at each of its own, so that an insertion is local."""
+    import textwrap  # noqa: PLC0415 - only explain needs it
+
+    return [part for line in text.splitlines() for part in textwrap.wrap(line, _DIFF_WIDTH)]

@@ -1,0 +1,117 @@
+"""Reads decision logs: filter, follow, summarise."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+# How often `--follow` looks for new lines; a reader's patience, not the crawl's.
+_FOLLOW_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which decisions to read; None lets all pass.
+
+    Attributes:
+        status: exactly this one.
+        url: text in the page's URL or in that of its match.
+        distance: bits, exactly.
+        crawl: id of the crawl.
+    """
+
+    status: str | None = None
+    url: str | None = None
+    distance: int | None = None
+    crawl: str | None = None
+
+    def accepts(self, decision: dict[str, Any]) -> bool:
+        """Say whether a decision is wanted."""
+        return (
+            self.status in (None, decision.get("status"))
+            and self.distance in (None, decision.get("distance"))
+            and self.crawl in (None, decision.get("crawl"))
+            and (
+                self.url is None
+                or self.url in str(decision.get("url"))
+                or self.url in str(decision.get("match_url"))
+            )
+        )
+
+
+def read_log(
+    path: Path, wanted: LogFilter, *, last: int | None = None, follow: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Read the wanted decisions of a log, oldest first.
+
+    Args:
+        path: of the log.
+        wanted: which decisions.
+        last: only so many, from the end.
+        follow: go on for ever, as `tail -f` does.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is no decision; shows the line.
+    """
+    with path.open(encoding="ascii", errors="replace") as file:
+
+        def decisions(*, waiting: bool) -> Iterator[dict[str, Any]]:
+            for line in _read_lines(file, waiting=waiting):
+                decision = _parse(path, line)
+                if wanted.accepts(decision):
+                    yield decision
+
+        written = decisions(waiting=False)
+        yield from written if last is None else deque(written, maxlen=last)
+        if follow:
+            yield from decisions(waiting=True)
+
+
+def _read_lines(file: TextIO, *, waiting: bool) -> Iterator[str]:
+    """Read whole lines; at the end stop, or wait for more."""
+    while True:
+        line = file.readline()
+        if line.endswith("\n"):
+            yield line
+        elif waiting:
+            file.seek(file.tell() - len(line))  # half a line: its writer is not done
+            time.sleep(_FOLLOW_SECONDS)
+        else:
+            return
+
+
+def _parse(path: Path, line: str) -> dict[str, Any]:
+    try:
+        decision = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}: {line[:80]!r} is no decision: {error}") from None
+    if not isinstance(decision, dict):
+        raise ValueError(f"{path}: {line[:80]!r} is no decision")  # noqa: TRY004
+    return decision
+
+
+def summarise(decisions: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Count decisions by status and reason, near-duplicates by distance, and the worst groups."""
+    statuses: Counter[str] = Counter()
+    distances: Counter[int] = Counter()
+    originals: Counter[str] = Counter()
+    for decision in decisions:
+        reason = f" ({decision['reason']})" if decision.get("reason") else ""
+        statuses[f"{decision.get('status')}{reason}"] += 1
+        if decision.get("status") == "near_duplicate":
+            distances[int(decision["distance"])] += 1
+            originals[str(decision["match_url"])] += 1
+    yield {
+        "pages": statuses.total(),
+        "statuses": dict(statuses.most_common()),
+        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+        "largest_groups": dict(originals.most_common(10)),
+    }
