@@ -73,6 +73,8 @@ class Detector:
             load_extractor(config.extractor)
         with _naming("SIMHASH_FEATURES"):
             self._recipe = make_recipe(config.extractor, config.features)
+        with _naming("SIMHASH_STORE"):
+            store_folder(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
         self._workers = Workers(config.workers, config.page_timeout)

@@ -17,7 +17,7 @@ from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import ACTIONS, Config, read_config
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores import StoreUnusableError
+from scrapy_simhash.stores import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -104,22 +104,25 @@ class SimhashDownloaderMiddleware:
         detector = self._unopened
         try:
             await detector.open(spider.name)
-        except StoreUnusableError as error:
-            if self.config.readonly:
+        except Exception as error:
+            if self.config.readonly and isinstance(error, StoreUnusableError):
                 logger.info("Pages are not judged: %s", error, extra={"spider": spider})
                 return
-            logger.error(  # noqa: TRY400 - the message says it all
-                "Crawl stopped before it started: %s", error, extra={"spider": spider}
+            # Scrapy logs any other exception of a handler and goes on with the crawl.
+            logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
+                "Crawl stopped before it started: %s",
+                error,
+                exc_info=not isinstance(error, StoreError),
+                extra={"spider": spider},
             )
             raise CloseSpider(CLOSE_REASON) from error
         self._detector = detector
         logger.info(
-            "Near-duplicates within %d bits: %s; store %s%s; decisions in %s",
+            "Near-duplicates within %d bits: %s; store %s%s",
             self.config.distance,
             self.config.action,
             self.config.store,
             " (read-only)" if self.config.readonly else "",
-            detector.log_path,
             extra={"spider": spider},
         )
 

@@ -7,6 +7,7 @@ natively, so threads will not do; `concurrent.futures.ProcessPoolExecutor` canno
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
@@ -109,6 +110,8 @@ def _prepare_worker() -> None:
     import scrapy_simhash.fingerprint  # noqa: PLC0415, F401 - loads trafilatura
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What lxml and trafilatura have to say of a page would end up on the crawl's standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
     parent = multiprocessing.parent_process()
     if parent is not None and not any(thread.name == _WATCHER for thread in threading.enumerate()):
         threading.Thread(target=_end_with, args=(parent,), name=_WATCHER, daemon=True).start()

@@ -99,7 +99,9 @@ class GroupWriter:
         if entry is None:
             self._closing = True
         elif isinstance(entry, _Page):
-            self._pages.append(entry)
+            # A page nobody waits for any more is not recorded as seen.
+            if entry.verdict.set_running_or_notify_cancel():
+                self._pages.append(entry)
         else:
             self._marks.append(entry)
 

@@ -1,0 +1,141 @@
+"""The public face: names, version, entry point, and documents that say what the code does."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from dataclasses import fields
+from importlib.metadata import entry_points, files, version
+from pathlib import Path
+
+import pytest
+
+import scrapy_simhash
+from scrapy_simhash.commands import SimhashCommand
+from scrapy_simhash.config import LOG_IN_STORE, Config
+from scrapy_simhash.detector import new_decision
+from scrapy_simhash.stores import Store
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(scrapy_simhash.__file__).parent
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
+
+
+def table_rows(heading: str) -> dict[str, list[str]]:
+    """Read the tables below a heading: first cell without backquotes -> other cells."""
+    section = re.split(r"\n## ", REFERENCE.partition(f"\n## {heading}\n")[2])[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `")
+    ]
+    return {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+def source() -> str:
+    return "\n".join((PACKAGE / f"{name}.py").read_text() for name in MODULES)
+
+
+def test_public_names_exist() -> None:
+    assert scrapy_simhash.__all__ == ["Addon", "NearDuplicate", "fingerprint_page", "open_store"]
+    for name in scrapy_simhash.__all__:
+        assert getattr(scrapy_simhash, name).__module__.startswith("scrapy_simhash.")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        scrapy_simhash.nothing  # noqa: B018
+
+
+def test_version_and_entry_point() -> None:
+    assert version("scrapy-simhash") == scrapy_simhash.__version__
+    (entry,) = [e for e in entry_points(group="scrapy.commands") if e.name == "simhash"]
+    assert entry.load() is SimhashCommand
+
+
+def test_package_ships_its_types_and_licence() -> None:
+    names = {str(path) for path in files("scrapy-simhash") or ()}
+    assert (PACKAGE / "py.typed").exists()
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_reference_has_every_setting_with_its_default() -> None:
+    rows = table_rows("Settings")
+    assert set(rows) == {f"SIMHASH_{field.name.upper()}" for field in fields(Config)}
+    for field in fields(Config):
+        documented = rows[f"SIMHASH_{field.name.upper()}"][0].strip("`")
+        if field.name == "workers":
+            assert documented == "cores - 1, at least 1"
+        elif field.name == "log":
+            assert documented == f"{LOG_IN_STORE}` in the store's folder"
+        else:
+            assert documented == str(field.default)
+
+
+def test_reference_has_every_key_of_a_decision() -> None:
+    documented = table_rows("Response meta: the verdict")
+    assert set(new_decision("", "")) <= set(documented)
+
+
+def test_reference_has_every_reason() -> None:
+    documented = set(table_rows("Response meta: the verdict"))
+    raised = set(re.findall(r'UnjudgedError\(\s*"(\w+)"', source()))
+    skipped = set(
+        re.findall(r'return "(\w+)"\n', (PACKAGE / "downloadermiddlewares.py").read_text())
+    )
+    assert len(raised) > 8
+    assert {"no_callback", "not_html", "status", "truncated", "too_large"} <= skipped
+    assert raised | skipped - {"flag"} <= documented
+
+
+def test_reference_has_every_stat() -> None:
+    documented = {re.sub(r"\{.*", "", name) for name in table_rows("Stats")}
+    counted = {
+        f"simhash/{re.sub(r'[{].*', '', name)}"
+        for name in re.findall(r'_count\(\s*f?"([^"]+)"', source())
+    }
+    families = tuple(name for name in documented if name.endswith("/"))
+    for name in counted - {"simhash/"}:
+        assert name in documented or name.startswith(families)
+    for status in ("simhash/new", "simhash/near_duplicate", "simhash/revisit/changed"):
+        assert status in documented
+
+
+def test_reference_has_every_command() -> None:
+    runners = {name for name in vars(SimhashCommand) if re.fullmatch(r"_[a-z]+", name)}
+    commands = {name.removeprefix("_") for name in runners} - {"abc"}
+    assert set(table_rows("Commands")) == commands
+
+
+def test_reference_names_the_methods_of_a_store() -> None:
+    tree = ast.parse((PACKAGE / "stores.py").read_text())
+    (store,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == Store.__name__]
+    methods = {n.name for n in store.body if isinstance(n, ast.FunctionDef)}
+    for method in methods - {"__enter__", "__exit__", "design"}:
+        assert f"`{method}`" in REFERENCE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name: str) -> None:
+    module = "scrapy_simhash" if name == "__init__" else f"scrapy_simhash.{name}"
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/reference.md"])
+def test_python_blocks_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, document, "exec"), {})  # noqa: S102 - our own documents
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_no_docstring_is_missing() -> None:
+    for name in MODULES:
+        assert ast.get_docstring(ast.parse((PACKAGE / f"{name}.py").read_text())), name
