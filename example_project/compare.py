@@ -1,0 +1,95 @@
+"""Run the example crawl with the plugin off and on, and print what differs as Markdown.
+
+Every run begins with an empty store in a temporary folder; the last column is a second crawl
+on the store of the first.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parent
+COLUMNS = ("off", "on", "on, second crawl")
+ROWS = {
+    "requests": "requests",
+    "pages kept (items)": "kept",
+    "of these known from the crawl before": "revisits",
+    "near-duplicates dropped": "dropped",
+    "dropped for a page of another document": "dropped_for_another_document",
+    "distinct documents on the site": "documents",
+    "distinct documents kept": "documents_kept",
+    "distinct documents lost": "documents_lost",
+    "seconds": "seconds",
+}
+
+
+def crawl(folder: Path, *, enabled: bool) -> dict[str, Any]:
+    """Crawl once with the store in `folder`.
+
+    Returns:
+        The figures of the crawl's summary, lists as their lengths, and its seconds from the
+        start of the command to its end.
+    """
+    summary = folder / "summary.json"
+    command = [sys.executable, "-m", "scrapy", "crawl", "docs", "-a", f"summary={summary}"]
+    settings = ["-s", f"SIMHASH_STORE={folder / 'store'}", "-s", f"SIMHASH_ENABLED={enabled}"]
+    started = time.perf_counter()
+    done = subprocess.run(
+        [*command, *settings], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - started
+    if done.returncode or not summary.exists():
+        sys.exit(f"the crawl failed:\n{done.stderr}")
+    figures = json.loads(summary.read_text(encoding="utf-8"))
+    counted = {name: len(v) if isinstance(v, list) else v for name, v in figures.items()}
+    return counted | {"seconds": seconds, "revisits": figures["statuses"].get("revisit", 0)}
+
+
+def crawl_in_all_ways() -> dict[str, dict[str, Any]]:
+    """One crawl for each column of the table."""
+    with tempfile.TemporaryDirectory() as off, tempfile.TemporaryDirectory() as on:
+        runs = [(off, False), (on, True), (on, True)]
+        figures = [crawl(Path(folder), enabled=enabled) for folder, enabled in runs]
+    return dict(zip(COLUMNS, figures, strict=True))
+
+
+def table(heads: list[str], rows: list[list[Any]]) -> str:
+    """A Markdown table; numbers to the right."""
+    rules = ["---", *["---:"] * (len(heads) - 1)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [heads, rules, *rows])
+
+
+def main() -> None:
+    """Run the crawls and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="crawls for each column (default: 3)")
+    repeats = parser.parse_args().runs
+    if repeats < 1:
+        parser.error("--runs must be 1 or more")
+    runs = [crawl_in_all_ways() for _ in range(repeats)]
+    medians = {
+        column: figures
+        | {"seconds": round(statistics.median(r[column]["seconds"] for r in runs), 1)}
+        for column, figures in runs[-1].items()
+    }
+    rows = [[row, *(medians[column][name] for column in COLUMNS)] for row, name in ROWS.items()]
+    print(table([f"plugin (median of {repeats})", *COLUMNS], rows))
+
+    off, on = medians["off"]["kept_by_variant"], medians["on"]
+    kept, dropped = on["kept_by_variant"], on["dropped_by_variant"]
+    kinds = [
+        [kind, off[kind], kept.get(kind, 0) + dropped.get(kind, 0), dropped.get(kind, 0)]
+        for kind in sorted(off)
+    ]
+    print()
+    print(table(["kind of page", "fetched, off", "fetched, on", "dropped, on"], kinds))
+
+
+if __name__ == "__main__":
+    main()
