@@ -172,7 +172,8 @@ class Judge:
             self._documents.index(number, record)
         self._documents.put(number, record, document.text)
         self._documents.name(number, document.identity, overwrite=True)
-        self._name(number, document)
+        for alias in document.aliases:
+            self._documents.name(number, alias)
 
     def _name(self, number: int, document: Document) -> None:
         for identity in (document.identity, *document.aliases):

@@ -12,11 +12,12 @@ only matches are restored.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.permutation import Design, check_fingerprint
+from scrapy_simhash.permutation import FINGERPRINT_BYTES, ROW_BYTES, Design, check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-_FINGERPRINT_BYTES = 8
 # Bytes are compared as little-endian numbers on both sides: the count of differing bits is the
 # same in any byte order, and no row has to be turned round.
-_ROW = np.dtype(
-    {"names": ["table", "permuted"], "formats": ["u1", "<u8"], "offsets": [0, 1], "itemsize": 9}
-)
+_ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
 _ROWS_PER_PUT = 65_536
 
 
@@ -44,11 +42,10 @@ class Tables:
     def __init__(self, design: Design, database: lmdb._Database) -> None:
         self.design = design
         self._database = database
-        self._key_end = design.key_bytes
-        self._value_bytes = _FINGERPRINT_BYTES - design.key_bytes
-        self._numbered = [
-            (bytes((number,)), table.permute) for number, table in enumerate(design.tables)
-        ]
+        self._key_end = 1 + design.key_bytes
+        self._value_bytes = ROW_BYTES - self._key_end
+        self._keys = Struct(f"{self._key_end}s{self._value_bytes}x" * len(design.tables))
+        self._items = Struct(f"{self._key_end}s{self._value_bytes}s")
 
     def probe(
         self, transaction: lmdb.Transaction[bytes], fingerprint: int, distance: int
@@ -64,49 +61,44 @@ class Tables:
             (distance, fingerprint) of each, nearest first. Cost: one descent a table, and the
             candidates that share its key, on average documents / 256**key_bytes.
         """
-        end = self._key_end
-        permuted = [
-            (number, permute(fingerprint).to_bytes(8, "big")) for number, permute in self._numbered
-        ]
-        rows = np.frombuffer(
-            transaction.cursor(self._database).getmulti(
-                [number + octets[:end] for number, octets in permuted],
-                dupdata=True,
-                dupfixed_bytes=self._value_bytes,
-                keyfixed=True,
-            ),
-            _ROW,
+        queries = self.design.rows(fingerprint)
+        found = transaction.cursor(self._database).getmulti(
+            self._keys.unpack(queries),
+            dupdata=True,
+            dupfixed_bytes=self._value_bytes,
+            keyfixed=True,
         )
-        queries = np.frombuffer(b"".join([octets for _, octets in permuted]), "<u8")
-        distances = np.bitwise_count(rows["permuted"] ^ queries[rows["table"]])
+        rows = np.frombuffer(found, _ROW)
+        query = np.frombuffer(queries, _ROW)["permuted"].take(rows["table"])
+        distances = np.bitwise_count(rows["permuted"] ^ query)
         (near,) = (distances <= distance).nonzero()
         if not near.size:
             return []
         # One fingerprint is often found by several tables.
-        return sorted({(int(distances[row]), self._restore(rows[row])) for row in near})
+        return sorted(
+            {
+                (found_bits, self.design.tables[number].restore(permuted))
+                for found_bits, number, permuted in zip(
+                    distances[near].tolist(),
+                    rows["table"][near].tolist(),
+                    rows["permuted"][near].byteswap().tolist(),
+                    strict=True,
+                )
+            }
+        )
 
-    def _restore(self, row: np.void) -> int:
-        octets = int(row["permuted"]).to_bytes(8, "little")
-        table = self.design.tables[int(row["table"])]
-        return table.restore(int.from_bytes(octets, "big"))
-
-    def _items(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
+    def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
         # The width is checked here because a DUPFIXED table takes any and then loses values.
         check_fingerprint(fingerprint)
-        items = []
-        for number, permute in self._numbered:
-            octets = permute(fingerprint).to_bytes(8, "big")
-            items.append((number + octets[: self._key_end], octets[self._key_end :]))
-        return items
+        return self._items.iter_unpack(self.design.rows(fingerprint))
 
     def add(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         """Put a fingerprint into every table; harmless when it is there."""
-        for key, value in self._items(fingerprint):
-            transaction.put(key, value, db=self._database)
+        transaction.cursor(self._database).putmulti(self._split(fingerprint))
 
     def remove(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         """Take a fingerprint out of every table; harmless when it is not there."""
-        for key, value in self._items(fingerprint):
+        for key, value in self._split(fingerprint):
             transaction.delete(key, value, db=self._database)
 
     def load(self, transaction: lmdb.Transaction[bytes], fingerprints: NDArray[np.uint64]) -> int:
@@ -123,13 +115,10 @@ class Tables:
         return added
 
     def _rows(self, number: int, permuted: NDArray[np.uint64]) -> Iterator[tuple[bytes, bytes]]:
-        rows = np.empty((len(permuted), _ROW.itemsize), np.uint8)
+        rows = np.empty((len(permuted), ROW_BYTES), np.uint8)
         rows[:, 0] = number
-        rows[:, 1:] = permuted.astype(">u8").view(np.uint8).reshape(-1, _FINGERPRINT_BYTES)
-        octets, key_end = rows.tobytes(), 1 + self._key_end
-        for start in range(0, len(octets), _ROW.itemsize):
-            middle, end = start + key_end, start + _ROW.itemsize
-            yield octets[start:middle], octets[middle:end]
+        rows[:, 1:] = permuted.astype(">u8").view(np.uint8).reshape(-1, FINGERPRINT_BYTES)
+        return self._items.iter_unpack(rows.data)
 
     def read_all(self, transaction: lmdb.Transaction[bytes]) -> list[NDArray[np.uint64]]:
         """Read every table back, restored and sorted; shape (n,) each. Cost: the whole store."""

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ALL_BITS = 2**FINGERPRINT_BITS - 1
+FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
+# Of a row: a table's number, then its permuted fingerprint.
+ROW_BYTES = 1 + FINGERPRINT_BYTES
 # A table's number is one byte of its keys in a store.
 _MOST_TABLES = 255
-# `auto` adds tables once a look-up would read more than this many fingerprints of one table: at
-# 1,024 the candidates (8 kB) still cost less than the descents into further tables
-# (benchmarks/bench_store.py). With four tables that is a store of 67 million fingerprints.
+# `auto` adds tables once a look-up would read more than this many fingerprints of one table, with
+# four tables in a store of 67 million. Ten tables answer faster from about 200 on (13 million), but
+# take six times the room and twice the time to write, so they wait until speed needs them.
 _CANDIDATES_PER_TABLE = 1_024
 
 
@@ -120,6 +123,41 @@ class Design:
     name: str
     distance_bits: int
     tables: tuple[Table, ...]
+
+    @cached_property
+    def _spread(self) -> tuple[tuple[int, int, int], ...]:
+        """(source shift, mask, multiplier) of each block that occurs in the tables.
+
+        The multiplier has one bit a table: where the block's lowest bit stands in its row.
+        """
+        multipliers: dict[Block, int] = {}
+        target = 8 * ROW_BYTES * len(self.tables)
+        for table in self.tables:
+            target -= 8  # its number
+            for block in table.blocks:
+                target -= block.width
+                multipliers[block] = multipliers.get(block, 0) | 1 << target
+        return tuple(
+            (block.shift, 2**block.width - 1, multiplier)
+            for block, multiplier in multipliers.items()
+        )
+
+    @cached_property
+    def _numbers(self) -> int:
+        """The rows of fingerprint 0, as one number: the table numbers alone."""
+        row = bytes(FINGERPRINT_BYTES)
+        return int.from_bytes(b"".join([bytes((i,)) + row for i in range(len(self.tables))]), "big")
+
+    def rows(self, fingerprint: int) -> bytes:
+        """Permute a fingerprint for all tables at once: one multiplication puts a block into all.
+
+        Returns:
+            A row of 9 bytes for each table: its number, then the permuted fingerprint, big-endian.
+        """
+        rows = self._numbers
+        for source, mask, multiplier in self._spread:
+            rows += (fingerprint >> source & mask) * multiplier
+        return rows.to_bytes(ROW_BYTES * len(self.tables), "big")
 
     @property
     def prefix_bits(self) -> int:
