@@ -20,17 +20,15 @@ import argparse
 import asyncio
 import gzip
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from machine import describe_machine, describe_versions
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
@@ -195,9 +193,9 @@ def main() -> None:
     }
     print_table(medians, len(pages), sum(map(len, pages)) / len(pages), options.runs)
     if options.output:
-        machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-        machine |= {name: version(name) for name in ("scrapy", "trafilatura", "lmdb", "lxml")}
-        document = {"pages": len(pages), "runs": options.runs, "machine": machine}
+        versions = describe_versions("scrapy-simhash", "scrapy", "trafilatura", "lmdb", "lxml")
+        document: dict[str, Any] = {"pages": len(pages), "runs": options.runs}
+        document |= {"machine": describe_machine(), "versions": versions}
         options.output.write_text(
             json.dumps(document | {"medians": medians, "all": runs}, indent=1)
         )

@@ -8,25 +8,42 @@ within a round. See README.md for what is measured and what is not.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
+from machine import describe_machine, describe_versions
 from simhash import Simhash, SimhashIndex
+from subjects import (
+    CRAWL,
+    DISTANCE,
+    FAISS,
+    FAISS_HASH_BITS,
+    FAISS_HASHES,
+    FAISS_RADIUS,
+    SIMHASH_INDEX,
+    SYNC,
+    Pages,
+    Subject,
+    brute_subject,
+    draw,
+    faiss_row,
+    faiss_subject,
+    near,
+    our_subject,
+    ours,
+    simhash_subject,
+)
 
-from scrapy_simhash.permutation import parse_design
 from scrapy_simhash.stores import Document, Store, open_store
 
 if TYPE_CHECKING:
@@ -34,43 +51,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-DISTANCE = 3
 GROUPS = (1, 16, 64)
-# FAISS hashes the four blocks of 16 bits like our four tables; no bit flips. Its radius is
-# exclusive: it finds what is nearer than it.
-FAISS_HASHES, FAISS_HASH_BITS, FAISS_RADIUS = 4, 16, DISTANCE + 1
-QUERIES_PER_BLOCK = 2_000
-SLOW_QUERIES_PER_BLOCK = 50
 PAGES_PER_BLOCK = 256
-PAGES_BETWEEN_DUPLICATES = 10
 VERIFIED_QUERIES = 200
 # The index of PyPI `simhash` is Python sets of strings: about 1 kB and 20 us to build an entry.
 MOST_FOR_SIMHASH_INDEX = 100_000
-# Filling a store page by page takes over three minutes beyond.
-MOST_FOR_RECORDS = 100_000
+# Beyond, filling page by page takes minutes a design, and only the four tables are filled so.
+MOST_FOR_ALL_DESIGNS = 100_000
 PAGES_PER_FILL = 1_024
 SEED = 20_070_508
-CRAWL = "20260101T000000-bench"
 GOAL_PROBE_US, GOAL_TABLE_BYTES = 30, 40
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Something that finds near fingerprints.
-
-    Attributes:
-        name: in the tables printed.
-        prepare: turns a fingerprint into what `search` takes; not timed.
-        search: the call that is timed, for one fingerprint.
-        read: turns its result into the fingerprints found; not timed.
-        queries: in one block.
-    """
-
-    name: str
-    prepare: Callable[[int], Any]
-    search: Callable[[Any], Any]
-    read: Callable[[Any], set[int]]
-    queries: int = QUERIES_PER_BLOCK
 
 
 @dataclass
@@ -101,115 +91,6 @@ class Times:
             }
             for name, values in self.rounds.items()
         }
-
-
-class Pages:
-    """Makes pages as a crawl has them: all fields of a record, random fingerprints.
-
-    Args:
-        stored: fingerprints of which every tenth page is a near-duplicate.
-        random: where the fingerprints come from.
-    """
-
-    def __init__(self, stored: NDArray[np.uint64], random: np.random.Generator) -> None:
-        self._stored = stored
-        self._random = random
-        self._count = 0
-
-    def make(self, count: int) -> list[Document]:
-        """Make the next pages; no two of all that are made have the same identity."""
-        fingerprints = draw(self._random, count)
-        copies = near(self._stored, self._random, -(-count // PAGES_BETWEEN_DUPLICATES))
-        fingerprints[::PAGES_BETWEEN_DUPLICATES] = copies
-        return [self._page(fingerprint) for fingerprint in fingerprints.tolist()]
-
-    def _page(self, fingerprint: int) -> Document:
-        self._count += 1
-        url = f"https://docs.example.org/manual/chapter-{self._count % 97}/page-{self._count}.html"
-        return Document(
-            identity=hashlib.sha1(url.encode(), usedforsecurity=False).digest(),
-            fingerprints=(fingerprint,),
-            text_digest=hashlib.blake2b(url.encode(), digest_size=16).digest(),
-            url=url,
-            crawl=CRAWL,
-            title=f"Chapter {self._count % 97}: the settings of module {self._count}",
-            language="en",
-            features=731,
-            words=802,
-            time=1.8e9 + self._count,
-        )
-
-
-def draw(random: np.random.Generator, count: int) -> NDArray[np.uint64]:
-    """Draw fingerprints evenly from all 64-bit numbers."""
-    return random.integers(0, 2**64, count, np.uint64)
-
-
-def near(stored: NDArray[np.uint64], random: np.random.Generator, count: int) -> NDArray[np.uint64]:
-    """Draw stored fingerprints, each with up to 3 of its bits flipped."""
-    found = random.choice(stored, count)
-    for _ in range(DISTANCE):
-        bits = np.uint64(1) << random.integers(0, 64, count, np.uint64)
-        found ^= np.where(random.random(count) < 0.75, bits, np.uint64(0))
-    return found
-
-
-def our_subject(store: Store, design: str) -> Subject:
-    """Measure `store.query`, transaction and all."""
-    return Subject(
-        name=ours(design),
-        prepare=int,
-        search=store.query,
-        read=lambda matches: {match.fingerprint for match in matches},
-    )
-
-
-def ours(design: str) -> str:
-    """Name our store with a design."""
-    return f"ours, {len(parse_design(design).tables)} tables"
-
-
-FAISS = "FAISS IndexBinaryMultiHash"
-SIMHASH_INDEX = "PyPI simhash"
-BRUTE_FORCE = "numpy brute force"
-SYNC = "a bare fsync of 4 kB"
-
-
-def faiss_row(fingerprint: int) -> NDArray[np.uint8]:
-    """Write a fingerprint as FAISS takes it."""
-    return np.array([fingerprint], np.uint64).view(np.uint8).reshape(1, 8)
-
-
-def faiss_subject(index: Any, fingerprints: NDArray[np.uint64]) -> Subject:
-    """Measure `range_search` of one row."""
-    return Subject(
-        name=FAISS,
-        prepare=faiss_row,
-        search=lambda row: index.range_search(row, FAISS_RADIUS),
-        read=lambda result: set(fingerprints[result[2]].tolist()),
-    )
-
-
-def simhash_subject(index: Any) -> Subject:
-    """Measure `get_near_dups`."""
-    return Subject(
-        name=SIMHASH_INDEX,
-        prepare=Simhash,
-        search=index.get_near_dups,
-        read=lambda names: {int(name) for name in names},
-        queries=QUERIES_PER_BLOCK // 4,
-    )
-
-
-def brute_subject(fingerprints: NDArray[np.uint64]) -> Subject:
-    """Measure XOR and bit count over all fingerprints."""
-    return Subject(
-        name=BRUTE_FORCE,
-        prepare=np.uint64,
-        search=lambda query: np.flatnonzero(np.bitwise_count(fingerprints ^ query) <= DISTANCE),
-        read=lambda rows: set(fingerprints[rows].tolist()),
-        queries=SLOW_QUERIES_PER_BLOCK,
-    )
 
 
 def verify(
@@ -457,39 +338,17 @@ def measure_size(count: int, designs: Sequence[str], runs: int, folder: Path) ->
 def measure_filled(
     count: int, designs: Sequence[str], folder: Path, random: np.random.Generator
 ) -> dict[str, dict[str, float]]:
-    """Fill a store of each design page by page and read its sizes, unless that takes too long."""
-    if count > MOST_FOR_RECORDS:
-        return {}
+    """Fill a store of each design page by page and read its sizes."""
     filled = {}
     for design in designs:
+        if count > MOST_FOR_ALL_DESIGNS and design != "4":
+            continue
         progress(f"{count:,}: filling {ours(design)}")
         stats = fill(folder / f"filled-{design}", design, count, random)
         filled[ours(design)] = {
             name: stats[name] for name in ("table_bytes_per_fingerprint", "bytes_per_document")
         }
     return filled
-
-
-def describe_machine() -> dict[str, str | int]:
-    """Say what the numbers were measured on; no host name."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].partition(":")[2].strip() if names else model
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "model": model,
-        "cores": os.cpu_count() or 0,
-        "memory_gib": round(memory / 2**30),
-        "system": platform.system(),
-    }
-
-
-def describe_versions() -> dict[str, str]:
-    """Say what was measured."""
-    names = ("scrapy-simhash", "lmdb", "numpy", "faiss-cpu", "simhash")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def progress(text: str) -> None:
@@ -507,7 +366,8 @@ def main() -> None:
     arguments = parser.parse_args()
     faiss.omp_set_num_threads(1)
     command = " ".join(["python benchmarks/bench_store.py", *sys.argv[1:]])
-    machine, versions = describe_machine(), describe_versions()
+    machine = describe_machine()
+    versions = describe_versions("scrapy-simhash", "lmdb", "numpy", "faiss-cpu", "simhash")
     sizes = []
     for count in map(int, arguments.documents.split(",")):
         with tempfile.TemporaryDirectory(prefix="bench_store-") as folder:
