@@ -46,6 +46,8 @@ class SimhashCommand(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
         super().add_options(parser)
+        # Scrapy's --logfile and --loglevel would make our --log ambiguous.
+        parser.allow_abbrev = False
         commands = parser.add_subparsers(dest="simhash_command", metavar="<command>")
         common = argparse.ArgumentParser(add_help=False)
         common.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -87,7 +89,10 @@ class SimhashCommand(ScrapyCommand):
             raise UsageError(f"unknown arguments: {' '.join(args)}", print_help=False)
         if opts.simhash_command is None:
             raise UsageError("name a command: stats, log, query, fingerprint or explain")
-        from scrapy_simhash.inspection import InspectionError  # noqa: PLC0415 - only for this
+        from scrapy_simhash.inspection import (  # noqa: PLC0415 - only for this
+            InspectionError,
+            PartlyFailedError,
+        )
         from scrapy_simhash.output import show  # noqa: PLC0415
         from scrapy_simhash.stores import StoreError  # noqa: PLC0415
 
@@ -97,9 +102,15 @@ class SimhashCommand(ScrapyCommand):
         try:
             config = self._read_config(opts)
             self.exitcode = show(opts.simhash_command, runner(opts, config), as_json=opts.json)
-        except (InspectionError, StoreError, ValueError, OSError) as error:
+        except (
+            InspectionError,
+            PartlyFailedError,
+            StoreError,
+            ValueError,
+            OSError,
+        ) as error:
             sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {error}\n")
-            self.exitcode = 2
+            self.exitcode = 1 if isinstance(error, PartlyFailedError) else 2
 
     def _read_config(self, opts: argparse.Namespace) -> Config:
         assert self.settings is not None  # noqa: S101 - set by Scrapy

@@ -128,7 +128,7 @@ def _convert(name: str, value: Any, kind: str) -> Any:
         return None if value in (None, "", "None") else str(value)
     try:
         return readers[kind](value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # int(float('inf')) overflows
         wanted = {"bool": "True or False", "int": "a whole number", "float": "a number"}
         raise SettingError(f"{name} = {value!r}: must be {wanted.get(kind, 'text')}") from None
 
@@ -136,7 +136,10 @@ def _convert(name: str, value: Any, kind: str) -> Any:
 def _read_bool(value: Any) -> bool:
     # The words that Scrapy's own getbool knows.
     known = {True: True, False: False, "1": True, "0": False, "true": True, "false": False}
-    return known[value.lower() if isinstance(value, str) else value]
+    word = value.lower() if isinstance(value, str) else value
+    if word not in known:
+        raise ValueError(value)
+    return known[word]
 
 
 def _read_int(value: Any) -> int:

@@ -38,6 +38,7 @@ class DecisionLog:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._listener = logging.handlers.QueueListener(self._queue, self._handler)
         self._listener.start()
+        self._closed = False
 
     @property
     def lost(self) -> int:
@@ -51,23 +52,32 @@ class DecisionLog:
         self._queue.put(logging.makeLogRecord({"msg": line}))
 
     def close(self) -> None:
-        """Write what is left and close the file; blocks."""
-        self._listener.stop()
-        self._handler.close()
+        """Write what is left and close the file; blocks. Harmless when done twice."""
+        if not self._closed:
+            self._closed = True
+            self._listener.stop()
+            self._handler.close()
 
 
 class _AppendHandler(logging.Handler):
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self.lost = 0
+        self._ending = b""
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+        super().__init__()  # last: logging closes at exit what it knows of
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = record.msg.encode("ascii") + b"\n"
+        line = self._ending + record.msg.encode("ascii") + b"\n"
+        problem = ""
         try:
             written = os.write(self._file, line)
-            problem = f"{written} of {len(line)} bytes written" if written < len(line) else ""
+            if written < len(line):
+                problem = f"{written} of {len(line)} bytes written"
+                # A full disk cut this line; end it, so that it does not spoil the next one.
+                self._ending = b"\n"
+            else:
+                self._ending = b""
         except OSError as error:
             problem = str(error)
         if problem:

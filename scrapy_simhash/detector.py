@@ -103,6 +103,8 @@ class Detector:
         Raises:
             StoreUnusableError: the store or its log cannot be used; nothing is left open.
         """
+        if self._store is not None:
+            raise RuntimeError("this detector is open")
         try:
             await asyncio.to_thread(self._open, spider)
         except BaseException:
@@ -114,8 +116,6 @@ class Detector:
         self._store = open_store(
             config.store, config.distance, config.tables, self._recipe, config.readonly
         )
-        if not config.readonly:
-            self._store.start_crawl(self.crawl, spider)
         if path := self._choose_log():
             try:
                 self._log = DecisionLog(path)
@@ -124,6 +124,8 @@ class Detector:
                     f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
                     "path, or to None"
                 ) from error
+        if not config.readonly:
+            self._store.start_crawl(self.crawl, spider)
         self._workers.start()
         self._writer = GroupWriter(self._store, self.crawl)
 
@@ -185,7 +187,7 @@ class Detector:
         except WorkerDiedError as error:
             raise UnjudgedError("worker_died", str(error)) from error
         except Exception as error:
-            logger.warning("Extraction of %r failed; the page passes", page.url, exc_info=True)
+            logger.warning("Extraction of %r failed; the page passes: %s", page.url, error)
             raise UnjudgedError("failed", repr(error)) from error
         decision |= {
             "fingerprint": f"{made.fingerprint:016x}",

@@ -11,7 +11,7 @@ import xxhash
 from scrapy_simhash.features import FEATURE_SETS, FeatureSet, normalise
 from scrapy_simhash.recipe import Recipe, load_named
 from scrapy_simhash.simhash import simhash
-from scrapy_simhash.text import TEXT_VERSION, WHOLE_TEXT, read_page
+from scrapy_simhash.text import TEXT_VERSION, WHOLE_TEXT, load_extractor, read_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ def make_recipe(extractor: str, features: str) -> Recipe:
     Raises:
         ValueError: one of the names leads nowhere.
     """
+    load_extractor(extractor)
     return Recipe(extractor, features, TEXT_VERSION, load_features(features).version)
 
 

@@ -31,6 +31,10 @@ class InspectionError(Exception):
     """The question has no answer; the message says why."""
 
 
+class PartlyFailedError(Exception):
+    """Some of several questions had no answer; the message says which and why."""
+
+
 def _open(config: Config) -> Store:
     """Open the store as it is: a look at it needs no matching recipe or design."""
     return open_store(config.store, distance=0, readonly=True)
@@ -44,8 +48,13 @@ def stats(config: Config) -> Iterator[dict[str, Any]]:
 
 def fingerprint_files(config: Config, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Fingerprint HTML files with the recipe of the settings and seed 0."""
+    failures = []
     for name in names:
-        page = _fingerprint(name, _recipe(config), seed=0)
+        try:
+            page = _fingerprint(name, _recipe(config), seed=0)
+        except InspectionError as error:
+            failures.append(str(error))
+            continue
         yield {
             "file": name,
             "fingerprint": f"{page.fingerprint:016x}",
@@ -57,6 +66,8 @@ def fingerprint_files(config: Config, names: Sequence[str]) -> Iterator[dict[str
             "extract_ms": page.extract_ms,
             "fingerprint_ms": page.fingerprint_ms,
         }
+    if failures:
+        raise PartlyFailedError("; ".join(failures))
 
 
 def _recipe(config: Config) -> Recipe:
@@ -102,13 +113,20 @@ def _find_fingerprints(store: Store, what: str) -> tuple[int, ...]:
         if not documents:
             raise InspectionError(f"{what} is not in the store")
         return tuple({bits for document in documents for bits in document.fingerprints})
-    if what == "-" or Path(what).is_file():
+    if what == "-" or _is_file(what):
         return (_fingerprint(what, store.recipe, store.seed).fingerprint,)
     from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
     from scrapy_simhash.simhash import simhash  # noqa: PLC0415
 
     made = load_features(store.recipe.features).extract(what, store.seed)
     return (simhash(made.hashes, made.weights),)
+
+
+def _is_file(what: str) -> bool:
+    try:
+        return Path(what).is_file()
+    except (OSError, ValueError):  # too long for a path, or with a NUL: a text
+        return False
 
 
 def explain(config: Config, what: Sequence[str], log: Path) -> Iterator[dict[str, Any]]:
@@ -156,6 +174,9 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
 def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
     original = store.get_document(document.original) if document.original else None
     page = _describe(document)
+    if document.state == "duplicate" and original is None:
+        verdict = f"near-duplicate of a bulk-loaded fingerprint, {document.distance} bits away"
+        return {"verdict": verdict, "pages": [page]}
     if original is None:
         return {"verdict": f"kept ({document.state})", "pages": [page]}
     design = parse_design(store.design)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_documents import Documents
 
 
+# No crawl can have this id, so its lease is never alive.
+_WITHDRAWN = "(withdrawn)"
+
+
 class Judge:
     """Judges documents one after the other, each against all before it.
 
@@ -69,7 +73,7 @@ class Judge:
         for number in numbers:
             record = self._documents.get(number)
             if record is not None and record.state == State.PENDING and record.crawl == crawl:
-                record.crawl = ""
+                record.crawl = _WITHDRAWN
                 self._documents.put(number, record)
 
     def _find_own(self, document: Document) -> tuple[int, Record | None]:
@@ -119,7 +123,9 @@ class Judge:
                 own.state, own.crawl = State.PENDING, document.crawl
             _update(own, document)
             if changed:
+                self._documents.keep_bulk_loaded(own.fingerprints)
                 self._documents.index(number, own)
+                self._documents.drop_text(number)
             self._documents.put(number, own, document.text)
             self._name(number, document)
         return Verdict("revisit", "changed" if changed else "unchanged", number)
@@ -131,15 +137,19 @@ class Judge:
             for fingerprint in set(document.fingerprints)
             for hit in self._documents.near(fingerprint, self._distance)
         )
+        best: Match | None = None
         for distance, fingerprint in near:
-            numbers = self._documents.numbers(fingerprint, document.scope)
-            if numbers is None:
-                return Match(0, fingerprint, distance, None)
-            for number in numbers:
+            if best and best.distance < distance:
+                break
+            for number in self._documents.numbers(fingerprint, document.scope):
+                if not number:
+                    return Match(0, fingerprint, distance, None)
+                if number == own_number or (best and best.document <= number):
+                    continue
                 record = self._documents.get(number)
-                if number != own_number and record is not None and self._counts(record):
-                    return Match(number, fingerprint, distance, record.url)
-        return None
+                if record is not None and self._counts(record):
+                    best = Match(number, fingerprint, distance, record.url)
+        return best
 
     def _forget(self, number: int, own: Record) -> None:
         if own.state == State.DUPLICATE:

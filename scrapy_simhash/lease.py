@@ -1,16 +1,19 @@
 """Leases of crawls: the operating system tells whether the process behind a crawl still lives.
 
-A lease is a lock on a file of the store's folder. The kernel drops it when the process ends in
-whatever way, so a record left pending by `kill -9` stops counting at once: no time-out has to
-pass, and no process id is taken for another one's after a reboot or in a container.
+A lease is an exclusive lock on a file of the store's folder. The kernel drops it when the process
+ends in whatever way, so a record left pending by `kill -9` stops counting at once: no time-out has
+to pass, and no process id is taken for another one's after a reboot or in a container.
+
+Whoever asks tries a *shared* lock: with an exclusive one, two who ask at once would take each other
+for the crawl. `filelock` has no shared locks on one file, hence `fcntl`.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from typing import TYPE_CHECKING
-
-from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,29 +30,42 @@ class Leases:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, FileLock] = {}
+        self._pid = os.getpid()
+        self._held: dict[str, int] = {}
 
     def take(self, crawl: str) -> None:
         """Take the lease of a crawl that starts here.
 
         Raises:
-            ValueError: an id with other characters than letters, digits, `.`, `_` and `-`.
-            Timeout: somebody holds a lease of this id.
+            ValueError: an id with other characters than letters, digits, `.`, `_` and `-`, or one
+                whose lease is held.
             OSError: the file cannot be made.
         """
         if not _CRAWL_ID.fullmatch(crawl):
             raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")
+        if self.alive(crawl):
+            raise ValueError(f"crawl id {crawl!r}: a crawl of this id is running")
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(self._path(crawl), timeout=0, mode=0o600, thread_local=False)
-        lock.acquire()
-        self._held[crawl] = lock
+        self._sweep()
+        # Locked under another name first: nobody can find the file without its lock.
+        unlocked = self._folder / f"{crawl}.new"
+        file = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unlocked.rename(self._path(crawl))
+        except BaseException:
+            os.close(file)
+            raise
+        self._held[crawl] = file
 
     def give_back(self, crawl: str) -> None:
         """End the lease of a crawl; harmless when it has none."""
-        lock = self._held.pop(crawl, None)
-        if lock is not None:
-            self._path(crawl).unlink(missing_ok=True)
-            lock.release()
+        file = self._held.pop(crawl, None)
+        if file is not None:
+            # A forked child shares the lock and must leave it to its parent.
+            if os.getpid() == self._pid:
+                self._path(crawl).unlink(missing_ok=True)
+            os.close(file)
 
     def give_back_all(self) -> None:
         """End every lease that was taken here."""
@@ -57,24 +73,36 @@ class Leases:
             self.give_back(crawl)
 
     def alive(self, crawl: str) -> bool:
-        """Say whether the process of a crawl still runs it."""
+        """Say whether the process of a crawl still runs it.
+
+        A file that cannot be opened or locked for another reason counts as dead: that can only
+        let a page through.
+        """
         if crawl in self._held:
             return True
-        path = self._path(crawl)
-        if not _CRAWL_ID.fullmatch(crawl) or not path.exists():
-            return False
-        probe = FileLock(path, timeout=0, thread_local=False)
-        try:
-            probe.acquire()
-        except Timeout:
-            return True
-        except OSError:
-            # Not ours to lock, for instance in a read-only folder: nobody can tell. Counting it
-            # as dead can only let a page through.
-            return False
-        path.unlink(missing_ok=True)
-        probe.release()
-        return False
+        return bool(_CRAWL_ID.fullmatch(crawl)) and _is_locked(self._path(crawl))
+
+    def _sweep(self) -> None:
+        """Remove the files of crawls that died."""
+        for path in self._folder.glob("*.lock"):
+            if not _is_locked(path):
+                path.unlink(missing_ok=True)
 
     def _path(self, crawl: str) -> Path:
         return self._folder / f"{crawl}.lock"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.lmdb_documents import Documents, number_of
+from scrapy_simhash.lmdb_documents import BULK_LOADED, Documents, number_of
 from scrapy_simhash.records import Record, State, unpack
 from scrapy_simhash.stores import StoreError
 
@@ -30,16 +31,47 @@ def check_documents(
     in_tables = set(content[0].tolist())
     for number, record in records.items():
         problems += _check_record(stored, number, record, records, in_tables)
+    problems += _check_rows(transaction, databases, records)
+    problems += _check_texts(transaction, databases)
+    problems += tables.find_strays(transaction)
+    following = stored.following_number()
+    if records and following <= max(records):
+        problems.append(f"the next document would get number {following}, which is taken")
+    return problems
+
+
+def _check_rows(
+    transaction: lmdb.Transaction[bytes], databases: Databases, records: dict[int, Record]
+) -> list[str]:
+    """Check what leads to documents: fingerprints, identities, lists of near-duplicates."""
+    problems = []
     for key, row in transaction.cursor(databases.fingerprints):
         owner = records.get(number_of(row[8:]))
-        if owner is None or number_of(key) not in owner.fingerprints:
+        if row != BULK_LOADED and (owner is None or number_of(key) not in owner.fingerprints):
             problems.append(
                 f"fingerprint {key.hex()} leads to document {number_of(row[8:])}, "
                 "which does not have it"
             )
+    for original, duplicate in transaction.cursor(databases.duplicates):
+        linked = records.get(number_of(duplicate))
+        if linked is None or linked.original != number_of(original):
+            problems.append(
+                f"document {number_of(duplicate)} is listed as a near-duplicate of "
+                f"{number_of(original)}, and is not"
+            )
     for identity, key in transaction.cursor(databases.identities):
         if number_of(key) not in records:
             problems.append(f"identity {identity.hex()} leads to no document")
+    return problems
+
+
+def _check_texts(transaction: lmdb.Transaction[bytes], databases: Databases) -> list[str]:
+    problems = []
+    for key, packed in transaction.cursor(databases.texts):
+        try:
+            zlib.decompress(packed)
+        except zlib.error as error:
+            problems.append(f"text of document {number_of(key)} is damaged: {error}")
     return problems
 
 
@@ -68,10 +100,12 @@ def _check_record(
     if record.state == State.DUPLICATE:
         if record.original and record.original not in records:
             return [f"{name} is a near-duplicate of document {record.original}, which is gone"]
+        if not stored.is_linked(record.original, number):
+            return [f"{name} is not listed as a near-duplicate of document {record.original}"]
         return []
     problems = []
     for fingerprint in record.fingerprints:
-        if number not in (stored.numbers(fingerprint, record.scope) or ()):
+        if number not in (stored.numbers(fingerprint, record.scope)):
             problems.append(f"{name} is not found by its fingerprint {fingerprint:016x}")
         if fingerprint not in in_tables:
             problems.append(f"fingerprint {fingerprint:016x} of {name} is in no table")

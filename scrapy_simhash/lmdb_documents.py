@@ -12,7 +12,7 @@ Databases of one environment; numbers are big-endian, so that their order is tha
     texts          document -> main text, zlib, where texts are kept
 
 A fingerprint in the tables without a row in `fingerprints` was bulk-loaded; it belongs to every
-scope.
+scope. When a document has it, too, a row of zeros keeps that in mind.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import numpy as np
 import xxhash
 
 from scrapy_simhash.records import CrawlRecord, Record, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import lmdb
+    from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_environment import Environment
     from scrapy_simhash.lmdb_tables import Tables
 
 _NEXT = b"next"
+BULK_LOADED = bytes(16)
 
 
 def octets(number: int) -> bytes:
@@ -58,11 +61,16 @@ class Databases(NamedTuple):
     texts: lmdb._Database
 
     @classmethod
-    def open(cls, environment: Environment) -> Self:
-        """Open them all; a writable environment makes those that are not there."""
+    def open(
+        cls, environment: Environment, transaction: lmdb.Transaction[bytes] | None = None
+    ) -> Self:
+        """Open them all; within a write transaction, make those that are not there."""
         dupfixed = {"fingerprints", "tables", "duplicates"}
         return cls(
-            *(environment.open_database(name, dupfixed=name in dupfixed) for name in cls._fields)
+            *(
+                environment.open_database(name, transaction, dupfixed=name in dupfixed)
+                for name in cls._fields
+            )
         )
 
 
@@ -112,12 +120,20 @@ class Documents:
         packed = self._transaction.get(octets(number), db=self._databases.texts)
         return None if packed is None else zlib.decompress(packed).decode()
 
+    def drop_text(self, number: int) -> None:
+        """Forget a document's main text."""
+        self._transaction.delete(octets(number), db=self._databases.texts)
+
     def next_number(self) -> int:
         """Take the next document number; from 1, never given twice."""
-        stored = self._transaction.get(_NEXT, db=self._databases.header)
-        number = 1 if stored is None else number_of(stored)
+        number = self.following_number()
         self._transaction.put(_NEXT, octets(number + 1), db=self._databases.header)
         return number
+
+    def following_number(self) -> int:
+        """Get the number the next document will have."""
+        stored = self._transaction.get(_NEXT, db=self._databases.header)
+        return 1 if stored is None else number_of(stored)
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""
@@ -141,31 +157,51 @@ class Documents:
             removed = self._transaction.delete(
                 octets(fingerprint), row, db=self._databases.fingerprints
             )
-            if removed and self.numbers(fingerprint) is None:
+            if removed and not self._has_rows(fingerprint):
                 self._tables.remove(self._transaction, fingerprint)
+
+    def _has_rows(self, fingerprint: int) -> bool:
+        key = octets(fingerprint)
+        return self._transaction.get(key, db=self._databases.fingerprints) is not None
+
+    def keep_bulk_loaded(self, fingerprints: Iterable[int]) -> None:
+        """Note which of these were bulk-loaded, before documents get them."""
+        for fingerprint in fingerprints:
+            if not self._has_rows(fingerprint) and self.near(fingerprint, 0):
+                self.note_bulk_loaded(fingerprint)
+
+    def note_bulk_loaded(self, fingerprint: int) -> None:
+        """Note that a fingerprint of a document was bulk-loaded as well."""
+        self._transaction.put(octets(fingerprint), BULK_LOADED, db=self._databases.fingerprints)
+
+    def list_indexed(self) -> NDArray[np.uint64]:
+        """List the fingerprints that documents have; shape (n,). Cost: all documents."""
+        cursor = self._transaction.cursor(self._databases.fingerprints)
+        keys = b"".join(cursor.iternext_nodup(keys=True, values=False))
+        return np.frombuffer(keys, ">u8").astype(np.uint64)
 
     def near(self, fingerprint: int, distance: int) -> list[tuple[int, int]]:
         """Find (distance, fingerprint) of all stored fingerprints within a distance."""
         return self._tables.probe(self._transaction, fingerprint, distance)
 
-    def numbers(self, fingerprint: int, scope: str | None = None) -> list[int] | None:
-        """List the documents that have a fingerprint, oldest first within a scope.
+    def numbers(self, fingerprint: int, scope: str | None = None) -> list[int]:
+        """List the documents that have a fingerprint of the tables, oldest first within a scope.
 
         Args:
             fingerprint: exactly this one.
             scope: only documents of this scope; None for all.
 
         Returns:
-            Document numbers; None when no document of any scope has it.
+            Document numbers; 0 leads them where the fingerprint was bulk-loaded.
         """
         key = octets(fingerprint)
         cursor = self._transaction.cursor(self._databases.fingerprints)
         if not cursor.set_key(key):
-            return None
+            return [0]
+        numbers = [0] if cursor.value() == BULK_LOADED else []
         wanted = b"" if scope is None else _scope_hash(scope)
-        if wanted and not cursor.set_range_dup(key, wanted + octets(0)):
-            return []
-        numbers = []
+        if not cursor.set_range_dup(key, wanted.ljust(8, b"\0") + octets(1)):
+            return numbers
         for row in cursor.iternext_dup():
             if not row.startswith(wanted):
                 break
@@ -190,6 +226,11 @@ class Documents:
     def unlink(self, original: int, duplicate: int) -> None:
         """Undo `link`."""
         self._transaction.delete(octets(original), octets(duplicate), db=self._databases.duplicates)
+
+    def is_linked(self, original: int, duplicate: int) -> bool:
+        """Say whether `link` noted this pair."""
+        cursor = self._transaction.cursor(self._databases.duplicates)
+        return cursor.set_key_dup(octets(original), octets(duplicate))
 
 
 def _scope_hash(scope: str) -> bytes:

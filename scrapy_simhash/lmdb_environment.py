@@ -56,7 +56,7 @@ class Environment:
         self.folder = folder
         self.readonly = readonly
         self.lock = threading.RLock()
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         with _explained(folder):
             if readonly:
                 self._env = self._open(map_bytes)
@@ -98,8 +98,7 @@ class Environment:
 
     def _guard(self, data: Path) -> None:
         """Refuse a file that LMDB would overwrite, or that would kill the process once mapped."""
-        size = data.stat().st_size
-        if size == 0:
+        if not data.stat().st_size:
             raise StoreUnusableError(
                 f"{data} is empty: it was cut to nothing, and LMDB would take it for a new store. "
                 "Restore it from a backup; to start over, move it away yourself"
@@ -109,21 +108,34 @@ class Environment:
             str(self.folder), readonly=True, lock=False, max_dbs=1, lib_version=LIB_VERSION
         ) as env:
             needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        # Looked at last: another process may be writing, and the file only grows.
+        size = data.stat().st_size
         if size < needed:
             raise StoreUnusableError(
                 f"{data} is cut short: {size:,} of {needed:,} bytes. Restore it from a backup; "
                 "to start over, move it away yourself"
             )
 
-    def open_database(self, name: str, *, dupfixed: bool = False) -> lmdb._Database:
-        """Open a named database, made if it is not there and the environment is writable."""
-        with _explained(self.folder):
-            return self._env.open_db(
-                name.encode(),
-                dupsort=dupfixed,
-                dupfixed=dupfixed,
-                create=not self.readonly,
-            )
+    def open_database(
+        self,
+        name: str,
+        transaction: lmdb.Transaction[bytes] | None = None,
+        *,
+        dupfixed: bool = False,
+    ) -> lmdb._Database:
+        """Open a named database; within a write transaction it is made if it is not there."""
+        with _explained(self.folder), self.lock:
+            while True:
+                try:
+                    return self._env.open_db(
+                        name.encode(),
+                        transaction,
+                        dupsort=dupfixed,
+                        dupfixed=dupfixed,
+                        create=transaction is not None,
+                    )
+                except lmdb.MapResizedError:  # another process grew it
+                    self._env.set_mapsize(0)
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again and must not keep views."""
@@ -142,7 +154,7 @@ class Environment:
         return self._run(work, write=True)
 
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        if os.getpid() != self._pid:
+        if os.getpid() != self.pid:
             raise StoreUnavailableError(
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
@@ -165,14 +177,28 @@ class Environment:
         """Size of the data file."""
         return (self.folder / DATA_FILE).stat().st_size
 
+    def let_go_after_fork(self) -> None:
+        """Close a forked child's copy, without which LMDB does not open the file anew there."""
+        self._env.close()
+
     def close(self) -> None:
         """Close the environment, unless this is a forked child's copy of it."""
-        if os.getpid() == self._pid:
+        if os.getpid() == self.pid:
             with self.lock:
                 self._env.close()
 
 
-_environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
+_environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
+
+
+def has_data(folder: Path) -> bool:
+    """Say whether there is a data file in a folder, ours or not.
+
+    Raises:
+        StoreUnusableError: nobody lets us look.
+    """
+    with _explained(folder):
+        return (folder / DATA_FILE).exists()
 
 
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
@@ -185,8 +211,16 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
         StoreUnusableError: it cannot be opened.
     """
     with _explained(folder):
-        key = folder.resolve()
-    environment = _environments.acquire(key, lambda: Environment(key, readonly=readonly))
+        resolved = folder.resolve()
+    key = (resolved, os.getpid())
+
+    def make() -> Environment:
+        inherited = _environments.find((resolved, os.getppid()))
+        if inherited is not None:
+            inherited.let_go_after_fork()
+        return Environment(resolved, readonly=readonly)
+
+    environment = _environments.acquire(key, make)
     if environment.readonly and not readonly:
         _environments.release(key)
         raise StoreUnusableError(
@@ -197,7 +231,7 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
 
 def release_environment(environment: Environment) -> None:
     """Give an environment back; the last user closes it."""
-    _environments.release(environment.folder)
+    _environments.release((environment.folder, environment.pid))
 
 
 @contextmanager

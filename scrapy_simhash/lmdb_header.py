@@ -24,15 +24,41 @@ _KEY = b"store"
 _LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
 
 
+def make_store(environment: Environment, recipe: Recipe, design: str) -> bool:
+    """Make a store in an empty file: all databases and the header in one transaction.
+
+    Returns:
+        Whether the file was empty.
+    """
+
+    def work(transaction: lmdb.Transaction[bytes]) -> bool:
+        if transaction.stat()["entries"]:
+            return False
+        databases = Databases.open(environment, transaction)
+        header = Header(
+            format=FORMAT,
+            recipe=asdict(recipe),
+            design=design,
+            # Whoever does not know it cannot aim a page at another one's fingerprint.
+            seed=secrets.randbits(64),
+            created=time.time(),
+            libraries={name: version(name) for name in _LIBRARIES},
+        )
+        transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+        return True
+
+    return environment.write(work)
+
+
 def open_databases(environment: Environment) -> Databases:
-    """Open the databases of our store, or make them in an empty file.
+    """Open the databases of a store.
 
     Raises:
         StoreUnusableError: the file holds something else; it was not touched.
     """
     names = {name.encode() for name in Databases._fields}
     found = environment.read(lambda txn: {bytes(key) for key, _ in txn.cursor()})
-    if found - names or (environment.readonly and found != names):
+    if found != names:
         foreign = ", ".join(sorted(map(repr, found - names)))
         raise StoreUnusableError(
             f"{environment.folder} is no store of scrapy_simhash but an LMDB file "
@@ -64,30 +90,6 @@ def unpack_header(packed: bytes) -> Header:
             f"upgrade scrapy-simhash (it was made with {header.libraries.get('scrapy-simhash')})"
         )
     return header
-
-
-def write_header(
-    transaction: lmdb.Transaction[bytes], databases: Databases, recipe: Recipe, design: str
-) -> None:
-    """Write the header of a new store, unless another process was faster.
-
-    Raises:
-        StoreUnusableError: there are documents without a header.
-    """
-    if read_packed_header(transaction, databases) is not None:
-        return
-    if transaction.stat(databases.documents)["entries"]:
-        raise StoreUnusableError("the store has lost its header; restore it from a backup")
-    header = Header(
-        format=FORMAT,
-        recipe=asdict(recipe),
-        design=design,
-        # Whoever does not know it cannot aim a page at another one's fingerprint.
-        seed=secrets.randbits(64),
-        created=time.time(),
-        libraries={name: version(name) for name in _LIBRARIES},
-    )
-    transaction.put(_KEY, pack(_KEY, header), db=databases.header)
 
 
 def change_design(transaction: lmdb.Transaction[bytes], databases: Databases, design: str) -> None:

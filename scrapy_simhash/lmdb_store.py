@@ -6,22 +6,28 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_documents import Documents
-from scrapy_simhash.lmdb_environment import acquire_environment, release_environment
+from scrapy_simhash.lmdb_environment import (
+    acquire_environment,
+    has_data,
+    release_environment,
+)
 from scrapy_simhash.lmdb_header import (
     change_design,
     check_design,
     check_recipe,
+    make_store,
     open_databases,
     read_packed_header,
     unpack_header,
-    write_header,
 )
 from scrapy_simhash.lmdb_tables import Tables
-from scrapy_simhash.permutation import check_fingerprint, choose_design, parse_design
+from scrapy_simhash.permutation import Design, check_fingerprint, choose_design, parse_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord, Record
 from scrapy_simhash.stores import (
@@ -41,7 +47,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     import lmdb
-    import numpy as np
     from numpy.typing import NDArray
 
 Result = TypeVar("Result")
@@ -60,24 +65,24 @@ class LmdbStore:
         *,
         readonly: bool = False,
     ) -> None:
-        wanted = None if tables == "auto" else parse_design(tables).name
+        automatic = tables == "auto"
+        design = choose_design(0) if automatic else parse_design(tables)
         self.url = str(path)
         self.distance = distance
         self.readonly = readonly
-        self._automatic = wanted is None
+        if not has_data(path):
+            _check_distance(distance, design)  # before anything is made
         self._environment = acquire_environment(path, readonly=readonly)
         try:
+            made = not readonly and make_store(self._environment, recipe or Recipe(), design.name)
+            # Only its maker may choose again: others may rely on the design as it is.
+            self._choosing = made and automatic
             self._databases = open_databases(self._environment)
-            if not readonly:
-                design = wanted or choose_design(0).name
-                self._environment.write(
-                    lambda txn: write_header(txn, self._databases, recipe or Recipe(), design)
-                )
             self._packed_header = b""
             self._environment.read(self._refresh)
             self.recipe = check_recipe(self._header, recipe)
-            check_design(self._header, wanted)
-            self._check_distance(distance)
+            check_design(self._header, None if automatic else design.name)
+            _check_distance(distance, self._tables.design)
         except BaseException:
             release_environment(self._environment)
             raise
@@ -100,20 +105,12 @@ class LmdbStore:
         return self._environment.read(lambda txn: work(self._refresh(txn), txn))
 
     def _write(self, work: Callable[[Documents, lmdb.Transaction[bytes]], Result]) -> Result:
-        if self.readonly:
-            raise ValueError(f"the store at {self.url} was opened read-only")
+        self._require_writable()
         return self._environment.write(lambda txn: work(self._refresh(txn), txn))
 
-    def _check_distance(self, distance: int) -> int:
-        complete = self._tables.design.distance_bits
-        if not 0 <= distance <= complete:
-            raise StoreMismatchError(
-                f"distance {distance}: the store's table design {self._tables.design.name} is "
-                f"complete for 0 to {complete} bits; take a smaller SIMHASH_DISTANCE, or another "
-                f"SIMHASH_STORE with a design for it, such as SIMHASH_TABLES = '{distance + 3}:"
-                f"{distance}'"
-            )
-        return distance
+    def _require_writable(self) -> None:
+        if self.readonly:
+            raise ValueError(f"the store at {self.url} was opened read-only")
 
     @property
     def design(self) -> str:
@@ -137,9 +134,14 @@ class LmdbStore:
             release_environment(self._environment)
 
     def start_crawl(self, crawl: str, spider: str) -> None:
+        self._require_writable()
         self._leases.take(crawl)
         started = CrawlRecord(spider, started=time.time())
-        self._write(lambda stored, _: stored.put_crawl(crawl, started))
+        try:
+            self._write(lambda stored, _: stored.put_crawl(crawl, started))
+        except BaseException:
+            self._leases.give_back(crawl)
+            raise
 
     def end_crawl(self, crawl: str) -> None:
         def work(stored: Documents, _: lmdb.Transaction[bytes]) -> None:
@@ -190,25 +192,33 @@ class LmdbStore:
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
-        bits = self.distance if distance is None else self._check_distance(distance)
+        bits = self.distance if distance is None else distance
+        if not 0 <= bits <= self._tables.design.distance_bits:
+            raise ValueError(
+                f"distance {bits}: table design {self._tables.design.name} is complete for "
+                f"0 to {self._tables.design.distance_bits} bits"
+            )
 
         def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
             matches = []
             for found_bits, found in stored.near(fingerprint, bits):
-                for number in stored.numbers(found) or [0]:
-                    record = stored.get(number)
+                for number in stored.numbers(found):
+                    record = stored.get(number) if number else None
                     matches.append(Match(number, found, found_bits, record.url if record else None))
             return matches
 
         return self._read(work)
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
-        def work(_: Documents, txn: lmdb.Transaction[bytes]) -> int:
-            empty = not txn.stat(self._databases.tables)["entries"]
-            design = choose_design(len(fingerprints))
-            if self._automatic and empty and self.distance <= design.distance_bits:
-                change_design(txn, self._databases, design.name)
+        if fingerprints.dtype != np.uint64:
+            raise ValueError(f"fingerprints are numpy uint64, got {fingerprints.dtype}")
+
+        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
+            if self._choosing and not txn.stat(self._databases.tables)["entries"]:
+                change_design(txn, self._databases, choose_design(len(fingerprints)).name)
                 self._refresh(txn)
+            for known in np.intersect1d(fingerprints, stored.list_indexed()).tolist():
+                stored.note_bulk_loaded(known)
             return self._tables.load(txn, fingerprints)
 
         return self._write(work)
@@ -262,6 +272,15 @@ class LmdbStore:
 
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
+
+
+def _check_distance(distance: int, design: Design) -> None:
+    if not 0 <= distance <= design.distance_bits:
+        raise StoreMismatchError(
+            f"distance {distance}: table design {design.name} is complete for 0 to "
+            f"{design.distance_bits} bits; take a smaller SIMHASH_DISTANCE, or a new SIMHASH_STORE "
+            f"with a design for it, such as SIMHASH_TABLES = '{distance + 3}:{distance}'"
+        )
 
 
 def _check_document(document: Document) -> None:

@@ -120,6 +120,15 @@ class Tables:
         rows[:, 1:] = permuted.astype(">u8").view(np.uint8).reshape(-1, FINGERPRINT_BYTES)
         return self._items.iter_unpack(rows.data)
 
+    def find_strays(self, transaction: lmdb.Transaction[bytes]) -> list[str]:
+        """List the keys of tables that the design does not have, one line each."""
+        cursor = transaction.cursor(self._database)
+        past = bytes((len(self.design.tables),))
+        if not cursor.set_range(past):
+            return []
+        keys = cursor.iternext_nodup(keys=True, values=False)
+        return [f"key {key.hex()} belongs to table {key[0]}, which is not there" for key in keys]
+
     def read_all(self, transaction: lmdb.Transaction[bytes]) -> list[NDArray[np.uint64]]:
         """Read every table back, restored and sorted; shape (n,) each. Cost: the whole store."""
         cursor = transaction.cursor(self._database)

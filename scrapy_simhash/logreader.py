@@ -81,20 +81,21 @@ def _read_lines(file: TextIO, *, waiting: bool) -> Iterator[str]:
         line = file.readline()
         if line.endswith("\n"):
             yield line
-        elif waiting:
-            file.seek(file.tell() - len(line))  # half a line: its writer is not done
-            time.sleep(_FOLLOW_SECONDS)
-        else:
+            continue
+        file.seek(file.tell() - len(line))  # half a line: its writer is not done
+        if not waiting:
             return
+        time.sleep(_FOLLOW_SECONDS)
 
 
 def _parse(path: Path, line: str) -> dict[str, Any]:
     try:
-        decision = json.loads(line)
+        decision: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise ValueError(f"{path}: {line[:80]!r} is no decision: {error}") from None
-    if not isinstance(decision, dict):
-        raise ValueError(f"{path}: {line[:80]!r} is no decision")  # noqa: TRY004
+    known = isinstance(decision, dict) and {"url", "status"} <= decision.keys()
+    if not known or not isinstance(decision.get("time", 0), int | float):
+        raise ValueError(f"{path}: {line[:80]!r} is no decision")
     return decision
 
 

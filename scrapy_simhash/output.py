@@ -66,11 +66,11 @@ def _print_decision(answer: dict[str, Any]) -> Iterable[str]:
     if "statuses" in answer:
         yield from _print_fields(answer)
         return
-    when = datetime.fromtimestamp(answer["time"], UTC)
+    when = datetime.fromtimestamp(answer.get("time", 0), UTC)
     line = f"{when:%H:%M:%S} {answer['status']:<14} {printable(answer['url'])}"
     if answer["status"] == "near_duplicate":
-        line += f"  <- {answer['distance']} bits from {printable(answer['match_url'])}"
-    elif answer["reason"]:
+        line += f"  <- {answer.get('distance')} bits from {printable(answer.get('match_url'))}"
+    elif answer.get("reason"):
         line += f"  ({printable(answer['reason'])})"
     yield line
 

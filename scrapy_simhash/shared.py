@@ -34,6 +34,11 @@ class SharedByKey(Generic[Key, Value]):
             self._entries[key] = value, users + 1
             return value
 
+    def find(self, key: Key) -> Value | None:
+        """Get the object of a key, if there is one; it is not counted as used."""
+        entry = self._entries.get(key)
+        return entry[0] if entry else None
+
     def release(self, key: Key) -> None:
         """Give the object back; the last user closes it."""
         with self._lock:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import codecs
 import logging
+from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import trafilatura
+from lxml import etree
 from w3lib.encoding import html_to_unicode
 
 from scrapy_simhash.recipe import load_named
@@ -35,6 +37,7 @@ _MOST_CONTROL_SHARE = 0.05
 _CONTROL_SAMPLE_CHARACTERS = 4_096
 _CONTROLS = dict.fromkeys([*range(9), 11, *range(14, 32), 127, 0xFFFD])
 _TITLE_CHARACTERS = 300
+_INVISIBLE = ("script", "style", "noscript", "template", "iframe", "object", etree.Comment)
 
 
 class UnjudgedError(Exception):
@@ -80,8 +83,15 @@ def fast_main_text(tree: HtmlElement) -> str | None:
 
 
 def whole_text(tree: HtmlElement) -> str | None:
-    """Take all visible text, boilerplate included."""
-    return trafilatura.html2txt(tree)
+    """Take all visible text, boilerplate included.
+
+    trafilatura's own `html2txt` leaves out footers and the like, and with them some pages' all.
+    """
+    body = deepcopy(tree if tree.tag == "body" else tree.find("body"))
+    if body is None:
+        return None
+    etree.strip_elements(body, *_INVISIBLE, with_tail=False)
+    return " ".join(" ".join(body.itertext()).split())
 
 
 EXTRACTORS: dict[str, Extractor] = {
@@ -144,16 +154,21 @@ def decode(body: bytes, encoding: str | None) -> str:
     """
     if not body.strip():
         raise UnjudgedError("empty")
-    if encoding is None:
-        encoding, html = html_to_unicode(None, body)
-    else:
-        html = _decode_declared(body, encoding)
+    html = _decode_undeclared(body) if encoding is None else _decode_declared(body, encoding)
     sample = html[:_CONTROL_SAMPLE_CHARACTERS]
     controls = len(sample) - len(sample.translate(_CONTROLS))
     if controls > _MOST_CONTROL_SHARE * len(sample):
         raise UnjudgedError("binary", f"{controls} control characters in the first {len(sample)}")
     # libxml2 cuts a text at a NUL; surrogates cannot be encoded for it.
     return _without_surrogates(html.replace("\0", " "))
+
+
+def _decode_undeclared(body: bytes) -> str:
+    try:
+        html: str = html_to_unicode(None, body)[1]
+    except (LookupError, UnicodeError) as error:  # a charset in the page that is none
+        raise UnjudgedError("bad_encoding", str(error)) from None
+    return html
 
 
 def _decode_declared(body: bytes, encoding: str) -> str:

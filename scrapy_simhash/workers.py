@@ -12,6 +12,8 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import spawn
@@ -28,16 +30,17 @@ if TYPE_CHECKING:
     from scrapy_simhash.recipe import Recipe
 
 
-def _end_pool(pool: Any) -> None:
-    pool.stop()
-    pool.join()
-
-
-_pools: SharedByKey[int, ProcessPool] = SharedByKey(_end_pool)
+# A page that ends its worker shows as ProcessExpired. When the whole pool broke instead, a worker
+# was killed while idle, and the page is tried again in a new pool.
+_TRIES = 2
 
 
 class WorkerDiedError(Exception):
     """The worker process ended while it had the page."""
+
+
+class ExtractionError(Exception):
+    """The extractor or feature set raised; the text is the traceback of the worker."""
 
 
 class Workers:
@@ -51,12 +54,13 @@ class Workers:
     def __init__(self, count: int, page_timeout_seconds: float) -> None:
         self._count = count
         self._page_timeout_seconds = page_timeout_seconds
-        self._pool: ProcessPool | None = None
+        self._pool: _Pool | None = None
 
     def start(self) -> None:
         """Start the processes and wait for the first to be ready; blocks."""
         if self._count:
-            self._pool = _pools.acquire(self._count, lambda: _make_pool(self._count))
+            self._pool = _pools.acquire(self._count, lambda: _Pool(self._count))
+            self._pool.wait()
 
     def stop(self) -> None:
         """End the processes with their last user; blocks. Harmless when not started."""
@@ -73,19 +77,21 @@ class Workers:
             UnjudgedError: the page has no text that could be judged.
             TimeoutError: the page was not ready at its deadline; its worker was killed.
             WorkerDiedError: the worker crashed.
+            ExtractionError: the extractor or feature set raised.
         """
         if self._pool is None:
             return work(body, encoding, recipe, seed, keep_text)
-        future = self._pool.schedule(
-            work,
-            args=(body, encoding, recipe, seed, keep_text),
-            timeout=self._page_timeout_seconds,
-        )
-        try:
-            made: PageFingerprint = await asyncio.wrap_future(future)
-        except ProcessExpired as error:
-            raise WorkerDiedError(f"exit code {error.exitcode}") from error
-        return made
+        page = (body, encoding, recipe, seed, keep_text)
+        for _ in range(_TRIES):
+            future = self._pool.schedule(work, page, self._page_timeout_seconds)
+            try:
+                made: PageFingerprint = await asyncio.wrap_future(future)
+            except ProcessExpired as error:
+                raise WorkerDiedError(f"exit code {error.exitcode}") from error
+            except BrokenExecutor:
+                continue
+            return made
+        raise WorkerDiedError("all worker processes ended, twice")
 
 
 def work(
@@ -93,16 +99,64 @@ def work(
 ) -> PageFingerprint:
     """Fingerprint a page; runs in a worker."""
     from scrapy_simhash.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.text import UnjudgedError  # noqa: PLC0415
 
-    made = fingerprint_page(body, encoding, recipe, seed)
+    try:
+        made = fingerprint_page(body, encoding, recipe, seed)
+    except UnjudgedError:
+        raise
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever a page does, the worker goes on
+        # Not the exception itself: it may not survive pickling, and SystemExit would end us.
+        raise ExtractionError(traceback.format_exc()) from None
     return made if keep_text else replace(made, text="")
 
 
-def _make_pool(count: int) -> ProcessPool:
-    pool = ProcessPool(count, initializer=_prepare_worker, context=_CONTEXT)
-    # The pool starts its processes with its first task; that must not be a page's time.
-    pool.schedule(_prepare_worker).result()
-    return pool
+class _Pool:
+    """A process pool that is made anew when it breaks.
+
+    pebble gives a pool up when its last process ends while idle, for instance killed by the
+    system for memory.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._pool = self._make()
+
+    def _make(self) -> ProcessPool:
+        pool = ProcessPool(self._count, initializer=_prepare_worker, context=_CONTEXT)
+        # The pool starts its processes with its first task; that must not be a page's time.
+        pool.schedule(_prepare_worker)
+        return pool
+
+    def wait(self) -> None:
+        """Block until a process is ready."""
+        self._pool.schedule(_prepare_worker).result()
+
+    def schedule(self, function: Any, arguments: Any, timeout_seconds: float) -> Future[Any]:
+        """Run a function in a process."""
+        with self._lock:
+            if not self._pool.active:
+                # Ends what is left of it; in a thread, because that takes a while.
+                threading.Thread(target=_end_pool, args=(self._pool,), daemon=True).start()
+                self._pool = self._make()
+            future: Future[Any] = self._pool.schedule(
+                function, args=arguments, timeout=timeout_seconds
+            )
+            return future
+
+    def stop(self) -> None:
+        """End the processes; blocks."""
+        with self._lock:
+            _end_pool(self._pool)
+
+
+def _end_pool(pool: ProcessPool) -> None:
+    pool.stop()  # type: ignore[no-untyped-call]
+    pool.join()
+
+
+_pools: SharedByKey[int, _Pool] = SharedByKey(_Pool.stop)
 
 
 def _prepare_worker() -> None:

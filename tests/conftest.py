@@ -1,6 +1,14 @@
-"""Settings for the whole suite."""
+"""Settings for the whole suite, and the worker process that crawls in it share."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.workers import Workers
+from tests.documents import open_in_crawl
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
 settings.register_profile(
@@ -11,3 +19,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def warm_worker() -> Iterator[None]:
+    """Keep one worker process for all crawls with `SIMHASH_WORKERS = 1`; to start it takes long."""
+    workers = Workers(1, page_timeout_seconds=5.0)
+    workers.start()
+    yield
+    workers.stop()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LmdbStore]:
+    """An empty store and a crawl in it; consistent at the end."""
+    with open_in_crawl(tmp_path) as store:
+        yield store
+        assert store.check() == []

@@ -1,0 +1,66 @@
+"""A store that waits and fails on command, and keeps a list of what it was told."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scrapy_simhash.stores import Document, Verdict
+from tests.processes import PATIENCE_SECONDS
+
+
+class Group(NamedTuple):
+    """One call of `find_and_add`."""
+
+    documents: list[bytes]
+    crawl: str
+    done: list[int]
+    withdrawn: list[int]
+
+
+class FakeStore:
+    """Judges every document new; what it lacks, its users do not touch.
+
+    Attributes:
+        groups: what was written, in order.
+        failures: raised by the next writes, one each; None lets one pass.
+        attempts: writes begun, failed ones included.
+        open_gate: while this is not set, writes wait.
+    """
+
+    def __init__(self, *, readonly: bool = False) -> None:
+        self.readonly = readonly
+        self.groups: list[Group] = []
+        self.failures: deque[BaseException | None] = deque()
+        self.attempts = 0
+        self.open_gate = threading.Event()
+        self.open_gate.set()
+        self.seed = 0
+        self.closed = 0
+        self._number = 0
+
+    def start_crawl(self, crawl: str, spider: str) -> None:
+        pass
+
+    def end_crawl(self, crawl: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def find_and_add(
+        self,
+        documents: Sequence[Document],
+        *,
+        crawl: str = "",
+        done: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+    ) -> list[Verdict]:
+        self.attempts += 1
+        assert self.open_gate.wait(PATIENCE_SECONDS)
+        if self.failures and (failure := self.failures.popleft()):
+            raise failure
+        names = [document.identity for document in documents]
+        self.groups.append(Group(names, crawl, list(done), list(withdrawn)))
+        first, self._number = self._number + 1, self._number + len(names)
+        return [Verdict("new", "", number) for number in range(first, self._number + 1)]

@@ -1,0 +1,45 @@
+"""Pages made from a seed, and edited by as much as is asked for."""
+
+import random
+from collections.abc import Sequence
+from html import escape
+
+_SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+_WORDS_PER_PARAGRAPH = 60
+
+
+def make_words(seed: int, count: int = 300) -> list[str]:
+    """Make words of a language that does not exist; other seeds share almost no word pairs."""
+    draw = random.Random(seed)  # noqa: S311 - reproducible, no secret
+    return ["".join(draw.choices(_SYLLABLES, k=draw.randint(1, 4))) for _ in range(count)]
+
+
+def edit_words(words: Sequence[str], changes: int, seed: int = 0) -> list[str]:
+    """Replace so many words, at places and by words that follow from the seed."""
+    draw = random.Random(seed)  # noqa: S311
+    edited = list(words)
+    for place in draw.sample(range(len(words)), changes):
+        edited[place] = f"changed{seed}x{place}"
+    return edited
+
+
+def make_page(
+    words: Sequence[str], *, title: str = "A page", links: Sequence[str] = (), menu: str = "Menu"
+) -> str:
+    """Lay words out as an article, below a menu that is no part of it."""
+    paragraphs = [
+        " ".join(words[start : start + _WORDS_PER_PARAGRAPH]).capitalize() + "."
+        for start in range(0, len(words), _WORDS_PER_PARAGRAPH)
+    ]
+    anchors = "".join(f'<li><a href="{escape(link)}">More</a></li>' for link in links)
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><title>{escape(title)}</title></head><body>'
+        f"<nav><p>{escape(menu)}</p><ul>{anchors}</ul></nav><main><article><h1>Heading</h1>"
+        + "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+        + "</article></main></body></html>"
+    )
+
+
+def page(seed: int, *, title: str = "A page", links: Sequence[str] = (), menu: str = "Menu") -> str:
+    """Make the page of a seed; title, links and menu do not change its main text."""
+    return make_page(make_words(seed), title=title, links=links, menu=menu)

@@ -1,0 +1,180 @@
+"""`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash.fingerprint import fingerprint_page
+from scrapy_simhash.stores import open_store
+from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into, make_run
+from tests.crawling import read_files
+from tests.pages import edit_words, make_page, make_words, page
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return make_run(capsys)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    first.write_text(page(1), encoding="utf-8")
+    second.write_text(make_page(edit_words(make_words(1), 30)), encoding="utf-8")
+    return first, second
+
+
+def test_stats(run: Run, store: Path) -> None:
+    done = run("stats", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "documents: 4\n" in done.out
+    assert "near duplicates: 1\n" in done.out
+    assert "design: 4\n" in done.out
+    assert_printable(done.out)
+    (answer,) = run("stats", "--json", "--store", store).answers
+    with open_store(str(store), readonly=True) as opened:
+        assert answer == opened.stats()
+    assert answer["distances"] == {"0": 1}
+
+
+def test_query_by_url_file_hex_and_stdin(
+    run: Run, store: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_url = run("query", ONE, "--store", store, "--json")
+    assert by_url.exit_code == 0
+    (answer,) = by_url.answers  # the duplicate is not in the tables
+    assert (answer["url"], answer["distance"], answer["state"]) == (ONE, 0, "done")
+    by_file = run("query", files[0], "--store", store, "--json")
+    assert by_file.answers == by_url.answers
+    for text in (answer["fingerprint"], "0x" + answer["fingerprint"].upper()):
+        assert run("query", text, "--store", store, "--json").answers == by_url.answers
+    with files[0].open(encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run("query", "-", "--store", store, "--json").answers == by_url.answers
+    done = run("query", AGAIN, "--store", store)
+    assert done.out == f" 0 bits  done         {ONE}\n"
+
+
+def test_query_by_text_however_long(run: Run, store: Path) -> None:
+    text = fingerprint_page(page(1), "utf-8").text
+    assert len(text) > 1_000
+    done = run("query", text, "--store", store, "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    assert [answer["url"] for answer in done.answers] == [ONE]
+    short = run("query", "nothing like it", "--store", store)
+    assert (short.exit_code, short.out, short.err) == (1, "nothing found\n", "")
+    assert run("query", "nothing like it", "--store", store, "--json").out == ""
+
+
+def test_query_distance(run: Run, store: Path) -> None:
+    (near,) = run("query", ONE, "--store", store, "--json", "--distance", "0").answers
+    flipped = f"{int(near['fingerprint'], 16) ^ 0b101:016x}"
+    found = run("query", flipped, "--store", store, "--json").answers
+    assert [(answer["url"], answer["distance"]) for answer in found] == [(ONE, 2)]
+    assert run("query", flipped, "--store", store, "--distance", "1").exit_code == 1
+    done = run("query", flipped, "--store", store, "--distance", "4")
+    assert done.exit_code == 2
+    assert "0 to 3 bits" in done.err
+
+
+def test_query_of_a_url_that_is_not_there(run: Run, store: Path) -> None:
+    done = run("query", "http://site.example/nowhere", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "http://site.example/nowhere is not in the store" in done.err
+
+
+def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
+    done = run("fingerprint", *files)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.isascii()
+    assert [answer["file"] for answer in done.answers] == [str(path) for path in files]
+    made = fingerprint_page(files[0].read_bytes())
+    answer = done.answers[0]
+    assert answer["fingerprint"] == f"{made.fingerprint:016x}"
+    assert (answer["features"], answer["words"]) == (made.features, made.words)
+    assert answer["extract_ms"] > 0
+    with_json = run("fingerprint", "--json", files[0]).answers[0]
+    assert with_json["fingerprint"] == answer["fingerprint"]
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_file_without_fingerprint_spoils_no_other(
+    run: Run, files: tuple[Path, Path], bad_first: bool
+) -> None:
+    bad = files[1]
+    bad.write_bytes(b"")
+    done = run("fingerprint", *((bad, files[0]) if bad_first else (files[0], bad)))
+    assert [answer["file"] for answer in done.answers] == [str(files[0])]
+    assert done.exit_code == 1  # part of it failed
+    assert str(bad) in done.err
+    assert "empty" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        (["stats", "--store", "nowhere"], "there is no store at"),
+        (["query", "text", "--store", "nowhere"], "there is no store at"),
+        (["explain", "http://a.example/", "--store", "nowhere"], "there is no store at"),
+        (["log", "--store", "nowhere"], "nowhere"),
+        (["stats", "--store", "redis://host"], "redis"),
+        (["fingerprint", "nowhere.html"], "nowhere.html"),
+        (["explain", "a.html", "b.html"], "a.html"),
+        (["explain", "a", "b", "c"], "two files"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_in_a_line(
+    run: Run, tmp_path: Path, arguments: list[str], fact: str
+) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.startswith(f"scrapy simhash {arguments[0]}: ")
+    assert fact in done.err
+    assert len(done.err.splitlines()) == 1
+    assert read_files(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["no-such-command"],
+        ["stats", "--no-such-option"],
+        ["stats", "extra"],
+        ["stats", "-s", "SIMHASH_DISTANCE=1"],
+        ["log", "--status", "dropped"],
+        ["log", "--last", "many"],
+        ["query"],
+        ["query", "one", "two"],
+        ["fingerprint"],
+        ["explain"],
+    ],
+)
+def test_wrong_arguments_are_refused(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert done.out == "" or arguments == []
+    assert done.err
+
+
+def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:
+    done = run("-s", "SIMHASH_DISTANCE=9", "stats", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "SIMHASH_DISTANCE = 9: must be 0 to 3 bits" in done.err
+
+
+def test_looking_changes_nothing(run: Run, store: Path) -> None:
+    before = read_files(store)
+    for arguments in (["stats"], ["log"], ["query", ONE], ["explain", AGAIN]):
+        assert run(*arguments, "--store", store).exit_code == 0
+    assert read_files(store) == before

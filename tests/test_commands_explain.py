@@ -1,0 +1,185 @@
+"""`scrapy simhash explain`, hostile texts, and all commands as a user of a project has them."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.stores import open_store
+from tests.commanding import (
+    AGAIN,
+    EMPTY,
+    HOSTILE,
+    ONE,
+    TWO,
+    Run,
+    assert_printable,
+    crawl_into,
+    make_run,
+)
+from tests.detecting import fetched, running
+from tests.pages import edit_words, make_page, make_words, page
+from tests.processes import run_scrapy
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return make_run(capsys)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the texts kept."""
+    path = tmp_path_factory.mktemp("explain") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explain") / "textless"
+    asyncio.run(crawl_into(path))
+    return path
+
+
+def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
+    (answer,) = run("explain", AGAIN, "--store", store, "--json").answers
+    assert answer["verdict"] == f"near-duplicate of {ONE}"
+    assert [page_["url"] for page_ in answer["pages"]] == [AGAIN, ONE]
+    assert [page_["state"] for page_ in answer["pages"]] == ["duplicate", "done"]
+    assert answer["distance"] == 0
+    assert answer["differing_bits"] == []
+    assert answer["found_by_tables"] == [0, 1, 2, 3]
+    assert answer["jaccard"] == 1
+    assert answer["decision"]["status"] == "near_duplicate"
+    done = run("explain", AGAIN, "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
+    assert "distance: 0 bits; differing bits: none" in done.out
+    assert "0 bits from" in done.out
+
+
+def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
+    (answer,) = run("explain", AGAIN, "--store", textless, "--json").answers
+    assert answer["distance"] == 0
+    assert "jaccard" not in answer
+    assert "SIMHASH_KEEP_TEXT" in answer["note"]
+    assert "SIMHASH_KEEP_TEXT" in run("explain", AGAIN, "--store", textless).out
+
+
+def test_kept_page(run: Run, store: Path) -> None:
+    (answer,) = run("explain", TWO, "--store", store, "--json").answers
+    assert answer["verdict"] == "kept (done)"
+    assert answer["decision"]["status"] == "new"
+    assert f"{TWO}: kept (done)" in run("explain", TWO, "--store", store).out
+
+
+def test_page_of_the_log_only(run: Run, store: Path) -> None:
+    (answer,) = run("explain", EMPTY, "--store", store, "--json").answers
+    assert answer["verdict"] == "not in the store: not judged"
+    assert answer["decision"]["reason"] == "empty"
+    assert "(empty)" in run("explain", EMPTY, "--store", store).out
+
+
+def test_page_nobody_knows(run: Run, store: Path) -> None:
+    done = run("explain", "http://site.example/nowhere", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "neither in the store nor in the log" in done.err
+
+
+def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+
+    async def crawl() -> None:
+        async with running(folder) as detector:
+            decision = await detector.judge(fetched("one", page(1)))
+            fingerprints = np.array([int(decision["fingerprint"], 16)], np.uint64)
+            detector.withdraw(decision)
+        with open_store(str(folder)) as opened:
+            opened.bulk_load(fingerprints ^ np.uint64(1))
+        async with running(folder) as detector:
+            assert (await detector.judge(fetched("two", page(1))))["status"] == "near_duplicate"
+
+    asyncio.run(crawl())
+    (answer,) = run("explain", "http://site.example/two", "--store", folder, "--json").answers
+    assert not answer["verdict"].startswith("kept")
+
+
+def test_two_files(run: Run, tmp_path: Path) -> None:
+    words = make_words(1)
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    first.write_text(make_page(words), encoding="utf-8")
+    second.write_text(make_page(edit_words(words, 3, seed=7)), encoding="utf-8")
+    (answer,) = run("explain", first, second, "--json").answers
+    assert [page_["url"] for page_ in answer["pages"]] == [str(first), str(second)]
+    assert answer["distance"] == len(answer["differing_bits"])
+    bits = [int(page_["fingerprint"], 16) for page_ in answer["pages"]]
+    assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
+    assert answer["within"] == 3
+    assert 0.9 < answer["jaccard"] < 1
+    assert all("changed7x" in shingle for shingle in answer["only_in_second"])
+    changed = [line for line in answer["text_difference"] if line.startswith("+ ")]
+    assert not changed  # unified: no blank behind the sign
+    assert any(line.startswith("+") and "changed7x" in line for line in answer["text_difference"])
+    done = run("explain", first, second)
+    assert f"distance: {answer['distance']} bits" in done.out
+    assert "changed7x" in done.out
+
+
+@pytest.mark.parametrize("command", ["stats", "log", "query", "explain"])
+def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
+    with open_store(str(store), readonly=True) as opened:
+        (document,) = opened.find_document(HOSTILE)
+    asked = {"query": [f"{document.fingerprints[0]:016x}"], "explain": [AGAIN]}
+    done = run(command, *asked.get(command, []), "--store", store)
+    assert done.exit_code == 0
+    assert_printable(done.out)
+    if command in {"log", "query"}:
+        assert r"\x1b[2J\u202egnp\x9b\x07\n\x00" in done.out
+    if command == "explain":
+        assert r"\u202e" in done.out
+    as_json = run(command, *asked.get(command, []), "--store", store, "--json")
+    assert as_json.out.isascii()
+    assert as_json.answers
+
+
+SETTINGS = """
+BOT_NAME = "bot"
+SPIDER_MODULES = []
+SIMHASH_STORE = "kept"
+SIMHASH_DISTANCE = 2
+"""
+
+
+def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = bot.settings\n", encoding="ascii")
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot" / "settings.py").write_text(SETTINGS, encoding="ascii")
+    kept = tmp_path / ".scrapy" / "kept"
+    kept.parent.mkdir()
+    store.rename(kept)
+    try:
+        inside = tmp_path / "bot"
+        done = run_scrapy("simhash", "stats", "--json", cwd=inside)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["documents"] == 4
+        done = run_scrapy("simhash", "query", AGAIN, cwd=inside)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            0,
+            f" 0 bits  done         {ONE}\n",
+            "",
+        )
+        done = run_scrapy("simhash", "explain", AGAIN, "--json", cwd=inside)
+        assert json.loads(done.stdout)["decision"]["url"] == AGAIN
+    finally:
+        kept.rename(store)
+
+
+def test_fingerprint_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = run_scrapy("simhash", "fingerprint", "-", cwd=tmp_path, given=page(1))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["file"] == "-"

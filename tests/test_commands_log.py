@@ -1,0 +1,134 @@
+"""`scrapy simhash log`: read, filtered, summed up, followed, and piped into less."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash.detector import new_decision
+from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into, make_run
+from tests.processes import PATIENCE_SECONDS, run_scrapy, start_python
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return make_run(capsys)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands") / "store"
+    asyncio.run(crawl_into(path))
+    return path
+
+
+def test_log(run: Run, store: Path) -> None:
+    done = run("log", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert len(lines) == 5
+    assert f"near_duplicate {AGAIN}  <- 0 bits from {ONE}" in lines[1]
+    assert "unjudged" in lines[4]
+    assert "(empty)" in lines[4]
+    assert_printable(done.out)
+    answers = run("log", "--json", "--store", store).answers
+    assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
+    assert answers[3]["url"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["--status", "near_duplicate"], 1),
+        (["--status", "new"], 3),
+        (["--url", "site.example"], 5),
+        (["--url", "again"], 1),
+        (["--distance", "0"], 1),
+        (["--last", "2"], 2),
+        (["--status", "new", "--last", "1"], 1),
+        (["--distance", "3"], 0),
+        (["--crawl", "nobody"], 0),
+    ],
+)
+def test_log_filters(run: Run, store: Path, arguments: list[str], count: int) -> None:
+    done = run("log", *arguments, "--store", store, "--json")
+    assert len(done.answers) == count
+    assert done.exit_code == (0 if count else 1)
+
+
+def test_log_summary(run: Run, store: Path) -> None:
+    (answer,) = run("log", "--summary", "--json", "--store", store).answers
+    assert answer["pages"] == 5
+    assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
+    assert answer["largest_groups"] == {ONE: 1}
+    done = run("log", "--summary", "--store", store)
+    assert "pages: 5" in done.out
+    assert f"{ONE}: 1" in done.out
+
+
+def test_log_of_the_settings(run: Run, store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_bytes((store / "log.jsonl").read_bytes())
+    done = run("-s", f"SIMHASH_LOG={path}", "log", "--json")
+    assert len(done.answers) == 5
+
+
+def test_log_by_its_path(run: Run, store: Path) -> None:
+    done = run("log", "--log", store / "log.jsonl", "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    assert len(done.answers) == 5
+
+
+@pytest.mark.parametrize("line", ["no JSON", '{"some": "other", "log": 1}', '{"time": "noon"}'])
+@pytest.mark.parametrize("option", ["--last=9", "--summary", "--json"])
+def test_log_of_something_else_gives_no_traceback(
+    run: Run, tmp_path: Path, line: str, option: str
+) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(line + "\n", encoding="ascii")
+    done = run("-s", f"SIMHASH_LOG={path}", "log", option)
+    if line == "no JSON":
+        assert done.exit_code == 2
+    if done.exit_code == 2:
+        assert str(path) in done.err
+        assert len(done.err.splitlines()) == 1
+
+
+def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes((store / "log.jsonl").read_bytes())
+    arguments = ("-m", "scrapy", "simhash", "log", "--follow", "--last", "1", "--store", tmp_path)
+    with start_python(*arguments, "--json", cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        assert json.loads(process.stdout.readline())["status"] == "unjudged"
+        for name in ("later", "still-later"):
+            with path.open("a", encoding="ascii") as log:
+                log.write(json.dumps(new_decision(f"http://site.example/{name}", "crawl")) + "\n")
+            assert json.loads(process.stdout.readline())["url"] == f"http://site.example/{name}"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read() == ""
+
+
+def test_pipe_may_be_closed_early(tmp_path: Path) -> None:
+    decision = json.dumps(new_decision("http://site.example/" + "x" * 500, "crawl"))
+    (tmp_path / "log.jsonl").write_text(f"{decision}\n" * 1_000, encoding="ascii")
+    arguments = ("-m", "scrapy", "simhash", "log", "--store", tmp_path)
+    with start_python(*arguments, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        assert "unjudged" in process.stdout.readline()
+        process.stdout.close()
+        process.wait(PATIENCE_SECONDS)
+        assert process.stderr.read() == ""
+
+
+def test_missing_log_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = run_scrapy("simhash", "log", "--store", tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("scrapy simhash log: ")

@@ -1,0 +1,166 @@
+"""Every setting: its default, its range, values given as text, and the message for a bad one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from scrapy_simhash.config import Config, SettingError, read_config
+
+CORES = "scrapy_simhash.config.os.cpu_count"
+
+
+def read(name: str, value: Any) -> Any:
+    config = read_config(Settings({f"SIMHASH_{name}": value}))
+    return getattr(config, name.lower())
+
+
+def test_defaults() -> None:
+    config = read_config(Settings())
+    assert config == Config()
+    assert config.enabled is True
+    assert config.store == "simhash"
+    assert config.action == "drop"
+    assert config.distance == 3
+    assert config.tables == "auto"
+    assert config.extractor == "trafilatura"
+    assert config.features == "words-2"
+    assert config.min_features == 32
+    assert config.scope == "global"
+    assert config.workers >= 1
+    assert config.page_timeout == 5.0
+    assert config.max_bytes == 4 * 2**20
+    assert config.keep_text is False
+    assert config.log == "log.jsonl"
+    assert config.readonly is False
+
+
+def test_settings_of_others_are_none_of_ours() -> None:
+    assert read_config({"BOT_NAME": "bot", "SIMHASHES": 1}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("ENABLED", False, False),
+        ("ENABLED", "False", False),
+        ("ENABLED", "0", False),
+        ("ENABLED", 1, True),
+        ("ENABLED", "true", True),
+        ("STORE", "folder", "folder"),
+        ("STORE", Path("folder") / "inner", str(Path("folder") / "inner")),
+        ("STORE", "lmdb:///folder", "lmdb:///folder"),
+        ("ACTION", "ignore-outlinks", "ignore-outlinks"),
+        ("ACTION", "flag", "flag"),
+        ("DISTANCE", 0, 0),
+        ("DISTANCE", "2", 2),
+        ("DISTANCE", 3.0, 3),
+        ("TABLES", 4, "4"),
+        ("TABLES", "10", "10"),
+        ("TABLES", "7:4", "7:4"),
+        ("EXTRACTOR", "html2txt", "html2txt"),
+        ("FEATURES", "words-3", "words-3"),
+        ("MIN_FEATURES", "1", 1),
+        ("SCOPE", "host", "host"),
+        ("WORKERS", "0", 0),
+        ("WORKERS", 1024, 1024),
+        ("PAGE_TIMEOUT", "0.5", 0.5),
+        ("PAGE_TIMEOUT", 2, 2.0),
+        ("MAX_BYTES", "1", 1),
+        ("KEEP_TEXT", "True", True),
+        ("LOG", "decisions.jsonl", "decisions.jsonl"),
+        ("LOG", Path("decisions.jsonl"), "decisions.jsonl"),
+        ("LOG", None, None),
+        ("LOG", "None", None),
+        ("LOG", "", None),
+        ("READONLY", "1", True),
+    ],
+)
+def test_valid_values(name: str, value: Any, expected: Any) -> None:
+    result = read(name, value)
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("ENABLED", "perhaps", "'perhaps': must be True or False"),
+        ("ENABLED", 2, "2: must be True or False"),
+        ("ENABLED", None, "None: must be True or False"),
+        ("ENABLED", ["True"], "['True']: must be True or False"),
+        ("STORE", "", "'': must be a folder or URL"),
+        ("STORE", None, "None: must be text"),
+        ("STORE", True, "True: must be text"),
+        ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
+        ("ACTION", "Drop", "'Drop': must be 'drop' or 'ignore-outlinks' or 'flag'"),
+        ("DISTANCE", "three", "'three': must be a whole number"),
+        ("DISTANCE", 2.5, "2.5: must be a whole number"),
+        ("DISTANCE", "2.5", "'2.5': must be a whole number"),
+        ("DISTANCE", True, "True: must be a whole number"),
+        ("DISTANCE", None, "None: must be a whole number"),
+        ("DISTANCE", float("inf"), "inf: must be a whole number"),
+        ("DISTANCE", float("nan"), "nan: must be a whole number"),
+        ("DISTANCE", -1, "-1: must be 0 to 3 bits"),
+        ("DISTANCE", "4", "4: must be 0 to 3 bits"),
+        ("MIN_FEATURES", 0, "0: must be 1 or more"),
+        ("MIN_FEATURES", "many", "'many': must be a whole number"),
+        ("WORKERS", -1, "-1: must be 0 to 1024 processes"),
+        ("WORKERS", "1025", "1025: must be 0 to 1024 processes"),
+        ("WORKERS", "auto", "'auto': must be a whole number"),
+        ("PAGE_TIMEOUT", 0, "0.0: must be above 0 seconds"),
+        ("PAGE_TIMEOUT", "-1", "-1.0: must be above 0 seconds"),
+        ("PAGE_TIMEOUT", "nan", "nan: must be above 0 seconds"),
+        ("PAGE_TIMEOUT", "5s", "'5s': must be a number"),
+        ("PAGE_TIMEOUT", None, "None: must be a number"),
+        ("MAX_BYTES", 0, "0: must be 1 byte or more"),
+        ("MAX_BYTES", "4MB", "'4MB': must be a whole number"),
+        ("KEEP_TEXT", "yes", "'yes': must be True or False"),
+        ("READONLY", "2", "'2': must be True or False"),
+    ],
+)
+def test_bad_value_names_setting_value_and_range(name: str, value: Any, complaint: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        read(name, value)
+    assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["5", "4:", "4:4", "3:3", "a:b", "100:3", "", "auto:3"])
+def test_bad_design_is_named(value: str) -> None:
+    with pytest.raises(SettingError, match=r"SIMHASH_TABLES") as raised:
+        read("TABLES", value)
+    assert repr(value) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "most"), [("auto", 3), ("4", 3), ("20", 3), ("6:2", 2), ("8:5", 5)]
+)
+def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
+    settings = {"SIMHASH_TABLES": tables, "SIMHASH_DISTANCE": most}
+    assert read_config(settings).distance == most
+    settings["SIMHASH_DISTANCE"] = most + 1
+    with pytest.raises(SettingError) as raised:
+        read_config(settings)
+    assert str(raised.value).startswith(
+        f"SIMHASH_DISTANCE = {most + 1}: must be 0 to {most} bits with SIMHASH_TABLES = {tables!r}"
+    )
+
+
+def test_too_wide_a_distance_on_automatic_tables_names_the_way_out() -> None:
+    with pytest.raises(SettingError, match=r"'m:k', in SIMHASH_TABLES"):
+        read("DISTANCE", 5)
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (8, 7), (None, 1)])
+def test_workers_leave_a_core_to_the_crawl(
+    cores: int | None, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scrapy_simhash.config import _default_workers  # noqa: PLC0415
+
+    monkeypatch.setattr(CORES, lambda: cores)
+    assert _default_workers() == workers
+
+
+def test_bad_value_is_a_value_error() -> None:
+    assert issubclass(SettingError, ValueError)

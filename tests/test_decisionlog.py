@@ -1,0 +1,202 @@
+"""The decision log: whole lines whoever reads or writes at the same time, whatever a page says."""
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.decisionlog import DecisionLog
+from tests.processes import PATIENCE_SECONDS, ROOT, run_python, start_python
+
+HOSTILE = [
+    "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
+    "\x1b[2J\x1b]0;title\x07 escape",
+    "lone \ud800 and \udfff surrogates",
+    "nul \0 and \x7f",
+    '"quoted" \\ {"status": "new"}',
+    "\u202eright to left",
+    "中文",
+]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.jsonl"
+    log = DecisionLog(path)
+    log.write({"url": text, text: 1})
+    log.close()
+    octets = path.read_bytes()
+    assert octets.count(b"\n") == 1
+    assert octets.endswith(b"\n")
+    assert set(octets[:-1]) <= set(range(0x20, 0x7F))
+    assert json.loads(octets) == {"url": text, text: 1}
+
+
+def test_close_writes_what_is_left_in_order_and_ends_the_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    log = DecisionLog(tmp_path / "log.jsonl")
+    for number in range(3_000):
+        log.write({"number": number})
+    log.close()
+    assert [line["number"] for line in read(log.path)] == list(range(3_000))
+    assert threading.active_count() == before
+    assert log.lost == 0
+
+
+def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "log.jsonl"
+    for crawl in ("first", "second"):
+        log = DecisionLog(path)
+        log.write({"crawl": crawl})
+        log.close()
+    assert read(path) == [{"crawl": "first"}, {"crawl": "second"}]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(IsADirectoryError):
+        DecisionLog(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        DecisionLog(tmp_path / "file" / "log.jsonl")
+    assert threading.active_count() == before
+
+
+def test_reader_sees_whole_lines_only_and_soon(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "log.jsonl")
+    lengths = set()
+
+    def write() -> None:
+        for number in range(1_500):
+            log.write({"number": number, "text": "x" * (number % 700)})
+        log.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        octets = log.path.read_bytes()
+        assert octets[-1:] in (b"", b"\n")
+        lengths.add(len(octets))
+    writer.join()
+    assert len(lengths) > 2  # it was read while it grew
+    assert len(read(log.path)) == 1_500
+
+
+def test_line_is_there_without_closing(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = DecisionLog(path)
+    os.set_blocking(reader, True)
+    log.write({"status": "new"})
+    assert os.read(reader, 100) == b'{"status":"new"}\n'
+    log.close()
+    os.close(reader)
+
+
+def test_writing_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = DecisionLog(path)
+    for number in range(200):  # 200 kB; a pipe holds 64
+        log.write({"number": number, "text": "x" * 1_000})
+    os.set_blocking(reader, True)
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    octets = b""
+    while octets.count(b"\n") < 200:
+        octets += os.read(reader, 65_536)
+    closing.join(PATIENCE_SECONDS)
+    os.close(reader)
+    assert [json.loads(line)["number"] for line in octets.splitlines()] == list(range(200))
+
+
+TWO_WRITERS = """
+import sys
+from pathlib import Path
+from scrapy_simhash.decisionlog import DecisionLog
+
+log = DecisionLog(Path(sys.argv[1]))
+Path(sys.argv[1] + sys.argv[2]).touch()
+while not all(Path(sys.argv[1] + writer).exists() for writer in "ab"):
+    pass
+for number in range(1500):
+    log.write({"writer": sys.argv[2], "number": number, "text": "x" * (number % 900)})
+log.close()
+"""
+
+
+def test_two_processes_append_to_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    with (
+        start_python("-c", TWO_WRITERS, path, "a", cwd=ROOT) as first,
+        start_python("-c", TWO_WRITERS, path, "b", cwd=ROOT) as second,
+    ):
+        assert first.wait(PATIENCE_SECONDS) == second.wait(PATIENCE_SECONDS) == 0
+    lines = read(path)
+    for writer in "ab":
+        numbers = [line["number"] for line in lines if line["writer"] == writer]
+        assert numbers == list(range(1_500))
+    assert len(lines) == 3_000
+    turns = [line["writer"] for line in lines]
+    assert "".join(turns) not in ("a" * 1_500 + "b" * 1_500, "b" * 1_500 + "a" * 1_500)
+
+
+def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = DecisionLog(Path("/dev/full"))
+    for number in range(5):
+        log.write({"number": number})
+    log.close()
+    assert log.lost == 5
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "/dev/full" in record.getMessage()
+    assert "No space left" in record.getMessage()
+
+
+# The limit leaves room for half of the fourth line; later there is room again.
+HALF_A_LINE = """
+import os, resource, sys, time
+from pathlib import Path
+from scrapy_simhash.decisionlog import DecisionLog
+
+def limit(octets):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
+
+path = Path(sys.argv[1])
+log = DecisionLog(path)
+for number in range(3):
+    log.write({"number": number})
+while path.stat().st_size < 39:
+    time.sleep(0.01)
+limit(45)
+log.write({"number": 3})
+log.write({"number": 4})
+while log.lost < 2:
+    time.sleep(0.01)
+limit(resource.RLIM_INFINITY)
+log.write({"number": 5})
+log.write({"number": 6})
+log.close()
+print(log.lost)
+"""
+
+
+def test_line_cut_by_a_full_disk_spoils_no_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    done = run_python("-c", HALF_A_LINE, path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2\n"
+    assert done.stderr.count("lines are missing") == 1
+    lines = path.read_bytes().splitlines()
+    for number in (0, 1, 2, 5, 6):
+        assert b'{"number":%d}' % number in lines

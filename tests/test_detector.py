@@ -1,0 +1,162 @@
+"""The detector: one page in, one decision out, whatever the page or the store does."""
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from scrapy_simhash import lmdb_header
+from scrapy_simhash.fingerprint import fingerprint_page
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores import open_store
+from tests.detecting import EXTRACTOR, fetched, judge, running
+from tests.pages import edit_words, make_page, make_words, page
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+async def test_verdicts(store: Path) -> None:
+    async with running(store) as detector:
+        assert await judge(
+            detector,
+            fetched("one", page(1)),
+            fetched("two", page(2)),
+            fetched("again", page(1, title="Other")),
+            fetched("one", page(1)),
+            fetched("two", page(3)),
+            fetched("again", page(1, title="Other")),
+            fetched("three", page(2)),  # nobody has this text any more
+        ) == [
+            "new",
+            "new",
+            "near_duplicate",
+            "revisit unchanged",
+            "revisit changed",
+            "near_duplicate",
+            "new",
+        ]
+
+
+@pytest.mark.parametrize("distance", [0, 1, 2, 3, 4])
+async def test_distance_decides(
+    store: Path, distance: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = 0x5EED
+    monkeypatch.setattr(lmdb_header, "secrets", SimpleNamespace(randbits=lambda _: seed))
+    recipe = Recipe(EXTRACTOR)
+    words = make_words(1)
+    original = fingerprint_page(make_page(words), "utf-8", recipe, seed).fingerprint
+
+    def bits(html: str) -> int:
+        made = fingerprint_page(html, "utf-8", recipe, seed)
+        return hamming_distance(original, made.fingerprint)
+
+    edited = (make_page(edit_words(words, 1 + number % 4, number)) for number in range(500))
+    html = make_page(words) if distance == 0 else next(e for e in edited if bits(e) == distance)
+    async with running(store) as detector:
+        await judge(detector, fetched("one", make_page(words)))
+        decision = await detector.judge(fetched("two", html))
+    assert decision["status"] == ("near_duplicate" if distance <= 3 else "new")
+    assert decision["distance"] == (distance if distance <= 3 else None)
+
+
+async def test_distance_of_the_settings_decides(store: Path) -> None:
+    words = make_words(1, 3_000)
+    async with running(store, distance=0, features="words-1") as detector:
+        await judge(detector, fetched("one", make_page(words)))
+        pages = [fetched(f"p{n}", make_page(edit_words(words, 40, n))) for n in range(5)]
+        assert "new" in await judge(detector, *pages)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_of_identical_pages_in_flight_one_is_new(store: Path, workers: int) -> None:
+    async with running(store, workers=workers) as detector:
+        decisions = await asyncio.gather(
+            *(detector.judge(fetched(f"copy{number}", page(1))) for number in range(8))
+        )
+    statuses = [decision["status"] for decision in decisions]
+    assert sorted(statuses) == ["near_duplicate"] * 7 + ["new"]
+    original = decisions[statuses.index("new")]
+    matches = {decision["match_document"] for decision in decisions} - {0}
+    assert matches == {original["document"]}
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
+    async with running(store, workers=1, extractor="tests.hostile.slower") as detector:
+        judging = asyncio.ensure_future(detector.judge(fetched("one", page(1))))
+        delays = []
+        while not judging.done():
+            before = time.perf_counter()
+            await asyncio.sleep(0.005)
+            delays.append(time.perf_counter() - before)
+        decision = await judging
+    assert decision["status"] == "new"
+    assert decision["extract_ms"] > 1_400
+    assert max(delays) < 0.7
+
+
+async def test_only_pages_of_a_scope_are_compared(store: Path) -> None:
+    german = page(1).replace('lang="en"', 'lang="de"')
+    async with running(store, scope="tests.hostile.scope_by_language") as detector:
+        assert await judge(
+            detector,
+            fetched("one", page(1)),
+            fetched("german", german),
+            fetched("two", page(1)),
+        ) == ["new", "new", "near_duplicate"]
+
+
+async def test_redirect_source_is_the_same_document(store: Path) -> None:
+    async with running(store) as detector:
+        assert await judge(
+            detector,
+            fetched("target", page(1), aliases=(b"source",)),
+            fetched("source", page(1)),
+            fetched("other", page(1)),
+        ) == ["new", "revisit unchanged", "near_duplicate"]
+
+
+async def test_done_and_withdrawn_pages(store: Path) -> None:
+    async with running(store) as detector:
+        first, second, third = [
+            await detector.judge(fetched(name, page(number)))
+            for name, number in (("one", 1), ("two", 2), ("one-again", 1))
+        ]
+        detector.mark_done(first)
+        detector.withdraw(second)
+        detector.mark_done(third)
+        detector.withdraw(third)
+    with open_store(str(store), readonly=True) as opened:
+        states = [opened.find_document(d["url"])[0].state for d in (first, second, third)]
+    assert states == ["done", "pending", "duplicate"]
+    async with running(store) as detector:
+        assert await judge(detector, fetched("x", page(1)), fetched("y", page(2))) == [
+            "near_duplicate",
+            "new",
+        ]
+
+
+async def test_page_pending_in_a_running_crawl_counts(store: Path) -> None:
+    async with running(store) as detector, running(store) as other:
+        assert await judge(detector, fetched("one", page(1)), done=False) == ["new"]
+        assert await judge(other, fetched("two", page(1))) == ["near_duplicate"]
+    async with running(store) as later:
+        assert await judge(later, fetched("three", page(1))) == ["new"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_text_is_kept_on_demand(store: Path, keep: bool) -> None:
+    async with running(store, keep_text=keep) as detector:
+        await judge(detector, fetched("one", page(1)))
+    with open_store(str(store), readonly=True) as opened:
+        document = opened.get_document(1)
+    assert document is not None
+    assert bool(document.text) == keep
+    assert document.title == "A page"

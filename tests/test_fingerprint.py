@@ -1,0 +1,172 @@
+"""A page to its fingerprint: values, independence of place and process, pickling."""
+
+import itertools
+import multiprocessing
+import pickle
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scrapy_simhash.features import FEATURE_SETS, FeatureSet
+from scrapy_simhash.fingerprint import (
+    PageFingerprint,
+    fingerprint_page,
+    load_features,
+    make_recipe,
+)
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.simhash import hamming_distance, simhash
+from scrapy_simhash.text import UnjudgedError
+from tests.handmade import FEATURES, PARAGRAPHS, article, page
+
+HTML = page(article())
+
+
+def without_times(made: PageFingerprint) -> PageFingerprint:
+    return replace(made, extract_ms=0.0, fingerprint_ms=0.0)
+
+
+def test_what_is_measured() -> None:
+    made = fingerprint_page(HTML.encode(), "utf-8")
+    features = FEATURE_SETS["words-2"].extract(made.text)
+    assert made.fingerprint == simhash(features.hashes, features.weights)
+    assert (made.features, made.words) == (len(features.hashes), features.words)
+    assert (made.title, made.language, made.links) == ("Harvest", "en", 5)
+    assert (made.extractor, made.fell_back) == ("trafilatura", False)
+    assert PARAGRAPHS[0] in made.text
+    assert len(made.text_digest) == 16
+    assert made.extract_ms > 0
+    assert made.fingerprint_ms > 0
+
+
+def test_golden_value() -> None:
+    """With an extractor of our own, so that a new trafilatura does not change it."""
+    made = fingerprint_page(HTML, recipe=make_recipe("tests.handmade.find_headings", "words-1"))
+    assert made.fingerprint == 0x0200036104F02801
+    assert made.text_digest.hex() == "7f419be31594f908c52a5fb20d0fe19e"
+
+
+def test_text_and_bytes_are_the_same() -> None:
+    html = page(article("Äpfel 苹果", *PARAGRAPHS))
+    expected = without_times(fingerprint_page(html))
+    assert without_times(fingerprint_page(html.encode("utf-16"), "utf-16")) == expected
+    assert without_times(fingerprint_page(html.encode(), None)) == expected
+
+
+def test_a_page_as_text_may_have_lone_surrogates() -> None:
+    made = fingerprint_page(page(article("\ud800", *PARAGRAPHS)))
+    assert PARAGRAPHS[5] in made.text
+
+
+def test_boilerplate_and_markup_do_not_count() -> None:
+    other = page(article().replace("<p>", "<p class='x'>\n"), "<title>Other</title>", "de")
+    other = other.replace("<body>", "<body><header>Sale! Only today</header>")
+    assert fingerprint_page(other).fingerprint == fingerprint_page(HTML).fingerprint
+
+
+def test_digest_ignores_white_space_and_case_but_no_word() -> None:
+    digest = fingerprint_page(HTML).text_digest
+    assert fingerprint_page(HTML.replace("the valley", "The \n valley")).text_digest == digest
+    assert fingerprint_page(HTML.replace("the valley", "a valley")).text_digest != digest
+
+
+def test_seeds_make_other_fingerprints_of_the_same_text() -> None:
+    plain, seeded = fingerprint_page(HTML), fingerprint_page(HTML, seed=2**64 - 1)
+    assert hamming_distance(plain.fingerprint, seeded.fingerprint) > 10
+    assert plain.text_digest == seeded.text_digest
+
+
+def test_features_by_name_and_import_path() -> None:
+    assert load_features("tests.handmade.FEATURES") is FEATURES
+    recipe = make_recipe("html2txt", "tests.handmade.FEATURES")
+    assert recipe == Recipe("html2txt", "tests.handmade.FEATURES", 1, 7)
+    assert fingerprint_page(HTML, recipe=recipe) != fingerprint_page(HTML)
+
+
+@pytest.mark.parametrize(
+    "name", ["nonsense", "tests.handmade.nothing", "tests.handmade.PARAGRAPHS"]
+)
+def test_features_that_are_none(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        fingerprint_page(HTML, recipe=Recipe(features=name))
+
+
+def test_the_extractor_that_gave_the_text_is_named() -> None:
+    made = fingerprint_page(HTML, recipe=Recipe(extractor="tests.handmade.find_nothing"))
+    assert (made.extractor, made.fell_back) == ("html2txt", True)
+
+
+def test_unjudged_pages_raise() -> None:
+    with pytest.raises(UnjudgedError) as caught:
+        fingerprint_page(b"")
+    assert caught.value.reason == "empty"
+
+
+def test_pickles() -> None:
+    made = fingerprint_page(HTML)
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
+
+
+def test_a_spawned_process_makes_the_same() -> None:
+    recipe = make_recipe("trafilatura", "tests.handmade.FEATURES")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        made = pool.apply(fingerprint_page, (HTML.encode(), "utf-8", recipe, 77))
+        assert without_times(made) == without_times(
+            fingerprint_page(HTML.encode(), "utf-8", recipe, 77)
+        )
+        with pytest.raises(UnjudgedError) as caught:
+            pool.apply(fingerprint_page, (b"\0", "utf-8", recipe, 77))
+        assert (caught.value.reason, caught.value.detail[:1]) == ("binary", "1")
+
+
+VOCABULARY = [f"word{rank}" for rank in range(1, 3_001)]
+FREQUENCIES = list(itertools.accumulate(1 / rank for rank in range(1, 3_001)))
+
+
+def realistic_text(draw: random.Random, words: int) -> list[str]:
+    """Words of a vocabulary of 3,000, as frequent as in a natural language (Zipf)."""
+    return draw.choices(VOCABULARY, cum_weights=FREQUENCIES, k=words)
+
+
+def mean_moves(features: FeatureSet, seeds: int) -> dict[str, float]:
+    """Insert a paragraph of 25 words into one of 500, at three places; average the moved bits."""
+    moved = dict.fromkeys(("top", "middle", "end"), 0.0)
+    for seed in range(seeds):
+        draw = random.Random(seed)  # noqa: S311 - reproducible, no secret
+        text, paragraph = realistic_text(draw, 500), realistic_text(draw, 25)
+
+        def fingerprint(words: list[str], seed: int = seed) -> int:
+            made = features.extract(" ".join(words), seed)
+            return simhash(made.hashes, made.weights)
+
+        before = fingerprint(text)
+        for place, at in (("top", 0), ("middle", 250), ("end", 500)):
+            after = fingerprint(text[:at] + paragraph + text[at:])
+            moved[place] += hamming_distance(before, after) / seeds
+    return moved
+
+
+def fall_off(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh by position, as nobody should: features come in the order of the text."""
+    return np.linspace(2.0, 0.1, len(counts))
+
+
+def spread(moved: dict[str, float]) -> float:
+    return max(moved.values()) - min(moved.values())
+
+
+@pytest.mark.parametrize("name", ["words-1", "words-2", "words-3"])
+def test_a_paragraph_moves_the_fingerprint_equally_little_wherever_it_is(name: str) -> None:
+    """One paragraph in 20 moves fewer than 5.5 of 64 bits on average, the same at each place."""
+    moved = mean_moves(FEATURE_SETS[name], seeds=60)
+    assert max(moved.values()) < 5.5, moved
+    assert min(moved.values()) > 1.0, moved
+    assert spread(moved) < 1.0, moved
+
+
+def test_the_measure_above_sees_weights_by_position() -> None:
+    moved = mean_moves(replace(FEATURE_SETS["words-2"], weigh=fall_off), seeds=25)
+    assert spread(moved) > 3.0, moved

@@ -1,0 +1,233 @@
+"""The environment while it is open: shared, grown, and with a full disk."""
+
+import stat
+import threading
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from scrapy_simhash.lmdb_environment import Environment, acquire_environment, release_environment
+from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+from tests.children import run_script
+from tests.documents import document, open_in_crawl, open_lmdb
+
+SMALL_MAP_BYTES = 128 * 1024
+
+
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from scrapy_simhash.stores import open_store
+os.umask(0)
+open_store(sys.argv[1]).close()
+"""
+    folder = tmp_path / "new" / "store"
+    run_script(script, folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
+        "data.mdb": 0o600,
+        "lock.mdb": 0o600,
+        "opening.lock": 0o600,
+    }
+
+
+def make_database(environment: Environment) -> "lmdb._Database":
+    return environment.write(lambda txn: environment.open_database("test", txn))
+
+
+def put(environment: Environment, name: str, count: int) -> int:
+    """Write records of 1 kB in one transaction; returns how often the work was done."""
+    runs = 0
+
+    def work(transaction: "lmdb.Transaction[bytes]") -> None:
+        nonlocal runs
+        runs += 1
+        database = environment.open_database("test", transaction)
+        for number in range(count):
+            transaction.put(f"{name} {number}".encode(), bytes(1_000), db=database)
+
+    environment.write(work)
+    return runs
+
+
+def count(environment: Environment) -> int:
+    database = environment.open_database("test")
+    return environment.read(lambda transaction: transaction.stat(database)["entries"])
+
+
+def test_a_full_map_grows_inside_the_write(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
+    assert put(environment, "first", 10) == 1
+    assert put(environment, "second", 1_000) > 1
+    assert count(environment) == 1_010
+    assert environment.file_bytes > SMALL_MAP_BYTES
+    environment.close()
+    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
+    assert count(environment) == 1_010
+    environment.close()
+
+
+def test_work_that_never_fits_gives_up(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
+
+    def work(_: "lmdb.Transaction[bytes]") -> None:
+        raise lmdb.MapFullError("again and again")
+
+    with pytest.raises(StoreUnavailableError, match="does not fit its map"):
+        environment.write(work)
+    assert put(environment, "first", 10) == 1
+    environment.close()
+
+
+GROW = """
+import sys
+from pathlib import Path
+from scrapy_simhash.lmdb_environment import Environment
+environment = Environment(Path(sys.argv[1]), readonly=False, map_bytes=int(sys.argv[2]))
+database = environment.write(lambda txn: environment.open_database("test", txn))
+environment.write(
+    lambda txn: [txn.put(f"other {n}".encode(), bytes(1000), db=database) for n in range(1000)]
+)
+environment.close()
+"""
+
+
+@pytest.mark.parametrize("first", ["read", "write"])
+def test_another_process_grows_the_map(tmp_path: Path, first: str) -> None:
+    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
+    put(environment, "mine", 10)
+    database = make_database(environment)
+    run_script(GROW, tmp_path, SMALL_MAP_BYTES)
+    use = environment.read if first == "read" else environment.write
+    assert use(lambda transaction: transaction.stat(database)["entries"]) == 1_010
+    assert put(environment, "more", 10) == 1
+    assert count(environment) == 1_020
+    environment.close()
+
+
+def test_a_database_is_opened_after_another_process_grew_the_map(tmp_path: Path) -> None:
+    """As in the moment between opening a store's file and its databases."""
+    environment = Environment(tmp_path, readonly=False, map_bytes=SMALL_MAP_BYTES)
+    run_script(GROW, tmp_path, SMALL_MAP_BYTES)
+    assert count(environment) == 1_000
+    environment.close()
+
+
+def test_a_limit_on_address_space_makes_the_map_smaller(tmp_path: Path) -> None:
+    script = """
+import resource, sys
+from scrapy_simhash.stores import Document, open_store
+resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+with open_store(sys.argv[1]) as store:
+    print(store.find_and_add([Document(b"a", (1,), b"")])[0].status)
+"""
+    assert run_script(script, tmp_path / "store") == "new\n"
+
+
+def test_what_fails_in_a_transaction_changes_nothing(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, readonly=False)
+    database = make_database(environment)
+
+    def work(transaction: "lmdb.Transaction[bytes]") -> None:
+        transaction.put(b"key", b"value", db=database)
+        raise KeyError("our own mistake")
+
+    with pytest.raises(KeyError, match="our own mistake"):
+        environment.write(work)
+    assert count(environment) == 0
+    environment.close()
+
+
+def test_one_environment_for_each_folder_and_process(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    first = acquire_environment(tmp_path / "store", readonly=False)
+    second = acquire_environment(tmp_path / "link", readonly=True)
+    other = acquire_environment(tmp_path / "other", readonly=False)
+    assert first is second
+    assert first is not other
+    release_environment(first)
+    assert put(second, "still open", 1) == 1
+    release_environment(second)
+    with pytest.raises(StoreUnavailableError, match="failed"):
+        second.read(lambda transaction: transaction.stat())
+    again = acquire_environment(tmp_path / "store", readonly=False)
+    assert again is not first
+    assert count(again) == 1
+    for environment in (again, other):
+        release_environment(environment)
+
+
+def test_a_writer_is_refused_after_a_reader(tmp_path: Path) -> None:
+    open_lmdb(tmp_path).close()
+    with open_lmdb(tmp_path, readonly=True) as reader:
+        with pytest.raises(StoreUnusableError, match="open read-only in this process; close it"):
+            open_lmdb(tmp_path)
+        assert reader.query(1) == []
+    open_lmdb(tmp_path).close()
+
+
+def test_threads_share_one_store(tmp_path: Path) -> None:
+    """Of 4 threads with the same 50 pages each, one gets each page as new."""
+    new: list[str] = []
+    with open_in_crawl(tmp_path) as store:
+
+        def add(thread: int) -> None:
+            for number in range(50):
+                page = document(f"{thread} {number}", number << 32 | number << 8)
+                new.extend(v.status for v in store.find_and_add([page]) if v.status == "new")
+
+        store.find_and_add([document("first", 2**64 - 1)])
+        threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expected = store.stats()
+        assert len(new) == expected["pending"] - 1
+        assert expected["documents"] == 201
+        assert store.check() == []
+
+
+DISK_FULL = """
+import resource, signal, sys
+from pathlib import Path
+from scrapy_simhash.stores import Document, StoreUnavailableError, open_store
+
+def pages(batch):
+    return [
+        Document(b"%d %d" % (batch, n), ((batch * 50 + n) * 0x9E3779B97F4A7C15 % 2**64,), b"",
+                 url="x" * 500, crawl="mine")
+        for n in range(50)
+    ]
+
+def limit_file_size(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with open_store(sys.argv[1]) as store:
+    store.start_crawl("mine", "spider")
+    store.find_and_add(pages(0))
+    limit_file_size((Path(sys.argv[1]) / "data.mdb").stat().st_size)
+    for batch in range(1, 9):
+        kept = store.stats()["documents"]
+        try:
+            store.find_and_add(pages(batch))
+        except StoreUnavailableError:
+            break
+    print(batch < 8, store.stats()["documents"] == kept, store.check())
+    try:
+        store.find_and_add(pages(batch))
+    except StoreUnavailableError:
+        print("still full", len(store.query(0)))
+    limit_file_size(resource.RLIM_INFINITY)
+    print({verdict.status for verdict in store.find_and_add(pages(batch))})
+    print(store.stats()["documents"] == kept + 50, store.check())
+with open_store(sys.argv[1]) as store:
+    print(store.stats()["documents"] == kept + 50, store.check())
+"""
+
+
+def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
+    lines = run_script(DISK_FULL, tmp_path).splitlines()
+    assert lines == ["True True []", "still full 1", "{'new'}", "True []", "True []"]

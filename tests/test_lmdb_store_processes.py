@@ -1,0 +1,148 @@
+"""Several processes on one store: one of each group is new, and `kill -9` loses nothing."""
+
+import json
+import random
+from contextlib import ExitStack
+from pathlib import Path
+
+from scrapy_simhash.lmdb_store import LmdbStore
+from tests.children import Child, running
+from tests.documents import document, open_in_crawl, open_lmdb
+
+PROCESSES, GROUPS = 4, 250
+
+ADDER = """
+import json, random, sys
+from scrapy_simhash.stores import Document, open_store
+
+folder, process = sys.argv[1], int(sys.argv[2])
+same_for_all, own = random.Random(1), random.Random(f"process {process}")
+pages = [
+    Document(b"%d of %d" % (process, group), (base ^ 1 << own.randrange(64),), b"",
+             crawl=f"crawl-{process}")
+    for group, base in enumerate(same_for_all.getrandbits(64) for _ in range(int(sys.argv[3])))
+]
+numbered = list(enumerate(pages))
+own.shuffle(numbered)
+with open_store(folder) as store:
+    store.start_crawl(f"crawl-{process}", "spider")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    told = []
+    while numbered:
+        batch = [numbered.pop() for _ in range(min(len(numbered), own.randint(1, 12)))]
+        verdicts = store.find_and_add([page for _, page in batch])
+        for (group, _), verdict in zip(batch, verdicts):
+            match = verdict.match and verdict.match.document
+            told.append((group, verdict.status, verdict.document, match))
+    print(json.dumps(told), flush=True)
+    sys.stdin.readline()  # the crawl is alive until all have finished
+"""
+
+
+def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
+    """Four processes with 250 pages each; each page has a twin in every other process."""
+    with ExitStack() as stack:
+        adders = [
+            stack.enter_context(running(ADDER, tmp_path, process, GROUPS))
+            for process in range(PROCESSES)
+        ]
+        for adder in adders:
+            adder.tell("go")
+        told = [verdict for adder in adders for verdict in json.loads(adder.read())]
+    assert len(told) == PROCESSES * GROUPS
+    new = {group: number for group, status, number, _ in told if status == "new"}
+    assert sorted(group for group, status, *_ in told if status == "new") == list(range(GROUPS))
+    for group, status, _, match in told:
+        assert status == "new" or (status, match) == ("near_duplicate", new[group])
+    with open_lmdb(tmp_path) as store:
+        assert store.check() == []
+        assert store.stats()["pending"] == GROUPS
+        assert store.stats()["near_duplicates"] == (PROCESSES - 1) * GROUPS
+
+
+WRITER = """
+import random, sys
+from scrapy_simhash.stores import Document, open_store
+
+folder, crawl = sys.argv[1:]
+draw, pages, pending = random.Random(crawl), 0, []
+with open_store(folder) as store:
+    store.start_crawl(crawl, "spider")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    while True:
+        names = [f"{crawl} {pages + n}" for n in range(draw.randint(1, 4))]
+        pages += len(names)
+        done = [pending.pop(draw.randrange(len(pending))) for _ in range(len(pending) // 8)]
+        verdicts = store.find_and_add(
+            [Document(name.encode(), (random.Random(name).getrandbits(64),), b"", url=name,
+                      crawl=crawl, text=name * 9) for name in names],
+            crawl=crawl,
+            done=done,
+        )
+        pending += [verdict.document for verdict in verdicts]
+        for name, verdict in zip(names, verdicts):
+            print("added", verdict.document, name, flush=True)
+        for number in done:
+            print("done", number, flush=True)
+"""
+
+
+def fingerprint_of(name: str) -> int:
+    return random.Random(name).getrandbits(64)  # noqa: S311 - the same as in the script
+
+
+def kill_at_a_random_moment(writer: Child, draw: random.Random) -> list[list[str]]:
+    """Let it write a while, kill it, and return what it had acknowledged."""
+    told = [writer.read() for _ in range(draw.randint(20, 150))]
+    for _ in range(draw.randrange(20_000)):  # up to a millisecond, anywhere in a transaction
+        pass
+    writer.kill()
+    return [line.split(" ", 2) for line in (*told, *iter(writer.read, ""))]
+
+
+def compare(store: LmdbStore, told: list[list[str]], seed: int) -> None:
+    """Everything acknowledged is there."""
+    for word, number, *name in told:
+        stored = store.get_document(int(number))
+        assert stored, (seed, word, number)
+        if word == "added":
+            assert (stored.url, stored.text) == (name[0], name[0] * 9), (seed, number)
+            assert stored.fingerprints == (fingerprint_of(name[0]),), (seed, number)
+        else:
+            assert stored.state == "done", (seed, number)
+
+
+def add_twins(store: LmdbStore, told: list[list[str]], draw: random.Random, seed: int) -> None:
+    """Pages like those of a dead crawl: dropped only where the first one was done."""
+    for _, number, name in draw.sample([line for line in told if line[0] == "added"], 10):
+        stored = store.get_document(int(number))
+        assert stored
+        twin = document(f"twin of {name}", fingerprint_of(name) ^ 1)
+        expected = {"done": "near_duplicate", "pending": "new"}[stored.state]
+        assert store.find_and_add([twin])[0].status == expected, (seed, name)
+
+
+def test_kill_9_loses_nothing_and_drops_nothing(tmp_path: Path) -> None:
+    """Ten writers, two at a time, so that one is killed while another one writes."""
+    seed = random.SystemRandom().getrandbits(32)
+    draw = random.Random(seed)  # noqa: S311 - told when the test fails
+    everything: list[list[str]] = []
+    with open_in_crawl(tmp_path) as store:
+        for pair in range(5):
+            with (
+                running(WRITER, tmp_path, f"crawl-{seed}-{pair}-a") as first,
+                running(WRITER, tmp_path, f"crawl-{seed}-{pair}-b") as second,
+            ):
+                first.tell("go")
+                second.tell("go")
+                for writer in (first, second):
+                    told = kill_at_a_random_moment(writer, draw)
+                    compare(store, told, seed)
+                    add_twins(store, told, draw, seed)
+                    assert store.check() == [], seed
+                    everything += told
+    with open_lmdb(tmp_path) as store:
+        compare(store, everything, seed)
+        assert store.check() == [], seed
