@@ -45,10 +45,10 @@ def test_a_duplicate_is_not_in_the_tables(store: LmdbStore) -> None:
     assert add_one(store, document("c", 15)).status == "new"
 
 
-def test_the_nearest_is_named(store: LmdbStore) -> None:
-    add(store, document("far", 0b111), document("nearer", 0b1110_0001), document("x", 1 << 40))
-    verdict = add_one(store, document("page", 0b1110_0000))
-    assert verdict.match == Match(2, 0b1110_0001, 1, "http://site.example/nearer")
+def test_the_nearest_is_named_also_when_it_is_newer(store: LmdbStore) -> None:
+    add(store, document("at 3 bits", 0b111), document("at 1 bit", 1 << 40))
+    match = add_one(store, document("page", 0)).match
+    assert match == Match(2, 1 << 40, 1, "http://site.example/at 1 bit")
 
 
 def test_the_older_of_two_is_named(store: LmdbStore) -> None:
@@ -217,3 +217,12 @@ def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: LmdbStore) -> None
     assert add_one(store, document("b", A, scope="two")).status == "near_duplicate"
     assert add_one(store, document("a", B, scope="one")).reason == "changed"
     assert add_one(store, document("c", A, scope="one")).status == "near_duplicate"
+
+
+def test_a_bulk_loaded_fingerprint_that_a_page_has_for_a_while(store: LmdbStore) -> None:
+    store.bulk_load(np.array([A], np.uint64))
+    add(store, document("a", B, scope="one"))
+    for fingerprint in (A, B):
+        assert add_one(store, document("a", fingerprint, scope="one")).reason == "changed"
+        assert add_one(store, document("b", A, scope="two")).status == "near_duplicate"
+        assert store.check() == []

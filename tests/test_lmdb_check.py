@@ -101,6 +101,10 @@ PLANTS: dict[str, tuple["Plant", str]] = {
         lambda txn, dbs: txn.put(octets(1), octets(2), db=dbs.duplicates),
         "document 2",
     ),
+    "edge of nobody": (
+        lambda txn, dbs: txn.put(octets(1), octets(9), db=dbs.duplicates),
+        "document 9 is listed as a near-duplicate of 1, and is not",
+    ),
     "numbers would be given twice": (
         lambda txn, dbs: txn.put(b"next", octets(2), db=dbs.header),
         "next",

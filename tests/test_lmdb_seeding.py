@@ -103,12 +103,11 @@ def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: LmdbStore
     assert store.check() == []
 
 
-@pytest.mark.parametrize(
-    "bad", [np.array([-1, 5]), np.array([1.0, 5.0]), np.array(["1"]), np.array([None])]
-)
-def test_bulk_load_refuses_other_arrays(store: LmdbStore, bad: NDArray[np.uint64]) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        store.bulk_load(bad)
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float64, np.str_, np.object_])
+def test_bulk_load_refuses_other_arrays(store: LmdbStore, kind: type[Any]) -> None:
+    """With fewer bits, the permutations would lose some without a word."""
+    with pytest.raises(ValueError, match="fingerprints are numpy uint64, got"):
+        store.bulk_load(np.array([1, 5], kind))
     assert store.stats()["fingerprints"] == 0
     assert store.check() == []
 
