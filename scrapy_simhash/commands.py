@@ -16,7 +16,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.project import data_path
 
-from scrapy_simhash.config import LOG_IN_STORE, Config, read_config
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,7 +73,9 @@ class SimhashCommand(ScrapyCommand):
         log.add_argument("--summary", action="store_true", help="counts instead of lines")
         query = add("query", "Find near-duplicates in a store", stored)
         query.add_argument("what", help="URL, file, hex fingerprint (16 digits), or text")
-        query.add_argument("--distance", type=int, metavar="BITS", help="(default: the store's)")
+        query.add_argument(
+            "--distance", type=int, metavar="BITS", help="(default: SIMHASH_DISTANCE)"
+        )
         fingerprint = add("fingerprint", "Fingerprint HTML files as a crawl would")
         fingerprint.add_argument("files", nargs="+", metavar="FILE", help="- for standard input")
         explain = add("explain", "Say why a URL was dropped, or how two files compare", stored)
@@ -154,6 +156,6 @@ def _log_path(opts: argparse.Namespace, config: Config) -> Path:
 
     if given := getattr(opts, "log_path", None):
         return Path(given)
-    if config.log is not None and config.log != LOG_IN_STORE:
+    if config.log is not None and config.log != DEFAULT_LOG:
         return Path(config.log)
     return store_folder(config.store) / LOG_IN_STORE

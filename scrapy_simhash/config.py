@@ -19,6 +19,7 @@ _MOST_WORKERS = 1_024
 MIN_FEATURES = 32
 ACTIONS = ("drop", "ignore-outlinks", "flag")
 LOG_IN_STORE = "log.jsonl"
+DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 
 
 class SettingError(ValueError):
@@ -65,7 +66,7 @@ class Config:
     page_timeout: float = 5.0
     max_bytes: int = 4 * 2**20
     keep_text: bool = False
-    log: str | None = LOG_IN_STORE
+    log: str | None = DEFAULT_LOG
     readonly: bool = False
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import logging
 import logging.handlers
 import os
 import queue
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FILE_MODE = 0o600
+
+
+def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
+    """Make the decision of a page nobody has judged yet.
+
+    Every decision has every key, in this order; it is what log, meta and signal carry.
+    """
+    return {
+        "time": round(time.time(), 3),
+        "url": url,
+        "status": "unjudged",
+        "reason": reason,
+        "action": "",
+        "match_url": None,
+        "distance": None,
+        "similarity": None,
+        "tests": [],
+        "fingerprint": None,
+        "features": 0,
+        "words": 0,
+        "links": 0,
+        "language": "",
+        "scope": "",
+        "extractor": "",
+        "extract_ms": None,
+        "fingerprint_ms": None,
+        "store_ms": None,
+        "crawl": crawl,
+        "document": 0,
+        "match_document": 0,
+    }
 
 
 class DecisionLog:
@@ -62,7 +94,8 @@ class DecisionLog:
 class _AppendHandler(logging.Handler):
     def __init__(self, path: Path) -> None:
         self.lost = 0
-        self._ending = b""
+        # A line that a crash or a full disk cut is ended, so that it spoils no later one.
+        self._ending = b"\n" if _ends_within_a_line(path) else b""
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
         super().__init__()  # last: logging closes at exit what it knows of
@@ -74,7 +107,6 @@ class _AppendHandler(logging.Handler):
             written = os.write(self._file, line)
             if written < len(line):
                 problem = f"{written} of {len(line)} bytes written"
-                # A full disk cut this line; end it, so that it does not spoil the next one.
                 self._ending = b"\n"
             else:
                 self._ending = b""
@@ -86,5 +118,15 @@ class _AppendHandler(logging.Handler):
             self.lost += 1
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file >= 0:  # logging closes once more at exit
+            os.close(self._file)
+            self._file = -1
         super().close()
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.config import LOG_IN_STORE, SettingError
-from scrapy_simhash.decisionlog import DecisionLog
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
+from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import load_scope
 from scrapy_simhash.stores import (
@@ -131,7 +131,7 @@ class Detector:
 
     def _choose_log(self) -> Path | None:
         config = self._config
-        if config.log != LOG_IN_STORE:
+        if config.log != DEFAULT_LOG:
             return Path(config.log) if config.log else None
         # A read-only crawl leaves nothing in the store's folder.
         return None if config.readonly else store_folder(config.store) / LOG_IN_STORE
@@ -235,7 +235,7 @@ class Detector:
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         try:
-            return str(self._scope(page.url, made))
+            return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
         except Exception as error:
             logger.warning("SIMHASH_SCOPE failed for %r", page.url, exc_info=True)
             raise UnjudgedError("scope_failed", repr(error)) from error
@@ -269,37 +269,6 @@ def _naming(setting: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise SettingError(f"{setting}: {error}") from error
-
-
-def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
-    """Make the decision of a page nobody has judged yet.
-
-    Every decision has every key, in this order; it is what log, meta and signal carry.
-    """
-    return {
-        "time": round(time.time(), 3),
-        "url": url,
-        "status": "unjudged",
-        "reason": reason,
-        "action": "",
-        "match_url": None,
-        "distance": None,
-        "similarity": None,
-        "tests": [],
-        "fingerprint": None,
-        "features": 0,
-        "words": 0,
-        "links": 0,
-        "language": "",
-        "scope": "",
-        "extractor": "",
-        "extract_ms": None,
-        "fingerprint_ms": None,
-        "store_ms": None,
-        "crawl": crawl,
-        "document": 0,
-        "match_document": 0,
-    }
 
 
 def _note_verdict(decision: dict[str, Any], verdict: Verdict) -> None:

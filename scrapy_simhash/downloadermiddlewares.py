@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 from contextlib import suppress
@@ -16,8 +17,9 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import ACTIONS, Config, read_config
+from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores import StoreError, StoreUnusableError
+from scrapy_simhash.stores import MOST_IDENTITY_BYTES, StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,6 +45,7 @@ _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 # Marks requests that went through the scheduler. An inline download (`engine.download_async`)
 # never does, and no spider middleware will see its response.
 _SCHEDULED = "_simhash_scheduled"
+_INHERITED = "_simhash_inherited_redirects"
 
 
 class SimhashDownloaderMiddleware:
@@ -167,7 +170,13 @@ class SimhashDownloaderMiddleware:
         if request.meta.get("simhash_skip"):
             self._count("skipped/simhash_skip")
             return response
-        decision = await self._decide(request, response)
+        try:
+            decision = await self._decide(request, response)
+        except Exception:
+            # For instance a request fingerprinter of the user's that raises: the page passes.
+            logger.exception("Not judged: %r", response.url, extra={"spider": self._crawler.spider})
+            crawl = self._detector.crawl if self._detector else ""
+            decision = new_decision(response.url, crawl, "failed")
         request.meta[META_KEY] = decision
         self._count_decision(decision)
         if self._detector is not None:
@@ -196,7 +205,7 @@ class SimhashDownloaderMiddleware:
             self._detector.withdraw(decision)
 
     async def _decide(self, request: Request, response: Response) -> dict[str, Any]:
-        from scrapy_simhash.detector import Page, new_decision  # noqa: PLC0415 - loaded by now
+        from scrapy_simhash.detector import Page  # noqa: PLC0415 - loaded by now
 
         reason = find_skip_reason(request, response, self.config.max_bytes)
         if reason is None and self._detector is None:
@@ -212,8 +221,7 @@ class SimhashDownloaderMiddleware:
                 encoding=_find_encoding(response),
                 identity=self._identify(request),
                 aliases=tuple(
-                    self._identify(request.replace(url=url))
-                    for url in request.meta.get("redirect_urls", ())
+                    self._identify(request.replace(url=url)) for url in _own_redirects(request)
                 ),
             )
         )
@@ -223,7 +231,10 @@ class SimhashDownloaderMiddleware:
 
     def _identify(self, request: Request) -> bytes:
         assert self._crawler.request_fingerprinter is not None  # noqa: S101
-        return self._crawler.request_fingerprinter.fingerprint(request)
+        identity = self._crawler.request_fingerprinter.fingerprint(request)
+        if len(identity) <= MOST_IDENTITY_BYTES:
+            return identity
+        return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
 
     def _choose_action(self, request: Request) -> str:
         if self.looking:
@@ -252,6 +263,18 @@ class SimhashDownloaderMiddleware:
         self._count(f"{status}/{reason}" if status == "revisit" else status)
         if status == "near_duplicate":
             self._count(f"distance/{decision['distance']}")
+
+
+def note_inherited_redirects(request: Request) -> None:
+    """Note how many redirects a spider copied into a new request along with other meta."""
+    if "redirect_urls" in request.meta:
+        request.meta[_INHERITED] = len(request.meta["redirect_urls"])
+
+
+def _own_redirects(request: Request) -> list[str]:
+    """List the URLs that were redirected to this request itself."""
+    urls: list[str] = request.meta.get("redirect_urls", [])
+    return urls[request.meta.get(_INHERITED, 0) :]
 
 
 def find_skip_reason(request: Request, response: Response, max_bytes: int) -> str | None:

@@ -183,7 +183,7 @@ def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
     pairs = [(a, b) for a in document.fingerprints for b in original.fingerprints]
     nearest = min(pairs, key=lambda pair: hamming_distance(*pair))
     answer = {
-        "verdict": f"near-duplicate of {original.url}",
+        "verdict": f"near-duplicate of {original.url}, {document.distance} bits away when judged",
         "pages": [page, _describe(original)],
         **_compare_fingerprints(*nearest, design),
     }

@@ -33,6 +33,8 @@ _SMALLEST_MAP_BYTES = 16 * 2**20
 _MOST_READERS = 512
 _MOST_DATABASES = 32
 _GROWTHS_PER_WRITE = 8
+# Opening takes milliseconds; whoever holds the lock longer is suspended.
+_OPENING_SECONDS = 30
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 
 
@@ -63,17 +65,26 @@ class Environment:
             else:
                 folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
                 # Two processes making the same store: the second would see an empty data file.
-                with FileLock(folder / "opening.lock", mode=_FILE_MODE):
+                with FileLock(folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
                     self._env = self._open(map_bytes)
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
         data = self.folder / DATA_FILE
         if data.exists():
             self._guard(data)
-        elif self.readonly:
+            return self._open_lmdb(map_bytes)
+        if self.readonly:
             raise StoreUnusableError(
                 f"there is no store at {self.folder}; name the folder of an existing one"
             )
+        try:
+            return self._open_lmdb(map_bytes)
+        except lmdb.Error:
+            # Begun just now on a full disk and never a store: it would be taken for a foreign one.
+            data.unlink(missing_ok=True)
+            raise
+
+    def _open_lmdb(self, map_bytes: int) -> lmdb.Environment:
         while True:
             try:
                 env = lmdb.open(

@@ -32,6 +32,7 @@ from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord, Record
 from scrapy_simhash.stores import (
     MOST_FINGERPRINTS,
+    MOST_IDENTITY_BYTES,
     Document,
     Match,
     StoredDocument,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Result = TypeVar("Result")
-_MOST_IDENTITY_BYTES = 64
 
 
 class LmdbStore:
@@ -286,9 +286,9 @@ def _check_distance(distance: int, design: Design) -> None:
 def _check_document(document: Document) -> None:
     """Refuse what LMDB would reject or cut in the middle of a transaction."""
     for identity in (document.identity, *document.aliases):
-        if not 1 <= len(identity) <= _MOST_IDENTITY_BYTES:
+        if not 1 <= len(identity) <= MOST_IDENTITY_BYTES:
             raise ValueError(
-                f"an identity has 1 to {_MOST_IDENTITY_BYTES} bytes, got {identity!r} "
+                f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
                 f"for {document.url!r}"
             )
     if not 1 <= len(document.fingerprints) <= MOST_FINGERPRINTS:

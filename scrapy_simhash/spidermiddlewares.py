@@ -10,7 +10,12 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Request
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.downloadermiddlewares import FLAG, META_KEY, SimhashDownloaderMiddleware
+from scrapy_simhash.downloadermiddlewares import (
+    FLAG,
+    META_KEY,
+    SimhashDownloaderMiddleware,
+    note_inherited_redirects,
+)
 from scrapy_simhash.exceptions import NearDuplicate
 
 if TYPE_CHECKING:
@@ -94,6 +99,8 @@ class SimhashSpiderMiddleware:
                 if ignoring and isinstance(entry, Request):
                     self._count("outlinks_ignored")
                 else:
+                    if isinstance(entry, Request):
+                        note_inherited_redirects(entry)
                     yield entry
         except Exception:
             self._withdraw(response)

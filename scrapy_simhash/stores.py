@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit"]
 MOST_FINGERPRINTS = 8
+MOST_IDENTITY_BYTES = 64
 
 
 class StoreError(Exception):

@@ -111,23 +111,45 @@ class GroupWriter:
         if not pages and (not marks or self._store.readonly):
             return
         try:
-            verdicts = self._store.find_and_add(
-                [page.document for page in pages],
-                crawl=self._crawl,
-                done=[mark.number for mark in marks if mark.done],
-                withdrawn=[mark.number for mark in marks if not mark.done],
-            )
-        except Exception as error:  # noqa: BLE001 - the thread must outlive whatever happens
+            self._write(pages, marks)
+        except StoreUnavailableError as error:
             for page in pages:
                 page.verdict.set_exception(error)
-            if isinstance(error, StoreUnavailableError) and not self._closing:
+            if self._closing:
+                _warn_of_pending(marks, error)
+            else:
                 self._marks = marks
-            elif marks:
-                logger.warning(
-                    "%d documents stay pending, their pages may be fetched and judged again: %s",
-                    len(marks),
-                    error,
-                )
-            return
+        except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
+            self._write_singly(pages, marks)
+
+    def _write(self, pages: list[_Page], marks: list[_Mark]) -> None:
+        verdicts = self._store.find_and_add(
+            [page.document for page in pages],
+            crawl=self._crawl,
+            done=[mark.number for mark in marks if mark.done],
+            withdrawn=[mark.number for mark in marks if not mark.done],
+        )
         for page, verdict in zip(pages, verdicts, strict=True):
             page.verdict.set_result(verdict)
+
+    def _write_singly(self, pages: list[_Page], marks: list[_Mark]) -> None:
+        """Write a group that failed as a whole, so that one bad page spoils no other."""
+        for mark in marks:
+            try:
+                self._write([], [mark])
+            except Exception as error:  # noqa: BLE001
+                _warn_of_pending([mark], error)
+        for page in pages:
+            try:
+                self._write([page], [])
+            except Exception as error:  # noqa: BLE001
+                page.verdict.set_exception(error)
+
+
+def _warn_of_pending(marks: list[_Mark], error: Exception) -> None:
+    if marks:
+        logger.warning(
+            "%d documents stay pending, their pages may be fetched and judged again: %s",
+            len(marks),
+            error,
+        )

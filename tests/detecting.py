@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector import Detector, Page, new_decision
+from scrapy_simhash.decisionlog import new_decision
+from scrapy_simhash.detector import Detector, Page
 
 EXTRACTOR = "html2txt"
 

@@ -93,6 +93,8 @@ def _octets(page: str | bytes) -> bytes:
 
 
 class _Server(ThreadingHTTPServer):
+    # With the default of 5, connections of a busy crawl are lost and only retried much later.
+    request_queue_size = 128
     site: Site
 
     def handle_error(self, request: object, client_address: object) -> None:

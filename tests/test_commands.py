@@ -145,26 +145,38 @@ def test_what_cannot_be_answered_is_told_in_a_line(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "fact"),
     [
-        [],
-        ["no-such-command"],
-        ["stats", "--no-such-option"],
-        ["stats", "extra"],
-        ["stats", "-s", "SIMHASH_DISTANCE=1"],
-        ["log", "--status", "dropped"],
-        ["log", "--last", "many"],
-        ["query"],
-        ["query", "one", "two"],
-        ["fingerprint"],
-        ["explain"],
+        ([], "name a command"),
+        (["no-such-command"], "invalid choice: 'no-such-command'"),
+        (["log", "--status", "dropped"], "invalid choice: 'dropped'"),
+        (["log", "--last", "many"], "invalid int value: 'many'"),
+        (["query"], "required: what"),
+        (["fingerprint"], "required: FILE"),
+        (["explain"], "required: URL|FILE"),
     ],
 )
-def test_wrong_arguments_are_refused(run: Run, arguments: list[str]) -> None:
+def test_wrong_arguments_are_refused(run: Run, arguments: list[str], fact: str) -> None:
     done = run(*arguments)
-    assert done.exit_code == 2
-    assert done.out == "" or arguments == []
-    assert done.err
+    assert (done.exit_code, done.out) == (2, "")
+    assert fact in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", "--no-such-option"],
+        ["stats", "extra"],
+        ["stats", "--json", "-s", "SIMHASH_DISTANCE=1"],
+        ["stats", "--nolog"],
+        ["query", ONE, "two"],
+        ["log", "--status", "new", "extra"],
+    ],
+)
+def test_unknown_arguments_are_refused(run: Run, store: Path, arguments: list[str]) -> None:
+    done = run(*arguments, "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "unknown arguments: " in done.err
 
 
 def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:

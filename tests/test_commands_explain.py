@@ -48,7 +48,7 @@ def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     (answer,) = run("explain", AGAIN, "--store", store, "--json").answers
-    assert answer["verdict"] == f"near-duplicate of {ONE}"
+    assert answer["verdict"] == f"near-duplicate of {ONE}, 0 bits away when judged"
     assert [page_["url"] for page_ in answer["pages"]] == [AGAIN, ONE]
     assert [page_["state"] for page_ in answer["pages"]] == ["duplicate", "done"]
     assert answer["distance"] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.detector import new_decision
+from scrapy_simhash.decisionlog import new_decision
 from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into, make_run
 from tests.processes import PATIENCE_SECONDS, run_scrapy, start_python
 

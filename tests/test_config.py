@@ -32,7 +32,7 @@ def test_defaults() -> None:
     assert config.page_timeout == 5.0
     assert config.max_bytes == 4 * 2**20
     assert config.keep_text is False
-    assert config.log == "log.jsonl"
+    assert config.log == "<store>/log.jsonl"
     assert config.readonly is False
 
 

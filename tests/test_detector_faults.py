@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scrapy_simhash import detector as detector_module
-from scrapy_simhash.config import SettingError
-from scrapy_simhash.detector import new_decision
+from scrapy_simhash.config import DEFAULT_LOG, SettingError
+from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.lmdb_environment import _environments
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError, open_store
 from scrapy_simhash.workers import Workers
@@ -97,7 +97,8 @@ async def test_store_that_fails_later_lets_pages_pass(
 
     async with running(store, log=None) as detector:
         assert await judge(detector, pages[0], done=False) == ["new"]
-        fake.failures += [full, full, OSError(5, "I/O error")]
+        # What is no failure of the store as such is tried once more, page by page.
+        fake.failures += [full, full, OSError(5, "I/O error"), OSError(5, "I/O error")]
         assert await judge(detector, *pages[1:4]) == ["unjudged store_unavailable"] * 3
         assert len(warnings()) == 1
         assert "the disk is full" in warnings()[0]
@@ -110,7 +111,7 @@ async def test_store_that_fails_later_lets_pages_pass(
 
 async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> None:
     for log, path in (
-        ("log.jsonl", store / "log.jsonl"),
+        (DEFAULT_LOG, store / "log.jsonl"),
         (str(tmp_path / "folder" / "own.jsonl"), tmp_path / "folder" / "own.jsonl"),
         (None, None),
     ):

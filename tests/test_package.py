@@ -15,7 +15,7 @@ import pytest
 import scrapy_simhash
 from scrapy_simhash.commands import SimhashCommand
 from scrapy_simhash.config import LOG_IN_STORE, Config
-from scrapy_simhash.detector import new_decision
+from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.stores import Store
 
 ROOT = Path(__file__).parent.parent

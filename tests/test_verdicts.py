@@ -9,7 +9,7 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash import signals
-from scrapy_simhash.detector import new_decision
+from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.stores import open_store
 from tests.crawling import PagesSpider, crawl, describe
 from tests.pages import page

@@ -202,10 +202,21 @@ def test_close_does_not_wait_for_marks_to_be_overdue(store: FakeStore, writer: G
 def test_thread_survives_any_error(
     store: FakeStore, writer: GroupWriter, failure: Exception
 ) -> None:
-    store.failures.append(failure)
+    store.failures += [failure, failure]  # of the group, then of the page alone
     (lost,) = submit(writer, 1)
     assert lost.exception(PATIENCE_SECONDS) is failure
     assert numbers_of(submit(writer, 2)) == [1]
+
+
+def test_bad_page_spoils_no_other_of_its_group(store: FakeStore, writer: GroupWriter) -> None:
+    bad = ValueError("bad document")
+    held = hold(store, writer)
+    store.failures += [None, bad, None, bad, None]  # held, the group, then page by page
+    first, second, third = submit(writer, 1, 2, 3)
+    store.open_gate.set()
+    assert held.result(PATIENCE_SECONDS)
+    assert second.exception(PATIENCE_SECONDS) is bad
+    assert numbers_of([first, third]) == [2, 3]
 
 
 def test_thread_survives_pages_that_nobody_waits_for_any_more(
