@@ -200,3 +200,13 @@ def test_line_cut_by_a_full_disk_spoils_no_later_one(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines()
     for number in (0, 1, 2, 5, 6):
         assert b'{"number":%d}' % number in lines
+
+
+def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"number":0}\n{"numb')
+    log = DecisionLog(path)
+    log.write({"number": 2})
+    log.close()
+    log.close()  # harmless
+    assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
