@@ -53,7 +53,7 @@ class DecisionLog:
     """Appends decisions to a file; several processes may share it.
 
     Each line is one write to a file opened for appending, so lines of different processes do not
-    mix and `tail -f` sees whole lines. A write that fails is counted and warned of once; the
+    mix and `tail -f` sees each soon. A write that fails is counted and warned of once; the
     crawl goes on.
 
     Args:

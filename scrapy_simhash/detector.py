@@ -268,7 +268,7 @@ def _naming(setting: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise SettingError(f"{setting}: {error}") from error
+        raise SettingError(f"{setting}: {error}") from None
 
 
 def _note_verdict(decision: dict[str, Any], verdict: Verdict) -> None:

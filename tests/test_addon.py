@@ -103,13 +103,7 @@ async def test_without_the_downloader_middleware_nothing_happens(
     assert not (tmp_path / "store").exists()
 
 
-def test_default_reactor_works(site: Site, tmp_path: Path) -> None:
-    done = run_crawl(tmp_path, of(site))
-    assert done.paths == ["/one"]
-    assert done.counted["dropped"] == 1
-    assert "AsyncioSelectorReactor" in done.log
-
-
+# The default reactor is that of `test_crawl_processes` and `test_crawl_input`.
 def test_no_reactor_works(site: Site, tmp_path: Path) -> None:
     done = run_crawl(tmp_path, of(site), TWISTED_REACTOR_ENABLED=False)
     assert done.paths == ["/one"]

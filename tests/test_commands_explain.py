@@ -167,12 +167,6 @@ def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: P
         done = run_scrapy("simhash", "stats", "--json", cwd=inside)
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["documents"] == 4
-        done = run_scrapy("simhash", "query", AGAIN, cwd=inside)
-        assert (done.returncode, done.stdout, done.stderr) == (
-            0,
-            f" 0 bits  done         {ONE}\n",
-            "",
-        )
         done = run_scrapy("simhash", "explain", AGAIN, "--json", cwd=inside)
         assert json.loads(done.stdout)["decision"]["url"] == AGAIN
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.decisionlog import new_decision
 from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into, make_run
-from tests.processes import PATIENCE_SECONDS, run_scrapy, start_python
+from tests.processes import PATIENCE_SECONDS, start_python
 
 
 @pytest.fixture
@@ -126,9 +126,3 @@ def test_pipe_may_be_closed_early(tmp_path: Path) -> None:
         process.stdout.close()
         process.wait(PATIENCE_SECONDS)
         assert process.stderr.read() == ""
-
-
-def test_missing_log_in_a_process_of_its_own(tmp_path: Path) -> None:
-    done = run_scrapy("simhash", "log", "--store", tmp_path, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("scrapy simhash log: ")

@@ -123,6 +123,7 @@ def test_nothing_raises_and_nothing_is_said_but_by_scrapy(
     assert "log_count/ERROR" not in crawl.stats
     assert "Traceback" not in crawl.log
     assert "\x1b" not in crawl.log
+    assert "asyncioreactor.AsyncioSelectorReactor" in crawl.log
     odd = [line for line in crawl.log.splitlines() if "scrapy_simhash" in line and "WARN" in line]
     assert odd == []
 

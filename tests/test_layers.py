@@ -137,7 +137,6 @@ print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
     [
         ("scrapy_simhash", {"trafilatura", "lmdb", "lxml", "numpy", "scrapy", "pebble"}),
         ("scrapy_simhash.commands", {"trafilatura", "lmdb", "pebble", "tldextract"}),
-        ("scrapy_simhash.addon", {"trafilatura", "lmdb", "pebble"}),
         ("scrapy_simhash.workers", {"scrapy", "twisted", "lmdb", "trafilatura"}),
         ("scrapy_simhash.fingerprint", {"scrapy", "twisted", "lmdb"}),
         ("scrapy_simhash.lmdb_store", {"scrapy", "twisted", "trafilatura", "lxml"}),

@@ -40,6 +40,7 @@ SHOW = "print('verdict', response.meta['simhash']['status'], response.flags)"
 # Every one of them asks for the copy of a page that the store has.
 COMMANDS = {
     "fetch": ["fetch"],
+    "fetch without a store": ["fetch"],
     "shell": ["shell", "-c", SHOW],
     "parse": ["parse", "--spider", "page", "--nocolour"],
     "check": ["check"],
@@ -83,7 +84,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Looked:
         running = {}
         for command in COMMANDS:
             project = make_project(folder / command, site)
-            shutil.copytree(folder / "store", project / ".scrapy" / "kept")
+            if "without" not in command:
+                shutil.copytree(folder / "store", project / ".scrapy" / "kept")
             running[command] = project, stack.enter_context(start(command, project, site))
         return {
             command: (project, before, *process.communicate(timeout=PATIENCE_SECONDS))
@@ -91,13 +93,13 @@ def looked(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Looked:
         }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["fetch", "shell", "parse", "check"])
 def test_store_and_log_stay_as_they_are(looked: Looked, command: str) -> None:
     project, before, *_ = looked[command]
     assert read_files(project / ".scrapy" / "kept") == before
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["fetch", "shell", "parse", "check"])
 def test_nothing_fails_and_nothing_is_dropped(looked: Looked, command: str) -> None:
     _, _, out, log = looked[command]
     assert "Traceback" not in log
@@ -119,10 +121,9 @@ def test_pages_are_judged_all_the_same(looked: Looked, command: str) -> None:
     assert "read-only" in log
 
 
-def test_looking_makes_no_store(tmp_path: Path, site: Site) -> None:
-    project = make_project(tmp_path / "project", site)
-    with start("fetch", project, site) as process:
-        out, log = process.communicate(timeout=PATIENCE_SECONDS)
+def test_looking_makes_no_store(looked: Looked) -> None:
+    project, _, out, log = looked["fetch without a store"]
     assert "<title>A page</title>" in out
     assert " ERROR: " not in log
+    assert "Pages are not judged" in log
     assert not (project / ".scrapy" / "kept").exists()

@@ -178,7 +178,7 @@ async def test_action_of_a_request_goes_first(
     assert done.decisions[1]["action"] == taken
 
 
-@pytest.mark.parametrize("action", ["Drop", "", None, 1, ["drop"], {"drop": True}])
+@pytest.mark.parametrize("action", ["Drop", "", None, ["drop"]])
 async def test_bad_action_flags_only_and_says_so(
     site: Site, tmp_path: Path, action: object, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -148,7 +148,10 @@ def test_failing_store_fails_its_group_and_works_again(
     assert numbers_of(submit(writer, 3)) == [2]
 
 
-def test_marks_of_a_failed_commit_are_written_later(store: FakeStore, writer: GroupWriter) -> None:
+def test_marks_of_a_failed_commit_are_written_later(
+    store: FakeStore, writer: GroupWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.writer._DONE_DELAY_SECONDS", 0.1)
     store.failures += [FULL, FULL]
     writer.mark(3, done=True)
     wait_until(lambda: store.attempts == 1)
