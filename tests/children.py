@@ -29,6 +29,11 @@ class Child:
         assert self.process.stdout
         return self.process.stdout.readline().rstrip("\n")
 
+    def read_whole_lines(self) -> list[str]:
+        """Read to the end; what a killed process had begun to print does not count."""
+        assert self.process.stdout
+        return self.process.stdout.read().split("\n")[:-1]
+
     def tell(self, line: str) -> None:
         assert self.process.stdin
         self.process.stdin.write(line + "\n")
