@@ -51,7 +51,7 @@ class Judge:
         number, own = self._find_own(document)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
-        match = self._find_match(document, number)
+        match = self._find_match(document)
         if self._readonly:
             return Verdict("near_duplicate" if match else "new", "", 0, match)
         if own is not None:
@@ -130,8 +130,11 @@ class Judge:
             self._name(number, document)
         return Verdict("revisit", "changed" if changed else "unchanged", number)
 
-    def _find_match(self, document: Document, own_number: int) -> Match | None:
-        """Find the nearest record that counts, the oldest of equals."""
+    def _find_match(self, document: Document) -> Match | None:
+        """Find the nearest record that counts, the oldest of equals.
+
+        Never the document's own: that one is an orphan or a near-duplicate here, and counts not.
+        """
         near = sorted(
             hit
             for fingerprint in set(document.fingerprints)
@@ -144,7 +147,7 @@ class Judge:
             for number in self._documents.numbers(fingerprint, document.scope):
                 if not number:
                     return Match(0, fingerprint, distance, None)
-                if number == own_number or (best and best.document <= number):
+                if best and best.document <= number:
                     continue
                 record = self._documents.get(number)
                 if record is not None and self._counts(record):

@@ -207,7 +207,9 @@ class Store(Protocol):
         """
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
-        """Find all stored documents within a distance, of every scope and state, nearest first.
+        """Find all originals within a distance, of every scope, nearest first.
+
+        Documents that were near-duplicates themselves are not in the tables.
 
         Args:
             fingerprint: 0 to 2**64 - 1.
