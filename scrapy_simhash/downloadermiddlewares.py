@@ -113,7 +113,8 @@ class SimhashDownloaderMiddleware:
                 return
             # Scrapy logs any other exception of a handler and goes on with the crawl.
             logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
-                "Crawl stopped before it started: %s",
+                "Crawl stopped before it started; store %s: %s",
+                self.config.store,
                 error,
                 exc_info=not isinstance(error, StoreError),
                 extra={"spider": spider},
