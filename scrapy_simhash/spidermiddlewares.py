@@ -85,7 +85,9 @@ class SimhashSpiderMiddleware:
         """End a drop quietly; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return ()
-        self._withdraw(response)
+        verdict = find_verdict(response)
+        if verdict is not None and self._judge is not None:
+            self._judge.withdraw(verdict)
         return None
 
     async def process_spider_output(
@@ -94,24 +96,16 @@ class SimhashSpiderMiddleware:
         """Drop the outlinks of a near-duplicate; mark a page done when its output was consumed."""
         verdict = find_verdict(response)
         ignoring = verdict is not None and _action(response, verdict) == "ignore-outlinks"
-        try:
-            async for entry in result:
-                if ignoring and isinstance(entry, Request):
-                    self._count("outlinks_ignored")
-                else:
-                    if isinstance(entry, Request):
-                        note_inherited_redirects(entry)
-                    yield entry
-        except Exception:
-            self._withdraw(response)
-            raise
+        async for entry in result:
+            if ignoring and isinstance(entry, Request):
+                self._count("outlinks_ignored")
+                continue
+            if isinstance(entry, Request):
+                note_inherited_redirects(entry)
+            yield entry
+        # Not reached when the callback fails: that ends in `process_spider_exception`.
         if verdict is not None and self._judge is not None:
             self._judge.mark_done(verdict)
-
-    def _withdraw(self, response: Response) -> None:
-        verdict = find_verdict(response)
-        if verdict is not None and self._judge is not None:
-            self._judge.withdraw(verdict)
 
 
 def find_verdict(response: Response) -> dict[str, Any] | None:

@@ -124,13 +124,10 @@ class _Pool:
         self._pool = self._make()
 
     def _make(self) -> ProcessPool:
-        pool = ProcessPool(self._count, initializer=_prepare_worker, context=_CONTEXT)
-        # The pool starts its processes with its first task; that must not be a page's time.
-        pool.schedule(_prepare_worker)
-        return pool
+        return ProcessPool(self._count, initializer=_prepare_worker, context=_CONTEXT)
 
     def wait(self) -> None:
-        """Block until a process is ready."""
+        """Block until a process is ready: the pool starts them with its first task."""
         self._pool.schedule(_prepare_worker).result()
 
     def schedule(self, function: Any, arguments: Any, timeout_seconds: float) -> Future[Any]:
