@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Answers = Iterable[dict[str, Any]]
 
+_COMMANDS = ("stats", "log", "query", "fingerprint", "explain", "evaluate")
 _STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
 
 
@@ -41,7 +42,7 @@ class SimhashCommand(ScrapyCommand):
 
     def short_desc(self) -> str:
         """Describe the command in a line."""
-        return "Inspect near-duplicates: stats, log, query, fingerprint, explain"
+        return "Inspect near-duplicates: stats, log, query, fingerprint, explain, evaluate"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
@@ -80,6 +81,13 @@ class SimhashCommand(ScrapyCommand):
         fingerprint.add_argument("files", nargs="+", metavar="FILE", help="- for standard input")
         explain = add("explain", "Say why a URL was dropped, or how two files compare", stored)
         explain.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two files")
+        evaluate = add("evaluate", "Precision and recall on labelled pages (pages.csv, pairs.csv)")
+        evaluate.add_argument("folder", type=Path, metavar="DIR")
+        evaluate.add_argument("--errors", action="store_true", help="list the wrong pairs, and why")
+        evaluate.add_argument("--plot", type=Path, metavar="FILE", help="Figure 1 as PNG, SVG, PDF")
+        evaluate.add_argument(
+            "--workers", type=int, metavar="N", help="processes (default: SIMHASH_WORKERS)"
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the sub-command.
@@ -90,7 +98,7 @@ class SimhashCommand(ScrapyCommand):
         if args:
             raise UsageError(f"unknown arguments: {' '.join(args)}", print_help=False)
         if opts.simhash_command is None:
-            raise UsageError("name a command: stats, log, query, fingerprint or explain")
+            raise UsageError(f"name a command: {', '.join(_COMMANDS)}")
         from scrapy_simhash.inspection import (  # noqa: PLC0415 - only for this
             InspectionError,
             PartlyFailedError,
@@ -144,6 +152,13 @@ class SimhashCommand(ScrapyCommand):
         from scrapy_simhash.inspection import fingerprint_files  # noqa: PLC0415
 
         return fingerprint_files(config, opts.files)
+
+    def _evaluate(self, opts: argparse.Namespace, config: Config) -> Answers:
+        from scrapy_simhash.inspection import evaluate_folder  # noqa: PLC0415
+
+        if opts.workers is not None:
+            config = replace(config, workers=opts.workers)
+        return evaluate_folder(config, opts.folder, errors=opts.errors, plot=opts.plot)
 
     def _explain(self, opts: argparse.Namespace, config: Config) -> Answers:
         from scrapy_simhash.inspection import explain  # noqa: PLC0415

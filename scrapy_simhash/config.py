@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,19 @@ if TYPE_CHECKING:
 
 # More than any machine has cores; a larger number is a mistake that would fill the memory.
 _MOST_WORKERS = 1_024
-# On the labelled pairs of 18 sources, pages with fewer distinct word pairs gave three of the seven
-# wrong matches within 3 bits and not one right one.
+# Below so many distinct words simhash has too little to go on; shorter pages are compared exactly
+# (docs/study.md).
 MIN_FEATURES = 32
+# Of the similarities with a precision of .99, one with the best recall, as chosen on the sources
+# other than the one that is judged (docs/study.md).
+CONFIRM = 0.8
+CONFIRMED_DISTANCE_BITS = 7
+# The paper's k for 64-bit fingerprints (section 2).
+PLAIN_DISTANCE_BITS = 3
 ACTIONS = ("drop", "ignore-outlinks", "flag")
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
+UNSET_DISTANCE = -1
 
 
 class SettingError(ValueError):
@@ -38,13 +46,18 @@ class Config:
         enabled: False switches both middlewares off.
         store: folder (relative ones under Scrapy's data path) or URL of the store.
         action: what happens to a near-duplicate: `drop`, `ignore-outlinks` or `flag`.
-        distance: k, in bits; 0 up to what the table design is complete for.
+        distance: k, in bits; 0 up to what the table design is complete for. Unset: 7, or 3 where
+            `confirm` is None, or what the tables are complete for if that is less.
+        confirm: similarity that a match must reach, 0 to 1; None for plain simhash.
         tables: table design: `auto`, 4, 10, 16, 20, or blocks and distance as "m:k".
         extractor: name or import path of the main-text extractor.
         features: name or import path of the feature set.
-        min_features: pages with fewer distinct features are not judged; 1 or more.
-        scope: only pages of one scope are compared: `global`, `site`, `host`, or the import path
-            of a function from URL and `PageFingerprint` to a name.
+        min_features: pages with fewer distinct features are compared exactly; 1 or more.
+        scope: only pages of one scope are compared: `global`, `site`, `host`, `language`, or the
+            import path of a function from URL and `PageFingerprint` to a name.
+        never_drop: regular expressions; pages whose URL has one of them in it are not looked at.
+        follow_new_links: follow the links of a near-duplicate when most of them were not on the
+            page it is like.
         workers: processes for extraction; 0 extracts on the event loop, for debugging.
         page_timeout: seconds one page may take in a worker, above 0.
         max_bytes: larger bodies are not judged; 1 or more.
@@ -56,12 +69,15 @@ class Config:
     enabled: bool = True
     store: str = "simhash"
     action: str = "drop"
-    distance: int = 3
+    distance: int = UNSET_DISTANCE
+    confirm: float | None = CONFIRM
     tables: str = "auto"
     extractor: str = DEFAULT_EXTRACTOR
     features: str = DEFAULT_FEATURES
     min_features: int = MIN_FEATURES
     scope: str = "global"
+    never_drop: tuple[str, ...] = ()
+    follow_new_links: bool = False
     workers: int = _default_workers()
     page_timeout: float = 5.0
     max_bytes: int = 4 * 2**20
@@ -76,23 +92,39 @@ class Config:
         _require("WORKERS", self.workers, 0 <= self.workers <= _MOST_WORKERS, "0 to 1024 processes")
         _require("PAGE_TIMEOUT", self.page_timeout, self.page_timeout > 0, "above 0 seconds")
         _require("MAX_BYTES", self.max_bytes, self.max_bytes >= 1, "1 byte or more")
+        for pattern in self.never_drop:
+            _check_pattern(pattern)
+        if self.confirm is not None:
+            _require("CONFIRM", self.confirm, 0 <= self.confirm <= 1, "0 to 1, or None")
         self._check_distance()
 
     def _check_distance(self) -> None:
-        if self.tables == "auto":
-            # Every design that `auto` chooses from is complete for 3 bits.
-            complete, hint = 3, "; or name a design for it, as 'm:k', in SIMHASH_TABLES"
-        else:
-            try:
-                complete, hint = parse_design(self.tables).distance_bits, ""
-            except ValueError as error:
-                raise SettingError(f"SIMHASH_TABLES: {error}") from None
+        automatic = self.tables == "auto"
+        try:
+            # `auto` takes four tables where others do not reach.
+            complete = parse_design(4 if automatic else self.tables).reach_bits
+        except ValueError as error:
+            raise SettingError(f"SIMHASH_TABLES: {error}") from None
+        if self.distance == UNSET_DISTANCE:
+            best = PLAIN_DISTANCE_BITS if self.confirm is None else CONFIRMED_DISTANCE_BITS
+            object.__setattr__(self, "distance", min(best, complete))
+        hint = "; or name a design for it, as 'm:k', in SIMHASH_TABLES" if automatic else ""
         _require(
             "DISTANCE",
             self.distance,
             0 <= self.distance <= complete,
             f"0 to {complete} bits with SIMHASH_TABLES = {self.tables!r}{hint}",
         )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise SettingError(
+            f"SIMHASH_NEVER_DROP: {pattern!r} is no regular expression ({error}); "
+            "escape what is meant as it stands, such as '\\?'"
+        ) from None
 
 
 def _require(name: str, value: object, holds: bool, allowed: str) -> None:
@@ -115,6 +147,8 @@ def read_config(settings: Mapping[str, Any]) -> Config:
         name = f"SIMHASH_{field.name.upper()}"
         if name in settings:
             given[field.name] = _convert(name, settings[name], str(field.type))
+    if given.get("distance") == UNSET_DISTANCE:
+        raise SettingError(f"SIMHASH_DISTANCE = {UNSET_DISTANCE}: must be 0 or more bits")
     return Config(**given)
 
 
@@ -124,13 +158,20 @@ def _convert(name: str, value: Any, kind: str) -> Any:
         "int": _read_int,
         "float": float,
         "str": _read_str,
+        "tuple[str, ...]": _read_strings,
     }
-    if kind == "str | None":
-        return None if value in (None, "", "None") else str(value)
+    if kind.endswith("| None") and value in (None, "", "None"):
+        return None
+    kind = kind.removesuffix(" | None")
     try:
         return readers[kind](value)
     except (TypeError, ValueError, OverflowError):  # int(float('inf')) overflows
-        wanted = {"bool": "True or False", "int": "a whole number", "float": "a number"}
+        wanted = {
+            "bool": "True or False",
+            "int": "a whole number",
+            "float": "a number",
+            "tuple[str, ...]": "a list of regular expressions, or one of them",
+        }
         raise SettingError(f"{name} = {value!r}: must be {wanted.get(kind, 'text')}") from None
 
 
@@ -153,3 +194,11 @@ def _read_str(value: Any) -> str:
     if value is None or isinstance(value, bool):
         raise TypeError(value)
     return str(value)
+
+
+def _read_strings(value: Any) -> tuple[str, ...]:
+    # A single text is one pattern: a comma may be part of it.
+    entries = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(entry, str) and entry for entry in entries):
+        raise TypeError(value)
+    return tuple(entries)

@@ -33,6 +33,7 @@ def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
         "distance": None,
         "similarity": None,
         "tests": [],
+        "new_links": None,
         "fingerprint": None,
         "features": 0,
         "words": 0,

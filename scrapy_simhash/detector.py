@@ -7,17 +7,17 @@ import logging
 import secrets
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
 from scrapy_simhash.decisionlog import DecisionLog, new_decision
+from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
-from scrapy_simhash.scopes import load_scope
+from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
 from scrapy_simhash.stores import (
-    Document,
     StoreError,
     StoreUnusableError,
     Verdict,
@@ -114,7 +114,12 @@ class Detector:
     def _open(self, spider: str) -> None:
         config = self._config
         self._store = open_store(
-            config.store, config.distance, config.tables, self._recipe, config.readonly
+            config.store,
+            config.distance,
+            config.tables,
+            self._recipe,
+            config.readonly,
+            config.confirm,
         )
         if path := self._choose_log():
             try:
@@ -178,7 +183,8 @@ class Detector:
                 page.encoding,
                 self._recipe,
                 self._store.seed,
-                keep_text=self._config.keep_text,
+                page.url,
+                keep_text=self._config.keep_text or self._config.scope not in SCOPES_WITHOUT_TEXT,
             )
         except UnjudgedError:
             raise
@@ -201,26 +207,19 @@ class Detector:
         }
         if made.fell_back:
             logger.debug("No main text in %r; all visible text is judged", page.url)
-        if made.features < self._config.min_features:
-            raise UnjudgedError("too_short", f"{made.features} features")
         return made
 
     async def _decide(self, page: Page, made: PageFingerprint, decision: dict[str, Any]) -> None:
         assert self._writer is not None  # noqa: S101 - opened before the first page
         decision["scope"] = self._find_scope(page, made)
-        document = Document(
+        document = make_document(made, self._config)
+        document = replace(
+            document,
             identity=page.identity,
-            fingerprints=(made.fingerprint,),
-            text_digest=made.text_digest,
             url=page.url,
             crawl=self.crawl,
             scope=decision["scope"],
             aliases=page.aliases,
-            title=made.title,
-            language=made.language,
-            features=made.features,
-            words=made.words,
-            text=made.text if self._config.keep_text else None,
             time=decision["time"],
         )
         started = time.perf_counter()
@@ -283,5 +282,6 @@ def _note_verdict(decision: dict[str, Any], verdict: Verdict) -> None:
             "match_document": verdict.match.document,
             "distance": verdict.match.distance,
             "similarity": verdict.match.similarity,
-            "tests": [f"distance {verdict.match.distance} bits"],
+            "tests": list(verdict.match.tests),
+            "new_links": verdict.match.new_links,
         }

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 import xxhash
 
 from scrapy_simhash.features import FEATURE_SETS, FeatureSet, normalise
+from scrapy_simhash.links import sketch_links
 from scrapy_simhash.recipe import Recipe, load_named
 from scrapy_simhash.simhash import simhash
+from scrapy_simhash.sketch import SKETCH_WINDOW, sketch_text
 from scrapy_simhash.text import TEXT_VERSION, WHOLE_TEXT, load_extractor, read_page
+
+if TYPE_CHECKING:
+    from scrapy_simhash.text import PageText
+
+
+# Browsers and servers take no longer ones, and it stands in every record.
+_LONGEST_ADDRESS = 2_048
+_OPTIONAL_FEATURE_SETS = {
+    "zh-words": "scrapy_simhash.chinese.WORDS",
+    "zh-keywords": "scrapy_simhash.chinese.KEYWORDS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +35,44 @@ class PageFingerprint:
     """What a page looks like to the index.
 
     Attributes:
-        fingerprint: the 64-bit simhash.
+        fingerprint: the 64-bit simhash of its main text.
+        whole_fingerprint: that of its whole visible text.
+        stub: digest of all there is to see of the page, 16 bytes: title, visible text, image
+            sources, scripts. For pages with too little text for a simhash.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
-        features: number of distinct features.
-        words: number of tokens.
+        sketch: of main and whole text, 512 bytes; see `sketch`.
+        link_sketch: a sample of its links; see `links`.
+        features: number of distinct features of the main text.
+        whole_features: that of the whole text.
+        words: number of tokens of the main text.
+        whole_words: that of the whole text.
         title: of the page, at most 300 characters.
+        heading: its first heading, at most 300 characters.
         language: as the page declares it, or "".
-        links: distinct link targets on the page.
-        extractor: the extractor that gave the text; `html2txt` where the chosen one found none.
+        canonical: target of `<link rel="canonical">`, absolute, or "".
+        links: number of distinct link targets on the page.
+        extractor: the extractor that gave the main text; `html2txt` where the chosen one found
+            none.
         fell_back: whether that happened.
         text: the main text.
         extract_ms: milliseconds for decoding, parsing and extraction.
-        fingerprint_ms: milliseconds for features and simhash.
+        fingerprint_ms: milliseconds for features, simhashes and sketches.
     """
 
     fingerprint: int
+    whole_fingerprint: int
+    stub: bytes
     text_digest: bytes
+    sketch: bytes
+    link_sketch: bytes
     features: int
+    whole_features: int
     words: int
+    whole_words: int
     title: str
+    heading: str
     language: str
+    canonical: str
     links: int
     extractor: str
     fell_back: bool
@@ -53,8 +87,16 @@ def load_features(name: str) -> FeatureSet:
     Raises:
         ValueError: nothing of that name, or not a `FeatureSet`.
     """
+    if name in _OPTIONAL_FEATURE_SETS:
+        try:
+            import_module("jieba")
+        except ImportError:
+            raise ValueError(f"{name!r} needs pip install 'scrapy-simhash[zh]'") from None
     features: FeatureSet = load_named(
-        name, FEATURE_SETS, lambda found: isinstance(found, FeatureSet), "a FeatureSet"
+        _OPTIONAL_FEATURE_SETS.get(name, name),
+        FEATURE_SETS,
+        lambda found: isinstance(found, FeatureSet),
+        "a FeatureSet",
     )
     return features
 
@@ -75,6 +117,7 @@ def fingerprint_page(
     encoding: str | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
+    url: str = "",
 ) -> PageFingerprint:
     """Make the fingerprint of an HTML page.
 
@@ -82,7 +125,9 @@ def fingerprint_page(
         body: HTML, decompressed; a `str` is taken as it is.
         encoding: of the body as the response declares it; None to find out from the body.
         recipe: extractor and features; None for the default ones.
-        seed: of the feature hash, 0 to 2**64 - 1; a store's secret, 0 outside of stores.
+        seed: of the token hash, 0 to 2**64 - 1; a store's secret, 0 outside of stores.
+        url: of the page, against which its links and its canonical address are resolved; ""
+            leaves links as written.
 
     Raises:
         UnjudgedError: the page has no text that could be judged; `reason` says why.
@@ -94,21 +139,65 @@ def fingerprint_page(
     started = time.perf_counter()
     page = read_page(body, encoding, recipe.extractor)
     extracted = time.perf_counter()
-    made = load_features(recipe.features).extract(page.text, seed)
-    digest = xxhash.xxh3_128_digest(normalise(" ".join(page.text.split())).encode())
-    fingerprint = simhash(made.hashes, made.weights)
+    made = fingerprint_text(page, load_features(recipe.features), seed, url)
     finished = time.perf_counter()
-    return PageFingerprint(
-        fingerprint=fingerprint,
-        text_digest=digest,
-        features=len(made.hashes),
-        words=made.words,
-        title=page.title,
-        language=page.language,
-        links=page.links,
+    return replace(
+        made,
         extractor=WHOLE_TEXT if page.fell_back else recipe.extractor,
-        fell_back=page.fell_back,
-        text=page.text,
         extract_ms=round(1000 * (extracted - started), 3),
         fingerprint_ms=round(1000 * (finished - extracted), 3),
     )
+
+
+def fingerprint_text(
+    page: PageText, features: FeatureSet, seed: int = 0, url: str = ""
+) -> PageFingerprint:
+    """Make the fingerprint of what was read from a page; its times and extractor are unset.
+
+    Args:
+        page: its texts and names.
+        features: how to make features of them.
+        seed: of the token hash, 0 to 2**64 - 1.
+        url: of the page.
+    """
+    hashes: dict[str, int] = {}
+    main = features.read(page.main, seed, hashes)
+    whole = features.read(page.whole, seed, hashes)
+    main_features = features.weigh_features(main)
+    whole_features = features.weigh_features(whole)
+    return PageFingerprint(
+        fingerprint=simhash(*main_features),
+        whole_fingerprint=simhash(*whole_features),
+        stub=_digest(page.title, page.whole, page.embedded),
+        text_digest=_digest(normalise(page.main)),
+        sketch=sketch_text(main.shingle(SKETCH_WINDOW)) + sketch_text(whole.shingle(SKETCH_WINDOW)),
+        link_sketch=sketch_links(page.links, url),
+        features=len(main_features.hashes),
+        whole_features=len(whole_features.hashes),
+        words=main.words,
+        whole_words=whole.words,
+        title=page.title,
+        heading=page.heading,
+        language=page.language,
+        canonical=_resolve_canonical(page.canonical, url),
+        links=len(page.links),
+        extractor="",
+        fell_back=page.fell_back,
+        text=page.main,
+        extract_ms=0.0,
+        fingerprint_ms=0.0,
+    )
+
+
+def _resolve_canonical(canonical: str, url: str) -> str:
+    """Make a canonical address absolute; "" for what cannot be compared across hosts."""
+    try:
+        address = urljoin(url, canonical) if canonical else ""
+    except ValueError:  # such as an invalid IPv6 address
+        return ""
+    absolute = address.startswith(("http://", "https://"))
+    return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
+
+
+def _digest(*texts: str) -> bytes:
+    return xxhash.xxh3_128_digest("\0".join(texts).encode())

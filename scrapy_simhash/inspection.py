@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from scrapy_simhash.stores import Store, StoredDocument, open_store
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
@@ -91,18 +92,26 @@ def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str,
     """Find the near-duplicates of a fingerprint, URL, file or text in the store."""
     with _open(config) as store:
         bits = config.distance if distance is None else distance
-        for fingerprint in _find_fingerprints(store, what):
-            for match in store.query(fingerprint, bits):
-                document = store.get_document(match.document)
-                yield {
-                    "query": f"{fingerprint:016x}",
-                    "distance": match.distance,
-                    "fingerprint": f"{match.fingerprint:016x}",
-                    "document": match.document,
-                    "url": match.url,
-                    "state": document.state if document else "bulk-loaded",
-                    "title": document.title if document else "",
-                }
+        found = [
+            (match.distance, match.document, fingerprint, match)
+            for fingerprint in _find_fingerprints(store, what)
+            for match in store.query(fingerprint, bits)
+        ]
+        seen = set()
+        for _, number, fingerprint, match in sorted(found, key=itemgetter(0, 1, 2)):
+            if number and number in seen:  # near to another fingerprint of the query as well
+                continue
+            seen.add(number)
+            document = store.get_document(number)
+            yield {
+                "query": f"{fingerprint:016x}",
+                "distance": match.distance,
+                "fingerprint": f"{match.fingerprint:016x}",
+                "document": number,
+                "url": match.url,
+                "state": document.state if document else "bulk-loaded",
+                "title": document.title if document else "",
+            }
 
 
 def _find_fingerprints(store: Store, what: str) -> tuple[int, ...]:
@@ -114,7 +123,8 @@ def _find_fingerprints(store: Store, what: str) -> tuple[int, ...]:
             raise InspectionError(f"{what} is not in the store")
         return tuple({bits for document in documents for bits in document.fingerprints})
     if what == "-" or _is_file(what):
-        return (_fingerprint(what, store.recipe, store.seed).fingerprint,)
+        page = _fingerprint(what, store.recipe, store.seed)
+        return tuple(dict.fromkeys((page.fingerprint, page.whole_fingerprint)))
     from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
     from scrapy_simhash.simhash import simhash  # noqa: PLC0415
 
@@ -151,7 +161,69 @@ def explain(config: Config, what: Sequence[str], log: Path) -> Iterator[dict[str
         ],
         **_compare_fingerprints(pages[0].fingerprint, pages[1].fingerprint, design),
         "within": config.distance,
+        **_confirm(config, *pages),
         **_compare_texts(config.features, pages[0].text, pages[1].text),
+    }
+
+
+def evaluate_folder(
+    config: Config, folder: Path, *, errors: bool, plot: Path | None
+) -> Iterator[dict[str, Any]]:
+    """Judge the labelled pairs of a folder; see `evaluation`.
+
+    Args:
+        config: the settings in force.
+        folder: with `pages.csv`, `pairs.csv` and the pages.
+        errors: add the pairs that were judged wrongly.
+        plot: draw precision and recall by distance into this file.
+
+    Raises:
+        InspectionError: the folder is no corpus, or nothing can draw.
+        PartlyFailedError: pages or rows had to be left out; the rest was judged.
+    """
+    from tqdm import tqdm  # noqa: PLC0415 - only for this
+
+    from scrapy_simhash.corpus import CorpusError, read_corpus  # noqa: PLC0415
+    from scrapy_simhash.evaluation import evaluate  # noqa: PLC0415 - loads trafilatura
+
+    draw = _load_plot() if plot is not None else None
+    try:
+        corpus = read_corpus(folder)
+    except CorpusError as error:
+        raise InspectionError(str(error)) from error
+    # `disable=None` shows the bar on a terminal only.
+    with tqdm(total=len(corpus.pages), unit=" pages", disable=None) as bar:
+        figures, judged = evaluate(corpus, config, bar.update)
+    if errors:
+        figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
+    if draw is not None and plot is not None:
+        draw(figures["by_distance"], plot)
+    yield figures
+    if problems := figures["problems"]:
+        raise PartlyFailedError(f"{len(problems)} rows or pages left out: {'; '.join(problems)}")
+
+
+def _load_plot() -> Callable[[list[dict[str, Any]], Path], None]:
+    try:
+        from scrapy_simhash.plots import plot_by_distance  # noqa: PLC0415 - optional library
+    except ImportError as error:
+        raise InspectionError(
+            f"--plot needs pip install 'scrapy-simhash[plot]': {error}"
+        ) from error
+    return plot_by_distance
+
+
+def _confirm(config: Config, first: PageFingerprint, second: PageFingerprint) -> dict[str, Any]:
+    """Say what the confirmation makes of two pages, whatever their distance."""
+    if config.confirm is None:
+        return {}
+    from scrapy_simhash.confirm import confirm  # noqa: PLC0415 - loads numpy
+
+    (answer,) = confirm(second, [first], config.confirm)
+    return {
+        "similarity": answer.similarity,
+        "confirmed": answer.confirmed,
+        "tests": list(answer.tests),
     }
 
 
@@ -186,6 +258,8 @@ def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
         "verdict": f"near-duplicate of {original.url}, {document.distance} bits away when judged",
         "pages": [page, _describe(original)],
         **_compare_fingerprints(*nearest, design),
+        "similarity": document.similarity,
+        "tests": list(document.tests),
     }
     if document.text is None or original.text is None:
         answer["note"] = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
@@ -209,10 +283,12 @@ def _describe(document: StoredDocument) -> dict[str, Any]:
 def _compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
     """Say in which bits two fingerprints differ, and which tables find the pair."""
     differing = [bit for bit in range(64) if (first ^ second) >> bit & 1]
+    flipped_bits = 0 if len(differing) <= design.distance_bits else 1
     found_by = [
         number
         for number, table in enumerate(design.tables)
-        if not (table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)
+        if ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
+        <= flipped_bits
     ]
     return {
         "distance": len(differing),

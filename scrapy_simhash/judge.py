@@ -7,8 +7,10 @@ causes a drop; the next similar page takes over, and the page itself is judged a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.confirm import confirm
+from scrapy_simhash.links import share_of_new_links
 from scrapy_simhash.records import Record, State
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import Document, Match, Verdict
@@ -21,6 +23,22 @@ if TYPE_CHECKING:
 
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
+# Within this distance simhash alone decides where there is nothing to confirm it: the paper's k.
+_PLAIN_BITS = 3
+# Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
+_CANDIDATES_PER_PASS = 256
+# No page may cost more than this many records and sketches, some ten milliseconds, however many
+# pages of one template there are. Ordinary pages have fewer than 20 candidates.
+MOST_CANDIDATES = 1_024
+CROWDED = "crowded"
+
+
+class _Candidate(NamedTuple):
+    """A stored document near to the one that is judged; in the order in which they are asked."""
+
+    distance: int
+    number: int
+    fingerprint: int
 
 
 class Judge:
@@ -29,6 +47,8 @@ class Judge:
     Args:
         documents: as the transaction sees them.
         distance: bits within which documents are near-duplicates.
+        least_similarity: what the sketches of a near-duplicate must reach, 0 to 1; None leaves the
+            decision to the distance alone.
         alive: says whether the lease of a crawl is alive.
         readonly: judge only, write nothing.
     """
@@ -37,12 +57,14 @@ class Judge:
         self,
         documents: Documents,
         distance: int,
+        least_similarity: float | None,
         alive: Callable[[str], bool],
         *,
         readonly: bool = False,
     ) -> None:
         self._documents = documents
         self._distance = distance
+        self._least_similarity = least_similarity
         self._alive = alive
         self._readonly = readonly
 
@@ -51,14 +73,15 @@ class Judge:
         number, own = self._find_own(document)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
-        match = self._find_match(document)
+        match, crowded = self._find_match(document)
+        reason = CROWDED if crowded and not match else ""
         if self._readonly:
-            return Verdict("near_duplicate" if match else "new", "", 0, match)
+            return Verdict("near_duplicate" if match else "new", reason, 0, match)
         if own is not None:
             self._forget(number, own)
         number = number or self._documents.next_number()
         self._record(document, number, match)
-        return Verdict("near_duplicate" if match else "new", "", number, match)
+        return Verdict("near_duplicate" if match else "new", reason, number, match)
 
     def mark_done(self, numbers: Sequence[int], crawl: str) -> None:
         """Mark those documents done that are pending in this crawl."""
@@ -94,11 +117,14 @@ class Judge:
         return 0, None
 
     def _alike(self, record: Record, document: Document) -> bool:
-        return any(
-            hamming_distance(stored, fetched) <= self._distance
+        distance = min(
+            hamming_distance(stored, fetched)
             for stored in record.fingerprints
             for fetched in document.fingerprints
         )
+        if distance > self._distance:
+            return False
+        return bool(self._confirm(document, [(_Candidate(distance, 0, 0), record)]))
 
     def _seen(self, record: Record) -> bool:
         """Say whether this document came through before, or is about to."""
@@ -111,48 +137,100 @@ class Judge:
         return record.state == State.DONE
 
     def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
-        changed = (
-            own.text_digest != document.text_digest
-            or own.fingerprints != document.fingerprints
-            or own.scope != document.scope
-        )
+        changed = own.text_digest != document.text_digest or own.scope != document.scope
+        # The whole text changes with every advertisement: indexed anew, but not "changed".
+        moved = changed or own.fingerprints != document.fingerprints
         if not self._readonly:
-            if changed:
+            if moved:
                 self._documents.unindex(number, own)
             if changed or not self._counts(own):
                 own.state, own.crawl = State.PENDING, document.crawl
             _update(own, document)
-            if changed:
+            if moved:
                 self._documents.keep_bulk_loaded(own.fingerprints)
                 self._documents.index(number, own)
+            if changed:
                 self._documents.drop_text(number)
             self._documents.put(number, own, document.text)
             self._name(number, document)
         return Verdict("revisit", "changed" if changed else "unchanged", number)
 
-    def _find_match(self, document: Document) -> Match | None:
-        """Find the nearest record that counts, the oldest of equals.
+    def _find_match(self, document: Document) -> tuple[Match | None, bool]:
+        """Find the record that counts and is most alike; of equals the nearest, then the oldest.
 
         Never the document's own: that one is an orphan or a near-duplicate here, and counts not.
+        Of more than 256 candidates the nearest are asked first, and the first that agree decide.
+
+        Returns:
+            The match, and whether there were more candidates than are asked.
         """
-        near = sorted(
-            hit
-            for fingerprint in set(document.fingerprints)
-            for hit in self._documents.near(fingerprint, self._distance)
+        candidates = self._find_candidates(document)
+        crowded = len(candidates) > MOST_CANDIDATES
+        del candidates[MOST_CANDIDATES:]
+        for start in range(0, len(candidates), _CANDIDATES_PER_PASS):
+            found: list[tuple[_Candidate, Record | None]] = []
+            for candidate in candidates[start : start + _CANDIDATES_PER_PASS]:
+                record = self._documents.get(candidate.number) if candidate.number else None
+                if not candidate.number or (record is not None and self._counts(record)):
+                    found.append((candidate, record))
+            if matches := self._confirm(document, found):
+                return min(matches, key=_by_likeness), crowded
+        return None, crowded
+
+    def _find_candidates(self, document: Document) -> list[_Candidate]:
+        """Find the documents within the distance, each once, nearest first."""
+        nearest: dict[int, _Candidate] = {}
+        distance = 0 if document.stub else self._distance
+        for fingerprint in set(document.fingerprints):
+            asked = 0
+            # One more than is used, to know that there are more.
+            for bits, found in self._documents.near(fingerprint, distance, MOST_CANDIDATES + 1):
+                if asked > MOST_CANDIDATES:
+                    break
+                for number in self._documents.numbers(found, document.scope, MOST_CANDIDATES + 1):
+                    asked += 1
+                    candidate = _Candidate(bits, number, found)
+                    nearest[number] = min(candidate, nearest.get(number, candidate))
+        return sorted(nearest.values())
+
+    def _confirm(
+        self, document: Document, found: Sequence[tuple[_Candidate, Record | None]]
+    ) -> list[Match]:
+        """Keep the candidates that are near-duplicates; a bulk-loaded one has no record."""
+        sketched: list[tuple[_Candidate, Record]] = []
+        matches: list[Match] = []
+        for candidate, record in found:
+            if record is not None and self._has_sketches(document, record):
+                sketched.append((candidate, record))
+            elif self._is_plain_match(document, candidate, record):
+                matches.append(_match(document, candidate, record))
+        if not sketched:
+            return matches
+        assert self._least_similarity is not None  # noqa: S101 - asked in _has_sketches
+        answers = confirm(document, [record for _, record in sketched], self._least_similarity)
+        return matches + [
+            _match(document, candidate, record, answer.similarity, answer.tests)
+            for (candidate, record), answer in zip(sketched, answers, strict=True)
+            if answer.confirmed
+        ]
+
+    def _has_sketches(self, document: Document, record: Record) -> bool:
+        stub = document.stub or record.stub
+        return bool(
+            self._least_similarity is not None and document.sketch and record.sketch and not stub
         )
-        best: Match | None = None
-        for distance, fingerprint in near:
-            if best and best.distance < distance:
-                break
-            for number in self._documents.numbers(fingerprint, document.scope):
-                if not number:
-                    return Match(0, fingerprint, distance, None)
-                if best and best.document <= number:
-                    continue
-                record = self._documents.get(number)
-                if record is not None and self._counts(record):
-                    best = Match(number, fingerprint, distance, record.url)
-        return best
+
+    def _is_plain_match(
+        self, document: Document, candidate: _Candidate, record: Record | None
+    ) -> bool:
+        """Decide without sketches: stubs by their digest, others by their distance."""
+        if document.stub or (record is not None and record.stub):
+            return (
+                record is not None
+                and document.stub == record.stub
+                and document.text_digest == record.text_digest
+            )
+        return self._least_similarity is None or candidate.distance <= _PLAIN_BITS
 
     def _forget(self, number: int, own: Record) -> None:
         if own.state == State.DUPLICATE:
@@ -176,10 +254,16 @@ class Judge:
             words=document.words,
             first_time=document.time,
             time=document.time,
+            heading=document.heading,
+            canonical=document.canonical,
+            whole_words=document.whole_words,
+            sketch=document.sketch,
+            link_sketch=document.link_sketch,
+            stub=document.stub,
         )
         if match:
             record.original, record.distance = match.document, match.distance
-            record.similarity = match.similarity
+            record.similarity, record.tests = match.similarity, match.tests
             self._documents.link(match.document, number)
         else:
             self._documents.index(number, record)
@@ -193,9 +277,34 @@ class Judge:
             self._documents.name(number, identity)
 
 
+def _match(
+    document: Document,
+    candidate: _Candidate,
+    record: Record | None,
+    similarity: float | None = None,
+    tests: tuple[str, ...] = (),
+) -> Match:
+    kind = "same short page" if document.stub else f"distance {candidate.distance} bits"
+    return Match(
+        candidate.number,
+        candidate.fingerprint,
+        candidate.distance,
+        record.url if record else None,
+        similarity,
+        (kind, *tests),
+        share_of_new_links(document.link_sketch, [record.link_sketch]) if record else None,
+    )
+
+
+def _by_likeness(match: Match) -> tuple[float, int, int]:
+    return (-(match.similarity or 0.0), match.distance, match.document)
+
+
 def _update(own: Record, document: Document) -> None:
     """Take over what was fetched now; identity, crawl and state are not touched."""
     own.fingerprints, own.text_digest = document.fingerprints, document.text_digest
     own.scope, own.url, own.time = document.scope, document.url, document.time
-    own.title, own.language = document.title, document.language
-    own.features, own.words = document.features, document.words
+    own.title, own.heading, own.canonical = document.title, document.heading, document.canonical
+    own.language, own.features = document.language, document.features
+    own.words, own.whole_words = document.words, document.whole_words
+    own.sketch, own.link_sketch, own.stub = document.sketch, document.link_sketch, document.stub

@@ -180,16 +180,27 @@ class Documents:
         keys = b"".join(cursor.iternext_nodup(keys=True, values=False))
         return np.frombuffer(keys, ">u8").astype(np.uint64)
 
-    def near(self, fingerprint: int, distance: int) -> list[tuple[int, int]]:
-        """Find (distance, fingerprint) of all stored fingerprints within a distance."""
-        return self._tables.probe(self._transaction, fingerprint, distance)
+    def near(
+        self, fingerprint: int, distance: int, most: int | None = None
+    ) -> list[tuple[int, int]]:
+        """Find (distance, fingerprint) of stored fingerprints within a distance, nearest first.
 
-    def numbers(self, fingerprint: int, scope: str | None = None) -> list[int]:
+        Args:
+            fingerprint: the query.
+            distance: bits.
+            most: only so many; None for all.
+        """
+        return self._tables.probe(self._transaction, fingerprint, distance, most)
+
+    def numbers(
+        self, fingerprint: int, scope: str | None = None, most: int | None = None
+    ) -> list[int]:
         """List the documents that have a fingerprint of the tables, oldest first within a scope.
 
         Args:
             fingerprint: exactly this one.
             scope: only documents of this scope; None for all.
+            most: only so many; None for all.
 
         Returns:
             Document numbers; 0 leads them where the fingerprint was bulk-loaded.
@@ -204,6 +215,8 @@ class Documents:
             return numbers
         for row in cursor.iternext_dup():
             if not row.startswith(wanted):
+                break
+            if most is not None and len(numbers) >= most:
                 break
             numbers.append(number_of(row[8:]))
         return numbers

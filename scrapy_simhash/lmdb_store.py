@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,10 +25,12 @@ from scrapy_simhash.lmdb_header import (
     read_packed_header,
     unpack_header,
 )
+from scrapy_simhash.lmdb_stats import count_documents, describe_document
 from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.permutation import Design, check_fingerprint, choose_design, parse_design
 from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.records import CrawlRecord, Record
+from scrapy_simhash.records import CrawlRecord
+from scrapy_simhash.sketch import SKETCH_BYTES
 from scrapy_simhash.stores import (
     MOST_FINGERPRINTS,
     MOST_IDENTITY_BYTES,
@@ -42,7 +43,7 @@ from scrapy_simhash.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -62,13 +63,17 @@ class LmdbStore:
         distance: int = 3,
         tables: str | int = "auto",
         recipe: Recipe | None = None,
+        confirm: float | None = None,
         *,
         readonly: bool = False,
     ) -> None:
+        if confirm is not None and not 0 <= confirm <= 1:
+            raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
         automatic = tables == "auto"
         design = choose_design(0) if automatic else parse_design(tables)
         self.url = str(path)
         self.distance = distance
+        self.confirm = confirm
         self.readonly = readonly
         if not has_data(path):
             _check_distance(distance, design)  # before anything is made
@@ -182,7 +187,7 @@ class LmdbStore:
                 answers[crawl] = self._leases.alive(crawl)
             return answers[crawl]
 
-        return Judge(stored, self.distance, alive, readonly=self.readonly)
+        return Judge(stored, self.distance, self.confirm, alive, readonly=self.readonly)
 
     def mark_done(self, documents: Sequence[int], crawl: str) -> None:
         self._write(lambda stored, _: self._judge(stored).mark_done(documents, crawl))
@@ -193,16 +198,20 @@ class LmdbStore:
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
         bits = self.distance if distance is None else distance
-        if not 0 <= bits <= self._tables.design.distance_bits:
+        if not 0 <= bits <= self._tables.design.reach_bits:
             raise ValueError(
                 f"distance {bits}: table design {self._tables.design.name} is complete for "
-                f"0 to {self._tables.design.distance_bits} bits"
+                f"0 to {self._tables.design.reach_bits} bits"
             )
 
         def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
-            matches = []
+            matches: list[Match] = []
+            seen: set[int] = set()  # a document may have several fingerprints near by
             for found_bits, found in stored.near(fingerprint, bits):
                 for number in stored.numbers(found):
+                    if number in seen:
+                        continue
+                    seen.update({number} - {0})
                     record = stored.get(number) if number else None
                     matches.append(Match(number, found, found_bits, record.url if record else None))
             return matches
@@ -215,7 +224,8 @@ class LmdbStore:
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
             if self._choosing and not txn.stat(self._databases.tables)["entries"]:
-                change_design(txn, self._databases, choose_design(len(fingerprints)).name)
+                design = choose_design(len(fingerprints), self.distance)
+                change_design(txn, self._databases, design.name)
                 self._refresh(txn)
             for known in np.intersect1d(fingerprints, stored.list_indexed()).tolist():
                 stored.note_bulk_loaded(known)
@@ -226,7 +236,7 @@ class LmdbStore:
     def find_document(self, url: str) -> list[StoredDocument]:
         return self._read(
             lambda stored, _: [
-                _describe(number, record, stored.get_text(number))
+                describe_document(number, record, stored.get_text(number))
                 for number, record in stored
                 if record.url == url
             ]
@@ -237,14 +247,14 @@ class LmdbStore:
             record = stored.get(document)
             if record is None:
                 return None
-            return _describe(document, record, stored.get_text(document))
+            return describe_document(document, record, stored.get_text(document))
 
         return self._read(work)
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
             pages = txn.stat(self._databases.tables)
-            counted = _count(record for _, record in stored)
+            counted = count_documents(stored)
             bytes_of_tables = pages["psize"] * (
                 pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
             )
@@ -257,7 +267,7 @@ class LmdbStore:
                 "libraries": self._header.libraries,
                 "design": self._tables.design.name,
                 "tables": len(self._tables.design.tables),
-                "complete_for_bits": self._tables.design.distance_bits,
+                "complete_for_bits": self._tables.design.reach_bits,
                 "crawls": txn.stat(self._databases.crawls)["entries"],
                 **counted,
                 "fingerprints": fingerprints,
@@ -275,10 +285,10 @@ class LmdbStore:
 
 
 def _check_distance(distance: int, design: Design) -> None:
-    if not 0 <= distance <= design.distance_bits:
+    if not 0 <= distance <= design.reach_bits:
         raise StoreMismatchError(
             f"distance {distance}: table design {design.name} is complete for 0 to "
-            f"{design.distance_bits} bits; take a smaller SIMHASH_DISTANCE, or a new SIMHASH_STORE "
+            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a new SIMHASH_STORE "
             f"with a design for it, such as SIMHASH_TABLES = '{distance + 3}:{distance}'"
         )
 
@@ -298,41 +308,8 @@ def _check_document(document: Document) -> None:
         )
     for fingerprint in document.fingerprints:
         check_fingerprint(fingerprint)
-
-
-def _describe(number: int, record: Record, text: str | None) -> StoredDocument:
-    return StoredDocument(
-        document=number,
-        url=record.url,
-        state=record.state.name.lower(),
-        fingerprints=record.fingerprints,
-        title=record.title,
-        language=record.language,
-        scope=record.scope,
-        crawl=record.crawl,
-        features=record.features,
-        words=record.words,
-        time=record.time,
-        original=record.original,
-        distance=record.distance,
-        text=text,
-    )
-
-
-def _count(records: Iterable[Record]) -> dict[str, Any]:
-    states: Counter[str] = Counter()
-    distances: Counter[int] = Counter()
-    scopes: Counter[str] = Counter()
-    for record in records:
-        states[record.state.name.lower()] += 1
-        scopes[record.scope] += 1
-        if record.original or record.distance >= 0:
-            distances[record.distance] += 1
-    return {
-        "documents": states.total(),
-        "done": states["done"],
-        "pending": states["pending"],
-        "near_duplicates": states["duplicate"],
-        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
-        "scopes": dict(scopes.most_common(20)),
-    }
+    if len(document.sketch) not in {0, SKETCH_BYTES}:
+        raise ValueError(
+            f"a sketch has {SKETCH_BYTES} bytes or none, got {len(document.sketch)} "
+            f"for {document.url!r}"
+        )

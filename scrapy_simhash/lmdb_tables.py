@@ -45,25 +45,33 @@ class Tables:
         self._key_end = 1 + design.key_bytes
         self._value_bytes = ROW_BYTES - self._key_end
         self._keys = Struct(f"{self._key_end}s{self._value_bytes}x" * len(design.tables))
+        self._flips = _one_bit_flips(design.key_bytes)
+        self._flipped_keys = Struct(f"{self._key_end}s" * (len(self._flips) * len(design.tables)))
         self._items = Struct(f"{self._key_end}s{self._value_bytes}s")
 
     def probe(
-        self, transaction: lmdb.Transaction[bytes], fingerprint: int, distance: int
+        self,
+        transaction: lmdb.Transaction[bytes],
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
     ) -> list[tuple[int, int]]:
         """Find every fingerprint within a distance.
 
         Args:
             transaction: any.
             fingerprint: the query.
-            distance: bits; not more than the design is complete for.
+            distance: bits; not more than the design reaches.
+            most: only so many, the nearest; None for all.
 
         Returns:
             (distance, fingerprint) of each, nearest first. Cost: one descent a table, and the
-            candidates that share its key, on average documents / 256**key_bytes.
+            candidates that share its key, on average documents / 256**key_bytes; 1 + 8 *
+            key_bytes times as much beyond the distance that needs no flipped bit.
         """
         queries = self.design.rows(fingerprint)
         found = transaction.cursor(self._database).getmulti(
-            self._keys.unpack(queries),
+            self._choose_keys(queries, distance),
             dupdata=True,
             dupfixed_bytes=self._value_bytes,
             keyfixed=True,
@@ -74,8 +82,12 @@ class Tables:
         (near,) = (distances <= distance).nonzero()
         if not near.size:
             return []
+        if most is not None and near.size > most:
+            # Each may be found by every table; what is left over is cut below.
+            order = np.argsort(distances[near], kind="stable")
+            near = near[order[: most * len(self.design.tables)]]
         # One fingerprint is often found by several tables.
-        return sorted(
+        found_once = sorted(
             {
                 (found_bits, self.design.tables[number].restore(permuted))
                 for found_bits, number, permuted in zip(
@@ -86,6 +98,13 @@ class Tables:
                 )
             }
         )
+        return found_once if most is None else found_once[:most]
+
+    def _choose_keys(self, queries: bytes, distance: int) -> tuple[bytes, ...]:
+        if distance <= self.design.distance_bits:
+            return self._keys.unpack(queries)
+        rows = np.frombuffer(queries, np.uint8).reshape(-1, 1, ROW_BYTES)
+        return self._flipped_keys.unpack((rows[..., : self._key_end] ^ self._flips).tobytes())
 
     def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
         # The width is checked here because a DUPFIXED table takes any and then loses values.
@@ -142,3 +161,11 @@ class Tables:
             permuted = rows["permuted"][rows["table"] == number].astype("<u8").byteswap()
             tables.append(np.sort(table.restore_array(permuted)))
         return tables
+
+
+def _one_bit_flips(key_bytes: int) -> NDArray[np.uint8]:
+    """Make the masks that flip no bit, or any one, of a key; shape (1 + bits, 1 + key_bytes)."""
+    bits = 8 * key_bytes
+    masks = np.array([0, *(1 << bit for bit in range(bits))], ">u4").view(np.uint8)
+    # A key is led by the number of its table, which stays as it is.
+    return np.ascontiguousarray(masks.reshape(-1, 4)[:, -(key_bytes + 1) :])

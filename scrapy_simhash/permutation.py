@@ -117,11 +117,14 @@ class Design:
     Attributes:
         name: how a setting, a store's header and a log name it: "4", "10", "16", "20" or "m:k".
         distance_bits: the largest k for which a probe of every table misses nothing.
+        reach_bits: the largest k when each table is probed with any one bit of its prefix flipped
+            as well (multi-index hashing: Norouzi, Punjani, Fleet, CVPR 2012).
         tables: the permutations.
     """
 
     name: str
     distance_bits: int
+    reach_bits: int
     tables: tuple[Table, ...]
 
     @cached_property
@@ -249,7 +252,9 @@ def parse_design(name: str | int) -> Design:
     paper = {"4": (4, 3), "10": (5, 3), "20": (6, 3)}
     text = str(name)
     if text == "16":
-        return Design(text, 3, _nested_sixteen())
+        # Of 4 differing bits, one block of 16 has at most one, and if it has one, the other three
+        # leave one of the four blocks of 12 alone. Of 5, each may find a second.
+        return Design(text, 3, 4, _nested_sixteen())
     try:
         blocks, distance_bits = paper.get(text) or map(int, text.split(":"))
     except ValueError:
@@ -264,7 +269,8 @@ def parse_design(name: str | int) -> Design:
     count = math.comb(blocks, distance_bits)
     if count > _MOST_TABLES:
         raise ValueError(f"table design {name!r} has {count:,} tables; at most {_MOST_TABLES}")
-    design = Design(text, distance_bits, choose_blocks(blocks, distance_bits))
+    reach_bits = _reach(blocks, blocks - distance_bits)
+    design = Design(text, distance_bits, reach_bits, choose_blocks(blocks, distance_bits))
     if not design.key_bytes:
         raise ValueError(
             f"table design {name!r} leads with {design.prefix_bits} bits only; "
@@ -273,21 +279,33 @@ def parse_design(name: str | int) -> Design:
     return design
 
 
-def choose_design(documents: int) -> Design:
-    """Pick the design with the fewest tables for a store of this size (k = 3).
+def _reach(blocks: int, leading: int) -> int:
+    """Find the largest k for which some choice of leading blocks has at most one differing bit.
+
+    At worst the bits are spread evenly, so that even the blocks with fewest have many.
+    """
+    distance_bits = 0
+    while True:
+        each, left = divmod(distance_bits + 1, blocks)
+        if leading * each + max(0, left - (blocks - leading)) > 1:
+            return distance_bits
+        distance_bits += 1
+
+
+def choose_design(documents: int, distance: int = 3) -> Design:
+    """Pick the design with the fewest tables for a store of this size.
 
     Args:
         documents: fingerprints the store is to hold.
+        distance: bits within which it must be complete.
 
     Returns:
         The first of 4 and 10 tables whose keys leave at most 1,024 fingerprints each on average;
         16 and 20 tables have keys of the same width here, so `auto` never prefers them.
     """
-    for name in ("4", "10"):
-        design = parse_design(name)
-        if documents <= _CANDIDATES_PER_TABLE << 8 * design.key_bytes:
-            return design
-    return design
+    four, ten = parse_design(4), parse_design(10)
+    few = documents <= _CANDIDATES_PER_TABLE << 8 * four.key_bytes
+    return four if few or distance > ten.reach_bits else ten
 
 
 def check_fingerprint(fingerprint: int) -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-DEFAULT_EXTRACTOR = "trafilatura"
-DEFAULT_FEATURES = "words-2"
+DEFAULT_EXTRACTOR = "trafilatura-fast"
+DEFAULT_FEATURES = "words-1"
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Recipe:
 
     extractor: str = DEFAULT_EXTRACTOR
     features: str = DEFAULT_FEATURES
-    extractor_version: int = 1
-    features_version: int = 1
+    extractor_version: int = 2
+    features_version: int = 2
 
     @property
     def id(self) -> str:

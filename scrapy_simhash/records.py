@@ -49,6 +49,13 @@ class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     original: int = 0
     distance: int = -1
     similarity: float | None = None
+    heading: str = ""
+    canonical: str = ""
+    whole_words: int = 0
+    sketch: bytes = b""
+    link_sketch: bytes = b""
+    stub: bool = False
+    tests: tuple[str, ...] = ()
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

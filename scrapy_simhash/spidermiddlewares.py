@@ -12,6 +12,7 @@ from scrapy.http import Request
 from scrapy_simhash.config import read_config
 from scrapy_simhash.downloadermiddlewares import (
     FLAG,
+    FOLLOW,
     META_KEY,
     SimhashDownloaderMiddleware,
     note_inherited_redirects,
@@ -95,10 +96,13 @@ class SimhashSpiderMiddleware:
     ) -> AsyncIterator[Any]:
         """Drop the outlinks of a near-duplicate; mark a page done when its output was consumed."""
         verdict = find_verdict(response)
-        ignoring = verdict is not None and _action(response, verdict) == "ignore-outlinks"
+        action = _action(response, verdict) if verdict is not None else ""
         async for entry in result:
-            if ignoring and isinstance(entry, Request):
+            if action == "ignore-outlinks" and isinstance(entry, Request):
                 self._count("outlinks_ignored")
+                continue
+            if action == FOLLOW and not isinstance(entry, Request):
+                self._count("items_dropped")
                 continue
             if isinstance(entry, Request):
                 note_inherited_redirects(entry)

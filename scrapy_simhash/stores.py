@@ -59,7 +59,13 @@ class Document:
         crawl: id of the crawl that fetched it, or "" outside of crawls.
         scope: only documents of one scope are compared; "" is the global one.
         aliases: identities of the requests that were redirected here.
-        title, language, features, words: for people, and for `explain`.
+        title, heading, canonical: what names it, for the confirmation.
+        language, features: for people, and for `explain`.
+        words, whole_words: of main and whole text, for the confirmation.
+        sketch: of main and whole text, 512 bytes (`sketch.sketch_text` of each); b"" for none.
+        link_sketch: sample of its links, see `links`.
+        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
+            fingerprint is a near-duplicate of it.
         text: its main text, kept compressed; None to keep none.
         time: seconds since 1970, UTC.
     """
@@ -72,9 +78,15 @@ class Document:
     scope: str = ""
     aliases: tuple[bytes, ...] = ()
     title: str = ""
+    heading: str = ""
+    canonical: str = ""
     language: str = ""
     features: int = 0
     words: int = 0
+    whole_words: int = 0
+    sketch: bytes = b""
+    link_sketch: bytes = b""
+    stub: bool = False
     text: str | None = None
     time: float = 0.0
 
@@ -89,6 +101,9 @@ class Match:
         distance: bits between it and the query.
         url: of the document; None for a bulk-loaded fingerprint.
         similarity: of the sketches, 0 to 1; None where none was compared.
+        tests: what decided, one line each, for people.
+        new_links: share of the new document's links that were not on this one, 0 to 1; None
+            where there are none, or none that the samples can tell of.
     """
 
     document: int
@@ -96,6 +111,8 @@ class Match:
     distance: int
     url: str | None
     similarity: float | None = None
+    tests: tuple[str, ...] = ()
+    new_links: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +121,8 @@ class Verdict:
 
     Attributes:
         status: `new`, `near_duplicate` (of `match`) or `revisit` (seen before itself).
-        reason: of a revisit, `unchanged` or `changed`; otherwise "".
+        reason: of a revisit, `unchanged` or `changed`; of a new document, `crowded` when it had
+            more candidates than are compared, of which the nearest were no match; otherwise "".
         document: its number in the store; 0 where a read-only store noted nothing.
         match: of which document it is a near-duplicate; None otherwise.
     """
@@ -123,6 +141,8 @@ class StoredDocument:
         state: `pending` (its items did not come through yet), `done`, or `duplicate`.
         original: number of the document it is a near-duplicate of, or 0.
         distance: bits between the two, or -1.
+        similarity: of their sketches, or None.
+        tests: what decided.
         text: its main text where texts are kept, else None.
 
     The other attributes are those of `Document`.
@@ -133,14 +153,21 @@ class StoredDocument:
     state: str
     fingerprints: tuple[int, ...]
     title: str
+    heading: str
+    canonical: str
     language: str
     scope: str
     crawl: str
     features: int
     words: int
+    whole_words: int
+    sketch: bytes
+    stub: bool
     time: float
     original: int
     distance: int
+    similarity: float | None
+    tests: tuple[str, ...]
     text: str | None
 
 
@@ -151,6 +178,7 @@ class Store(Protocol):
     recipe: Recipe
     seed: int
     distance: int
+    confirm: float | None
     readonly: bool
 
     @property
@@ -189,8 +217,10 @@ class Store(Protocol):
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones: one durable transaction for all.
 
-        A document is a near-duplicate of one in its scope that lies within the store's distance
-        and is done, or pending in a crawl whose lease is alive. A near-duplicate is recorded but
+        A document is a near-duplicate of one in its scope that lies within the store's distance,
+        is confirmed (see `confirm`), and is done, or pending in a crawl whose lease is alive. Of
+        several, the one with the largest similarity is named; without confirmation, the nearest;
+        of equals, the oldest. A near-duplicate is recorded but
         not put into the tables. A read-only store judges and writes nothing.
 
         Args:
@@ -261,17 +291,20 @@ def open_store(
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
+    confirm: float | None = None,
 ) -> Store:
     """Open a store, or make a new one where there is none.
 
     Args:
         url: a folder, or `lmdb:///folder`.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
-            distance for which the table design is complete.
+            distance for which the table design is complete (7 with four tables).
         tables: table design: `auto`, 4, 10, 16, 20 or blocks and distance as "m:k". `auto` takes
             an existing store's.
         recipe: how its fingerprints are made; None takes an existing store's, or the default.
         readonly: True to change nothing; there must be a store then.
+        confirm: similarity of the sketches that a match must reach, 0 to 1, see `confirm`; None
+            for plain simhash. What has no sketch is matched within 3 bits instead.
 
     Returns:
         The store, a context manager.
@@ -284,7 +317,7 @@ def open_store(
     folder = store_folder(url)
     from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
 
-    return LmdbStore(folder, distance, tables, recipe, readonly=readonly)
+    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly)
 
 
 def store_folder(url: str) -> Path:

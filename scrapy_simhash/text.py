@@ -1,4 +1,4 @@
-"""A page's bytes to its main text: decode, parse, extract.
+"""A page's bytes to its texts: decode, parse, extract.
 
 Boilerplate and advertisements are left out by trafilatura. Extraction is 95 % of what a page
 costs, which is why `detector` runs this module in worker processes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import logging
 from copy import deepcopy
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import trafilatura
 from lxml import etree
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Raised whenever a change below alters the main text of any page.
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 WHOLE_TEXT = "html2txt"
 
 # A page is taken for binary when more than this share of its first characters are control
@@ -37,6 +37,11 @@ _MOST_CONTROL_SHARE = 0.05
 _CONTROL_SAMPLE_CHARACTERS = 4_096
 _CONTROLS = dict.fromkeys([*range(9), 11, *range(14, 32), 127, 0xFFFD])
 _TITLE_CHARACTERS = 300
+# A page with more visible text has too many features to be judged as a stub.
+_MOST_CHARACTERS_OF_A_STUB = 4_000
+_CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
+_LINKS = etree.XPath("//a/@href", smart_strings=False)
+_EMBEDDED = etree.XPath("//img/@src | //script/text()", smart_strings=False)
 _INVISIBLE = ("script", "style", "noscript", "template", "iframe", "object", etree.Comment)
 
 
@@ -58,17 +63,26 @@ class PageText(NamedTuple):
     """What was read from a page.
 
     Attributes:
-        text: its main text, or all visible text where `fell_back`.
+        main: its main text, or all visible text where `fell_back`.
+        whole: all its visible text, boilerplate included.
         title: of the document, white space collapsed, at most 300 characters.
+        heading: its first `<h1>`, or else its first `<h2>` or `<h3>`; as `title`.
         language: as the page declares it in `<html lang>`, lower case, or "".
-        links: distinct targets of `<a href>`.
+        canonical: target of `<link rel="canonical">` as it is written, or "".
+        links: distinct targets of `<a href>`, as they are written.
+        embedded: of a page with little text, what else it may differ in: image sources and
+            the content of its scripts; "" of any other page.
         fell_back: the extractor found no main text.
     """
 
-    text: str
+    main: str
+    whole: str
     title: str
+    heading: str
     language: str
-    links: int
+    canonical: str
+    links: tuple[str, ...]
+    embedded: str
     fell_back: bool
 
 
@@ -114,7 +128,7 @@ def load_extractor(name: str) -> Extractor:
 
 
 def read_page(body: bytes, encoding: str | None, extractor: str = "trafilatura") -> PageText:
-    """Read the main text of a page.
+    """Read the texts of a page, and what names it.
 
     Args:
         body: HTML, decompressed.
@@ -128,21 +142,37 @@ def read_page(body: bytes, encoding: str | None, extractor: str = "trafilatura")
     tree = trafilatura.load_html(html)
     if tree is None:
         raise UnjudgedError("no_text", "the HTML parser found no elements")
-    text = load_extractor(extractor)(tree)
-    fell_back = not (text and text.strip())
-    if fell_back:
-        text = whole_text(tree)
-    if not (text and text.strip()):
+    whole = _clean(whole_text(tree))
+    main = _clean(load_extractor(extractor)(tree))
+    if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
     return PageText(
-        text=_without_surrogates(text),
-        title=_without_surrogates(" ".join(tree.findtext(".//title", "").split()))[
-            :_TITLE_CHARACTERS
-        ],
+        main=main or whole,
+        whole=whole or main,
+        title=_one_line(tree.findtext(".//title"))[:_TITLE_CHARACTERS],
+        heading=_find_heading(tree),
         language=tree.get("lang", "").strip().lower()[:35],  # RFC 5646: 35 characters suffice
-        links=len(set(tree.xpath("//a/@href"))),
-        fell_back=fell_back,
+        canonical=_one_line("".join(_strings(_CANONICAL, tree)[:1])),
+        links=tuple(dict.fromkeys(map(_without_surrogates, _strings(_LINKS, tree)))),
+        embedded=_read_embedded(tree) if len(whole) <= _MOST_CHARACTERS_OF_A_STUB else "",
+        fell_back=not main,
     )
+
+
+def _find_heading(tree: HtmlElement) -> str:
+    for levels in (("h1",), ("h2", "h3")):
+        for element in tree.iter(*levels):
+            if heading := _one_line(" ".join(element.itertext())):
+                return heading[:_TITLE_CHARACTERS]
+    return ""
+
+
+def _read_embedded(tree: HtmlElement) -> str:
+    return _without_surrogates("\0".join(_strings(_EMBEDDED, tree)))
+
+
+def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:
+    return cast("list[str]", path(tree))
 
 
 def decode(body: bytes, encoding: str | None) -> str:
@@ -179,6 +209,15 @@ def _decode_declared(body: bytes, encoding: str) -> str:
         return body.decode(encoding, "replace")
     except (LookupError, UnicodeError, ValueError) as error:
         raise UnjudgedError("bad_encoding", f"declared charset {encoding!r}: {error}") from None
+
+
+def _one_line(text: str | None) -> str:
+    return _without_surrogates(" ".join((text or "").split()))
+
+
+def _clean(text: str | None) -> str:
+    lines = (" ".join(line.split()) for line in (text or "").splitlines())
+    return _without_surrogates("\n".join(line for line in lines if line))
 
 
 def _without_surrogates(text: str) -> str:

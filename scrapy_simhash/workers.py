@@ -69,7 +69,14 @@ class Workers:
             _pools.release(self._count)
 
     async def fingerprint(
-        self, body: bytes, encoding: str | None, recipe: Recipe, seed: int, *, keep_text: bool
+        self,
+        body: bytes,
+        encoding: str | None,
+        recipe: Recipe,
+        seed: int,
+        url: str = "",
+        *,
+        keep_text: bool,
     ) -> PageFingerprint:
         """Make the fingerprint of a page.
 
@@ -80,8 +87,8 @@ class Workers:
             ExtractionError: the extractor or feature set raised.
         """
         if self._pool is None:
-            return work(body, encoding, recipe, seed, keep_text)
-        page = (body, encoding, recipe, seed, keep_text)
+            return work(body, encoding, recipe, seed, url, keep_text)
+        page = (body, encoding, recipe, seed, url, keep_text)
         for _ in range(_TRIES):
             future = self._pool.schedule(work, page, self._page_timeout_seconds)
             try:
@@ -95,14 +102,14 @@ class Workers:
 
 
 def work(
-    body: bytes, encoding: str | None, recipe: Recipe, seed: int, keep_text: bool
+    body: bytes, encoding: str | None, recipe: Recipe, seed: int, url: str, keep_text: bool
 ) -> PageFingerprint:
     """Fingerprint a page; runs in a worker."""
     from scrapy_simhash.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
     from scrapy_simhash.text import UnjudgedError  # noqa: PLC0415
 
     try:
-        made = fingerprint_page(body, encoding, recipe, seed)
+        made = fingerprint_page(body, encoding, recipe, seed, url)
     except UnjudgedError:
         raise
     except (Exception, SystemExit):  # noqa: BLE001 - whatever a page does, the worker goes on

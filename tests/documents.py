@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stores import Document, Match, open_store
 
 CRAWL = "crawl-1"
 
@@ -18,6 +18,11 @@ def document(name: str, *fingerprints: int, **fields: Any) -> Document:
         **fields,
     }
     return Document(identity=name.encode(), fingerprints=fingerprints, **fields)
+
+
+def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:
+    """Make the match of documents without sketches, which their distance alone decides."""
+    return Match(number, fingerprint, distance, url, tests=(f"distance {distance} bits",))
 
 
 def open_lmdb(folder: Path, **arguments: Any) -> LmdbStore:

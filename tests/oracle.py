@@ -9,7 +9,7 @@ def distance_between(first: int, second: int) -> int:
 
 @dataclass
 class Page:
-    fingerprint: int
+    fingerprints: tuple[int, ...]
     crawl: str
     duplicate: bool
     done: bool = False
@@ -25,21 +25,27 @@ class Oracle:
     def counts(self, page: Page) -> bool:
         return not page.duplicate and (page.done or page.crawl in self.alive)
 
-    def near(self, fingerprint: int, but: bytes = b"") -> dict[bytes, int]:
+    def near(self, *fingerprints: int, but: bytes = b"") -> dict[bytes, int]:
         found = {}
         for identity, page in self.pages.items():
-            bits = distance_between(page.fingerprint, fingerprint)
+            bits = min(
+                distance_between(stored, fetched)
+                for stored in page.fingerprints
+                for fetched in fingerprints
+            )
             if identity != but and self.counts(page) and bits <= self.distance:
                 found[identity] = bits
         return found
 
-    def add(self, identity: bytes, fingerprint: int, crawl: str) -> str:
+    def add(self, identity: bytes, fingerprints: tuple[int, ...], crawl: str) -> str:
+        """Judge a page; the first of its fingerprints is that of its main text."""
         own = self.pages.get(identity)
         if own and (own.delivered or self.counts(own)):
-            changed = own.fingerprint != fingerprint
+            changed = own.fingerprints[0] != fingerprints[0]
             if changed or not self.counts(own):
-                own.fingerprint, own.crawl, own.done = fingerprint, crawl, False
+                own.crawl, own.done = crawl, False
+            own.fingerprints = fingerprints
             return "changed" if changed else "unchanged"
-        duplicate = bool(self.near(fingerprint, but=identity))
-        self.pages[identity] = Page(fingerprint, crawl, duplicate)
+        duplicate = bool(self.near(*fingerprints, but=identity))
+        self.pages[identity] = Page(fingerprints, crawl, duplicate)
         return "near_duplicate" if duplicate else "new"

@@ -119,7 +119,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert answer["distance"] == len(answer["differing_bits"])
     bits = [int(page_["fingerprint"], 16) for page_ in answer["pages"]]
     assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
-    assert answer["within"] == 3
+    assert answer["within"] == 7
     assert 0.9 < answer["jaccard"] < 1
     assert all("changed7x" in shingle for shingle in answer["only_in_second"])
     changed = [line for line in answer["text_difference"] if line.startswith("+ ")]

@@ -22,10 +22,11 @@ def test_defaults() -> None:
     assert config.enabled is True
     assert config.store == "simhash"
     assert config.action == "drop"
-    assert config.distance == 3
+    assert config.distance == 7
+    assert config.confirm == 0.8
     assert config.tables == "auto"
-    assert config.extractor == "trafilatura"
-    assert config.features == "words-2"
+    assert config.extractor == "trafilatura-fast"
+    assert config.features == "words-1"
     assert config.min_features == 32
     assert config.scope == "global"
     assert config.workers >= 1
@@ -57,8 +58,12 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("DISTANCE", "2", 2),
         ("DISTANCE", 3.0, 3),
         ("TABLES", 4, "4"),
-        ("TABLES", "10", "10"),
-        ("TABLES", "7:4", "7:4"),
+        ("TABLES", "4:3", "4:3"),
+        ("CONFIRM", "0.5", 0.5),
+        ("CONFIRM", 1, 1.0),
+        ("CONFIRM", 0, 0.0),
+        ("CONFIRM", None, None),
+        ("CONFIRM", "None", None),
         ("EXTRACTOR", "html2txt", "html2txt"),
         ("FEATURES", "words-3", "words-3"),
         ("MIN_FEATURES", "1", 1),
@@ -102,8 +107,12 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("DISTANCE", None, "None: must be a whole number"),
         ("DISTANCE", float("inf"), "inf: must be a whole number"),
         ("DISTANCE", float("nan"), "nan: must be a whole number"),
-        ("DISTANCE", -1, "-1: must be 0 to 3 bits"),
-        ("DISTANCE", "4", "4: must be 0 to 3 bits"),
+        ("DISTANCE", -1, "-1: must be 0"),
+        ("DISTANCE", "8", "8: must be 0 to 7 bits"),
+        ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
+        ("CONFIRM", "80", "80.0: must be 0 to 1, or None"),
+        ("CONFIRM", "nan", "nan: must be 0 to 1, or None"),
+        ("CONFIRM", "high", "'high': must be a number"),
         ("MIN_FEATURES", 0, "0: must be 1 or more"),
         ("MIN_FEATURES", "many", "'many': must be a whole number"),
         ("WORKERS", -1, "-1: must be 0 to 1024 processes"),
@@ -134,7 +143,8 @@ def test_bad_design_is_named(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "most"), [("auto", 3), ("4", 3), ("20", 3), ("6:2", 2), ("8:5", 5)]
+    ("tables", "most"),
+    [("auto", 7), ("4", 7), ("10", 4), ("16", 4), ("20", 4), ("6:2", 3), ("8:5", 6)],
 )
 def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
     settings = {"SIMHASH_TABLES": tables, "SIMHASH_DISTANCE": most}
@@ -147,9 +157,20 @@ def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
     )
 
 
+@pytest.mark.parametrize("tables", ["auto", "10"])
+def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> None:
+    config = read_config({"SIMHASH_CONFIRM": "None", "SIMHASH_TABLES": tables})
+    assert (config.confirm, config.distance, config.tables) == (None, 3, tables)
+
+
+@pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])
+def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, distance: int) -> None:
+    assert read_config({"SIMHASH_TABLES": tables}).distance == distance
+
+
 def test_too_wide_a_distance_on_automatic_tables_names_the_way_out() -> None:
     with pytest.raises(SettingError, match=r"'m:k', in SIMHASH_TABLES"):
-        read("DISTANCE", 5)
+        read("DISTANCE", 8)
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (8, 7), (None, 1)])

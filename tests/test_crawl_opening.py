@@ -59,12 +59,12 @@ def other_extractor(store: Path) -> dict[str, Any]:
 
 def other_design(store: Path) -> dict[str, Any]:
     fill(store, tables=10)
-    return {"SIMHASH_TABLES": 20}
+    return {"SIMHASH_TABLES": 20, "SIMHASH_DISTANCE": 4}
 
 
 def narrower_design(store: Path) -> dict[str, Any]:
     fill(store, tables="6:2", distance=2)
-    return {"SIMHASH_DISTANCE": 3}
+    return {"SIMHASH_DISTANCE": 4}
 
 
 def newer_format(store: Path) -> dict[str, Any]:
@@ -120,10 +120,10 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("prepare", "facts"),
     [
-        (other_recipe, ["another recipe", "'words-3' / 'words-2'", "SIMHASH_FEATURES"]),
-        (other_extractor, ["another recipe", "'trafilatura' / 'html2txt'", "SIMHASH_STORE"]),
+        (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
+        (other_extractor, ["another recipe", "'trafilatura-fast' / 'html2txt'", "SIMHASH_STORE"]),
         (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "SIMHASH_STORE"]),
-        (narrower_design, ["distance 3", "6:2", "0 to 2 bits", "SIMHASH_DISTANCE"]),
+        (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
         (newer_format, ["format 99", "upgrade scrapy-simhash"]),
         (text_file, ["no LMDB file", "another folder"]),
         (empty_file, ["is empty", "backup", "move it away"]),
@@ -196,7 +196,7 @@ def test_bad_setting_of_the_command_line_is_told_once(tmp_path: Path) -> None:
     done = run_scrapy("runspider", "spider.py", "-s", "SIMHASH_DISTANCE=9", cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert "SIMHASH_DISTANCE = 9: must be 0 to 3 bits" in lines[-1]
+    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in lines[-1]
     assert len([line for line in lines if " ERROR: " in line]) == 1
     assert "Spider opened" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"spider.py", "__pycache__"}

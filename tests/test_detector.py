@@ -43,9 +43,22 @@ async def test_verdicts(store: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("distance", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("distance", "confirm", "status"),
+    [
+        *((distance, None, "near_duplicate") for distance in range(4)),
+        (4, None, "new"),
+        # Every similarity confirms.
+        *((distance, 0.0, "near_duplicate") for distance in range(8)),
+        (8, 0.0, "new"),
+    ],
+)
 async def test_distance_decides(
-    store: Path, distance: int, monkeypatch: pytest.MonkeyPatch
+    store: Path,
+    distance: int,
+    confirm: float | None,
+    status: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seed = 0x5EED
     monkeypatch.setattr(lmdb_header, "secrets", SimpleNamespace(randbits=lambda _: seed))
@@ -57,13 +70,13 @@ async def test_distance_decides(
         made = fingerprint_page(html, "utf-8", recipe, seed)
         return hamming_distance(original, made.fingerprint)
 
-    edited = (make_page(edit_words(words, 1 + number % 4, number)) for number in range(500))
+    edited = (make_page(edit_words(words, 1 + number % 12, number)) for number in range(500))
     html = make_page(words) if distance == 0 else next(e for e in edited if bits(e) == distance)
-    async with running(store) as detector:
+    async with running(store, confirm=confirm) as detector:
         await judge(detector, fetched("one", make_page(words)))
         decision = await detector.judge(fetched("two", html))
-    assert decision["status"] == ("near_duplicate" if distance <= 3 else "new")
-    assert decision["distance"] == (distance if distance <= 3 else None)
+    assert decision["status"] == status
+    assert decision["distance"] == (None if status == "new" else distance)
 
 
 async def test_distance_of_the_settings_decides(store: Path) -> None:

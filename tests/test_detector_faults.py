@@ -19,7 +19,7 @@ from tests.crawling import read_files, read_lines
 from tests.detecting import fetched, judge, make, running
 from tests.fakestore import FakeStore
 from tests.hostile import TRIGGER
-from tests.pages import make_page, make_words, page
+from tests.pages import edit_words, make_page, make_words, page
 from tests.processes import ROOT, run_python
 
 LOGGER = "scrapy_simhash.detector"
@@ -42,7 +42,6 @@ def store(tmp_path: Path) -> Path:
         (page(1), {"encoding": "unicode_escape"}, "bad_encoding"),
         (page(1), {"encoding": "no such charset"}, "bad_encoding"),
         (b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 40, {}, "binary"),
-        (make_page(make_words(1, 20)), {}, "too_short"),
     ],
 )
 async def test_page_that_cannot_be_judged_says_why(
@@ -55,10 +54,24 @@ async def test_page_that_cannot_be_judged_says_why(
         assert opened.stats()["documents"] == 1
 
 
-async def test_too_short_is_a_setting(store: Path) -> None:
-    short = [fetched(str(number), make_page(make_words(1, 20))) for number in range(2)]
-    async with running(store, min_features=5) as detector:
-        assert await judge(detector, *short) == ["new", "near_duplicate"]
+@pytest.mark.parametrize("confirm", [None, 0.8])
+async def test_short_pages_are_compared_exactly(store: Path, confirm: float | None) -> None:
+    """Below `min_features`: one other word, title or picture makes them different pages."""
+    words = make_words(1, 20)
+    short = make_page(words)
+    others = [make_page(edit_words(words, 1)), make_page(words, title="Another")]
+    others.append(short.replace("</article>", "<img src=/other.png></article>"))
+    pages = [fetched(str(number), html) for number, html in enumerate([short, short, *others])]
+    async with running(store, confirm=confirm) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate", "new", "new", "new"]
+    async with running(store, confirm=confirm) as detector:
+        assert await judge(detector, pages[0]) == ["revisit unchanged"]
+
+
+async def test_which_pages_are_short_is_a_setting(store: Path) -> None:
+    pages = [fetched(title, make_page(make_words(1, 20), title=title)) for title in ("a", "b")]
+    async with running(store, min_features=5, confirm=None) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate"]
 
 
 @pytest.mark.usefixtures("warm_worker")

@@ -10,7 +10,8 @@ from scrapy.http import HtmlResponse, Request, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash.config import SettingError
-from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware, find_skip_reason
+from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
+from scrapy_simhash.eligibility import Eligibility
 from tests.crawling import crawl, read_files
 from tests.pages import page
 from tests.server import Answer, Answers, Site, serve
@@ -61,12 +62,12 @@ def make(kind: type[Response], **arguments: Any) -> Response:
     ],
 )
 def test_which_responses_are_skipped(response: Response, reason: str | None) -> None:
-    assert find_skip_reason(Request(response.url), response, MOST_BYTES) == reason
+    assert Eligibility(MOST_BYTES).find_skip_reason(Request(response.url), response) == reason
 
 
 def test_downloads_without_callback_are_skipped() -> None:
     request = Request("http://site.example/robots.txt", callback=NO_CALLBACK)
-    assert find_skip_reason(request, make(HtmlResponse), MOST_BYTES) == "no_callback"
+    assert Eligibility(MOST_BYTES).find_skip_reason(request, make(HtmlResponse)) == "no_callback"
 
 
 async def test_skipped_responses_are_counted_and_logged(site: Site, tmp_path: Path) -> None:

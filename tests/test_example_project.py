@@ -222,12 +222,14 @@ def test_crawl_loses_no_document(first: Crawl) -> None:
 
 def test_crawl_drops_the_planted_duplicates(first: Crawl) -> None:
     kept, dropped = first.figures["kept_by_variant"], first.figures["dropped_by_variant"]
-    # Nothing but advertisement and time differs between these, whatever the store's hash seed.
-    assert kept.get("session", 0) == 0
+    # Nothing but advertisement and time differs between these; in the shortest pages, however, the
+    # advertisement is a large part of what is compared.
+    assert kept.get("session", 0) <= 8
+    assert dropped["session"] > 50
     assert kept["login"] == 1
-    # Of the others, distance 3 catches a part that depends on the seed.
+    # Of the others, some are too different; which, depends on the store's hash seed.
     for variant in ("release", "print", "mirror"):
-        assert dropped[variant] > 10
+        assert dropped[variant] > 30
     assert dropped["soft-404"] > 0
 
 

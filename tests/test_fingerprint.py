@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scrapy_simhash.features import FEATURE_SETS, FeatureSet
+from scrapy_simhash.features import FEATURE_SETS, FeatureSet, normalise, tokenise
 from scrapy_simhash.fingerprint import (
     PageFingerprint,
     fingerprint_page,
@@ -31,11 +31,12 @@ def without_times(made: PageFingerprint) -> PageFingerprint:
 
 def test_what_is_measured() -> None:
     made = fingerprint_page(HTML.encode(), "utf-8")
-    features = FEATURE_SETS["words-2"].extract(made.text)
+    features = FEATURE_SETS["words-1"].extract(made.text)
     assert made.fingerprint == simhash(features.hashes, features.weights)
-    assert (made.features, made.words) == (len(features.hashes), features.words)
+    assert made.features == len(features.hashes)
+    assert made.words == len(tokenise(normalise(made.text)))
     assert (made.title, made.language, made.links) == ("Harvest", "en", 5)
-    assert (made.extractor, made.fell_back) == ("trafilatura", False)
+    assert (made.extractor, made.fell_back) == ("trafilatura-fast", False)
     assert PARAGRAPHS[0] in made.text
     assert len(made.text_digest) == 16
     assert made.extract_ms > 0
@@ -82,7 +83,7 @@ def test_seeds_make_other_fingerprints_of_the_same_text() -> None:
 def test_features_by_name_and_import_path() -> None:
     assert load_features("tests.handmade.FEATURES") is FEATURES
     recipe = make_recipe("html2txt", "tests.handmade.FEATURES")
-    assert recipe == Recipe("html2txt", "tests.handmade.FEATURES", 1, 7)
+    assert recipe == Recipe("html2txt", "tests.handmade.FEATURES", 2, 7)
     assert fingerprint_page(HTML, recipe=recipe) != fingerprint_page(HTML)
 
 
@@ -149,9 +150,9 @@ def mean_moves(features: FeatureSet, seeds: int) -> dict[str, float]:
     return moved
 
 
-def fall_off(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh by position, as nobody should: features come in the order of the text."""
-    return np.linspace(2.0, 0.1, len(counts))
+def fall_off(tokens: list[str]) -> NDArray[np.float64]:
+    """Weigh by position, as nobody should: tokens come in the order of the text."""
+    return np.geomspace(10.0, 0.1, len(tokens))
 
 
 def spread(moved: dict[str, float]) -> float:
@@ -168,5 +169,5 @@ def test_a_paragraph_moves_the_fingerprint_equally_little_wherever_it_is(name: s
 
 
 def test_the_measure_above_sees_weights_by_position() -> None:
-    moved = mean_moves(replace(FEATURE_SETS["words-2"], weigh=fall_off), seeds=25)
+    moved = mean_moves(replace(FEATURE_SETS["words-2"], weigh_tokens=fall_off), seeds=25)
     assert spread(moved) > 3.0, moved

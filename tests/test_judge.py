@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Document, Match, Verdict
-from tests.documents import CRAWL, document, open_in_crawl
+from scrapy_simhash.stores import Document, Verdict
+from tests.documents import CRAWL, document, open_in_crawl, plain_match
 
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B = A ^ 2**64 - 1
@@ -31,7 +31,7 @@ def next_crawl(store: LmdbStore, crawl: str = "crawl-2") -> str:
 def test_new_near_duplicate_and_new_again(store: LmdbStore) -> None:
     assert add(store, document("a", A), document("b", NEAR_A), document("c", FAR_A)) == [
         Verdict("new", "", 1),
-        Verdict("near_duplicate", "", 2, Match(1, A, 3, "http://site.example/a")),
+        Verdict("near_duplicate", "", 2, plain_match(1, A, 3, "http://site.example/a")),
         Verdict("new", "", 3),
     ]
 
@@ -48,14 +48,14 @@ def test_a_duplicate_is_not_in_the_tables(store: LmdbStore) -> None:
 def test_the_nearest_is_named_also_when_it_is_newer(store: LmdbStore) -> None:
     add(store, document("at 3 bits", 0b111), document("at 1 bit", 1 << 40))
     match = add_one(store, document("page", 0)).match
-    assert match == Match(2, 1 << 40, 1, "http://site.example/at 1 bit")
+    assert match == plain_match(2, 1 << 40, 1, "http://site.example/at 1 bit")
 
 
 def test_the_older_of_two_is_named(store: LmdbStore) -> None:
     add(store, document("a", 0), document("b", 0, scope="other"))
     assert add(store, document("c", 0, scope="other"), document("d", 0)) == [
-        Verdict("near_duplicate", "", 3, Match(2, 0, 0, "http://site.example/b")),
-        Verdict("near_duplicate", "", 4, Match(1, 0, 0, "http://site.example/a")),
+        Verdict("near_duplicate", "", 3, plain_match(2, 0, 0, "http://site.example/b")),
+        Verdict("near_duplicate", "", 4, plain_match(1, 0, 0, "http://site.example/a")),
     ]
 
 
@@ -207,7 +207,7 @@ def test_bulk_loaded_fingerprints_match_in_every_scope(store: LmdbStore) -> None
     store.bulk_load(np.array([A], np.uint64))
     for scope in ("", "one"):
         page = document(f"page {scope}", NEAR_A, scope=scope)
-        assert add_one(store, page).match == Match(0, A, 3, None)
+        assert add_one(store, page).match == plain_match(0, A, 3, None)
 
 
 def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: LmdbStore) -> None:

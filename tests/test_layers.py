@@ -17,17 +17,28 @@ MOST_LINES = 350
 # From top to bottom, as in docs/design.md.
 LAYERS = {
     "scrapy": {
-        *("addon", "downloadermiddlewares", "spidermiddlewares", "exceptions", "signals"),
-        *("commands", "inspection", "output", "logreader"),
+        *("addon", "downloadermiddlewares", "spidermiddlewares", "eligibility"),
+        *("exceptions", "signals"),
+        *("commands", "inspection", "evaluation", "plots", "output", "logreader"),
     },
-    "service": {"detector", "workers", "writer", "decisionlog"},
+    "service": {"detector", "workers", "writer", "decisionlog", "documents"},
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
-        *("lmdb_header", "lmdb_environment", "lmdb_check"),
+        *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "fingerprint", "recipe", "scopes"),
-        *("config", "shared"),
+        *(
+            "config",
+            "shared",
+            "sketch",
+            "confirm",
+            "links",
+            "chinese",
+            "kinds",
+            "corpus",
+            "quality",
+        ),
     },
 }
 # What a row must do without; the one above may have it.

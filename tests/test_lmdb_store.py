@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.stores import Document, Match, StoreMismatchError, open_store
-from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
+from scrapy_simhash.stores import Document, StoreMismatchError, open_store
+from tests.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 from tests.oracle import Oracle
 from tests.strategies import DESIGNS, border_pairs, pairs
 
@@ -24,9 +24,9 @@ A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 def test_pairs_within_k_are_found_and_others_are_not(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
-    """Through the whole store; `test_lmdb_tables` asks many more of the tables alone."""
+    """Through the whole store, as far as the design reaches; `test_lmdb_tables` asks many more."""
     design = DESIGNS[name]
-    most = design.distance_bits
+    most = design.reach_bits
     oracle = Oracle(most, alive={CRAWL})
     drawn: list[int] = []
     for distance in range(most + 2):
@@ -37,7 +37,7 @@ def test_pairs_within_k_are_found_and_others_are_not(
         pages = [document(str(n), fingerprint) for n, fingerprint in enumerate(drawn)]
         for page, verdict in zip(pages, store.find_and_add(pages), strict=True):
             near = oracle.near(page.fingerprints[0])
-            status = oracle.add(page.identity, page.fingerprints[0], CRAWL)
+            status = oracle.add(page.identity, page.fingerprints, CRAWL)
             assert verdict.status == status
             if verdict.match:
                 assert verdict.match.distance == min(near.values())
@@ -46,7 +46,7 @@ def test_pairs_within_k_are_found_and_others_are_not(
 
 @pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2", "8:7"])
 def test_designs_are_kept(tmp_path: Path, name: str) -> None:
-    most = DESIGNS[name].distance_bits
+    most = DESIGNS[name].reach_bits
     with open_lmdb(tmp_path, distance=most, tables=name) as store:
         assert store.stats()["design"] == name
         assert store.stats()["complete_for_bits"] == most
@@ -87,12 +87,19 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"distance": 4}, {"distance": -1}, {"distance": 3, "tables": "6:2"}]
+    "arguments",
+    [
+        {"distance": 8},
+        {"distance": -1},
+        {"distance": 4, "tables": "6:2"},
+        {"confirm": -0.1},
+        {"confirm": 1.1},
+    ],
 )
 def test_a_store_that_cannot_be_opened_is_not_made(
     tmp_path: Path, arguments: dict[str, Any]
 ) -> None:
-    with pytest.raises((StoreMismatchError, ValueError), match="distance"):
+    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm"):
         open_lmdb(tmp_path / "new", **arguments)
     assert not (tmp_path / "new" / "data.mdb").exists()
 
@@ -154,7 +161,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
             ("new", "", 0),
             ("revisit", "changed", 1),
         ]
-        assert verdicts[1].match == Match(1, A, 3, "http://site.example/a")
+        assert verdicts[1].match == plain_match(1, A, 3, "http://site.example/a")
         assert [match.document for match in store.query(NEAR_A)] == [1]
         assert store.check() == []
         assert store.stats()["documents"] == 2
@@ -181,6 +188,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         {"fingerprints": (-1,)},
         {"fingerprints": (2**64,)},
         {"fingerprints": (1, 1.5)},
+        {"sketch": bytes(511)},
     ],
     ids=str,
 )
@@ -188,7 +196,9 @@ def test_bad_documents_are_refused_and_take_no_others_along(
     store: LmdbStore, bad: dict[str, Any]
 ) -> None:
     page = {"identity": b"bad", "fingerprints": (1,), "text_digest": b"", "url": "http://bad"}
-    with pytest.raises(ValueError, match=r"an identity has|1 to 8 fingerprints|a fingerprint is"):
+    with pytest.raises(
+        ValueError, match=r"an identity has|1 to 8 fingerprints|a fingerprint is|a sketch"
+    ):
         store.find_and_add([document("good", A), Document(**{**page, **bad})])
     assert store.stats()["documents"] == 0
     assert store.find_and_add([document("good", A)])[0].status == "new"
@@ -268,7 +278,7 @@ def test_query_finds_every_scope_and_state_nearest_first(store: LmdbStore) -> No
     assert store.query(0, distance=0) == store.query(0)[:2]
 
 
-@pytest.mark.parametrize(("fingerprint", "distance"), [(0, 4), (0, -1), (-1, 3), (2**64, 0)])
+@pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
 def test_bad_queries(store: LmdbStore, fingerprint: int, distance: int) -> None:
     with pytest.raises(ValueError, match=r"distance|fingerprint"):
         store.query(fingerprint, distance)

@@ -11,29 +11,33 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scrapy_simhash.stores import Verdict
 from tests.documents import document, open_lmdb
 from tests.oracle import Oracle, distance_between
-from tests.strategies import fingerprints, masks
+from tests.strategies import fingerprints as any_fingerprint
+from tests.strategies import masks
 
-DISTANCE = 3
+# Up to the distance of the paper, and as far as the designs reach with flipped bits.
+STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
+STORES += [("4", 7), ("4", 5), ("10", 4), ("16", 4), ("20", 4)]
 NAMES = [f"page{number}" for number in range(6)]
 names = st.sampled_from(NAMES)
-flips = st.integers(0, 5).flatmap(masks)
+flips = st.integers(0, 9).flatmap(masks)
+several_flips = st.lists(flips, min_size=1, max_size=3)
 
 
 class StoreMachine(RuleBasedStateMachine):
     """A store, and an oracle that knows what it must say."""
 
-    @initialize(design=st.sampled_from(["4", "10", "16", "20", "6:3"]))
-    def make(self, design: str) -> None:
+    @initialize(store=st.sampled_from(STORES))
+    def make(self, store: tuple[str, int]) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.design = design
-        self.oracle = Oracle(DISTANCE)
+        self.design, distance = store
+        self.oracle = Oracle(distance)
         self.numbers: dict[bytes, int] = {}
         self.seen: list[int] = [0]
         self.crawls = 0
         self.open()
 
     def open(self) -> None:
-        self.store = open_lmdb(self.folder, distance=DISTANCE, tables=self.design)
+        self.store = open_lmdb(self.folder, distance=self.oracle.distance, tables=self.design)
         self.start_crawl()
 
     def teardown(self) -> None:
@@ -72,35 +76,55 @@ class StoreMachine(RuleBasedStateMachine):
         self.oracle.alive.clear()
         self.open()
 
-    @rule(data=st.data(), group=st.lists(st.tuples(names, flips), min_size=1, max_size=4))
-    def add_near_what_was_seen(self, data: st.DataObject, group: list[tuple[str, int]]) -> None:
+    @rule(data=st.data(), group=st.lists(st.tuples(names, several_flips), min_size=1, max_size=4))
+    def add_near_what_was_seen(
+        self, data: st.DataObject, group: list[tuple[str, list[int]]]
+    ) -> None:
         """One transaction for all of them; the same page may be in it twice, with other text."""
-        bases = [data.draw(st.sampled_from(self.seen)) for _ in group]
+        seen = st.sampled_from(self.seen)
         self.add(
-            [(name, base ^ flip) for base, (name, flip) in zip(bases, group, strict=True)],
+            [(name, tuple(data.draw(seen) ^ flip for flip in flips)) for name, flips in group],
             data.draw(st.sampled_from(sorted(self.oracle.alive))),
         )
 
-    @rule(data=st.data(), name=names, fingerprint=fingerprints)
+    @precondition(lambda self: self.oracle.pages)
+    @rule(data=st.data(), flips=several_flips)
+    def only_the_whole_text_changes(self, data: st.DataObject, flips: list[int]) -> None:
+        """The first fingerprint stays, which is that of the main text."""
+        identity = data.draw(st.sampled_from(sorted(self.oracle.pages)))
+        first = self.oracle.pages[identity].fingerprints[0]
+        others = [data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips]
+        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
+        self.add([(identity.decode(), (first, *others))], crawl)
+
+    @rule(data=st.data(), name=names, fingerprint=any_fingerprint)
     def add_anything(self, data: st.DataObject, name: str, fingerprint: int) -> None:
-        self.add([(name, fingerprint)], data.draw(st.sampled_from(sorted(self.oracle.alive))))
+        self.add([(name, (fingerprint,))], data.draw(st.sampled_from(sorted(self.oracle.alive))))
 
-    def add(self, group: list[tuple[str, int]], crawl: str) -> None:
-        pages = [document(name, fingerprint, crawl=crawl) for name, fingerprint in group]
+    def add(self, group: list[tuple[str, tuple[int, ...]]], crawl: str) -> None:
+        pages = [
+            document(name, *fingerprints, crawl=crawl, text_digest=b"%d" % fingerprints[0])
+            for name, fingerprints in group
+        ]
         verdicts = self.store.find_and_add(pages)
-        for (name, fingerprint), verdict in zip(group, verdicts, strict=True):
-            self.compare(name.encode(), fingerprint, crawl, verdict)
-            self.seen.append(fingerprint)
+        for (name, fingerprints), verdict in zip(group, verdicts, strict=True):
+            self.compare(name.encode(), fingerprints, crawl, verdict)
+            self.seen += fingerprints
 
-    def compare(self, identity: bytes, fingerprint: int, crawl: str, verdict: Verdict) -> None:
-        near = self.oracle.near(fingerprint, but=identity)
-        assert (verdict.reason or verdict.status) == self.oracle.add(identity, fingerprint, crawl)
+    def compare(
+        self, identity: bytes, fingerprints: tuple[int, ...], crawl: str, verdict: Verdict
+    ) -> None:
+        near = self.oracle.near(*fingerprints, but=identity)
+        assert (verdict.reason or verdict.status) == self.oracle.add(identity, fingerprints, crawl)
         assert self.numbers.setdefault(identity, verdict.document) == verdict.document
         if verdict.status == "near_duplicate":
             assert verdict.match
             distances = {self.numbers[each]: distance for each, distance in near.items()}
             assert distances[verdict.match.document] == min(distances.values())
             assert verdict.match.distance == min(distances.values())
+            assert verdict.match.document == min(
+                number for number, bits in distances.items() if bits == verdict.match.distance
+            )
         else:
             assert verdict.match is None
 
@@ -120,13 +144,17 @@ class StoreMachine(RuleBasedStateMachine):
         if page and page.crawl == crawl and not page.duplicate and not page.done:
             page.crawl = ""
 
-    @rule(data=st.data(), flip=flips, distance=st.integers(0, DISTANCE))
-    def query(self, data: st.DataObject, flip: int, distance: int) -> None:
-        """Find every state but duplicates, nearest first."""
+    @rule(data=st.data(), flip=flips, share=st.floats(0, 1))
+    def query(self, data: st.DataObject, flip: int, share: float) -> None:
+        """Find every state but duplicates, each document once, nearest first."""
+        distance = round(share * self.oracle.distance)
         fingerprint = data.draw(st.sampled_from(self.seen)) ^ flip
         found = [(each.distance, each.document) for each in self.store.query(fingerprint, distance)]
         expected = [
-            (distance_between(page.fingerprint, fingerprint), self.numbers[identity])
+            (
+                min(distance_between(stored, fingerprint) for stored in page.fingerprints),
+                self.numbers[identity],
+            )
             for identity, page in self.oracle.pages.items()
             if not page.duplicate
         ]
@@ -143,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
         for identity, number in getattr(self, "numbers", {}).items():
             page, stored = self.oracle.pages[identity], self.store.get_document(number)
             assert stored
-            assert stored.fingerprints == (page.fingerprint,)
+            assert stored.fingerprints == page.fingerprints
             state = "duplicate" if page.duplicate else "done" if page.done else "pending"
             assert stored.state == state
 

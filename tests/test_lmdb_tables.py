@@ -56,6 +56,68 @@ def near(stored: set[int], query: int, distance: int) -> list[tuple[int, int]]:
 
 
 @st.composite
+def clusters(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
+    """Draw a query and fingerprints around its neighbours, within and beyond the reach.
+
+    Most bits differ in the leading bytes of some table, where keys are flipped.
+    """
+    design = parse_design(name)
+    query = draw(fingerprints)
+    table = draw(st.sampled_from(design.tables))
+    leading = [
+        table.restore(1 << bit).bit_length() - 1 for bit in range(63, 63 - table.prefix_bits, -1)
+    ]
+    stored = draw(st.sets(fingerprints, max_size=5))
+    for positions in (range(64), border_bits(design), leading):
+        most = min(design.reach_bits + 2, len(positions))
+        for distance in draw(st.lists(st.integers(0, most), max_size=8)):
+            neighbour = query ^ draw(masks(distance, positions))
+            stored.add(neighbour)
+            stored |= {
+                neighbour ^ 1 << bit for bit in draw(st.lists(st.integers(0, 63), max_size=3))
+            }
+    return query, stored
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_probe_with_flipped_keys_is_complete_and_exact(
+    environment: Environment, name: str, data: st.DataObject
+) -> None:
+    """At every distance that the design reaches: 0 to 7 bits with four tables."""
+    query, stored = data.draw(clusters(name))
+
+    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
+        tables.load(transaction, np.array(sorted(stored), np.uint64))
+        for distance in range(tables.design.reach_bits + 1):
+            assert tables.probe(transaction, query, distance) == near(stored, query, distance)
+
+    in_tables(environment, name, work)
+
+
+@pytest.mark.parametrize("name", ["4", "16"])
+def test_every_bit_of_a_key_is_flipped_and_no_table_number(
+    environment: Environment, name: str
+) -> None:
+    design = parse_design(name)
+    query = 0x0123_4567_89AB_CDEF
+    stored = {query ^ 1 << bit for bit in range(64)} | {query}
+
+    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
+        queries = design.rows(query)
+        keys = tables._choose_keys(queries, design.reach_bits)
+        assert len(set(keys)) == len(keys) == len(design.tables) * (1 + 8 * design.key_bytes)
+        assert {key[0] for key in keys} == set(range(len(design.tables)))
+        assert set(tables._choose_keys(queries, design.distance_bits)) < set(keys)
+        tables.load(transaction, np.array(sorted(stored), np.uint64))
+        for distance in range(design.reach_bits + 1):
+            assert tables.probe(transaction, query, distance) == near(stored, query, distance)
+
+    in_tables(environment, name, work)
+
+
+@st.composite
 def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
     """Draw a query and fingerprints at all distances around k, many at the borders of blocks."""
     design = parse_design(name)

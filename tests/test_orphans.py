@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Document, Match, Verdict
-from tests.documents import CRAWL, document, open_lmdb
+from scrapy_simhash.stores import Document, Verdict
+from tests.documents import CRAWL, document, open_lmdb, plain_match
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
@@ -45,7 +45,9 @@ def test_the_page_of_an_orphan_is_judged_afresh(store: LmdbStore) -> None:
     assert add_one(store, document("a", A, crawl=crawl)) == Verdict("new", "", 1)
     assert add_one(store, document("like b", B, crawl=crawl)) == Verdict("new", "", 3)
     verdict = add_one(store, document("b", B, crawl=crawl))
-    assert verdict == Verdict("near_duplicate", "", 2, Match(3, B, 0, "http://site.example/like b"))
+    assert verdict == Verdict(
+        "near_duplicate", "", 2, plain_match(3, B, 0, "http://site.example/like b")
+    )
     assert [match.document for match in store.query(B)] == [3]
 
 
@@ -79,7 +81,7 @@ def test_a_duplicate_whose_original_was_withdrawn_is_new(store: LmdbStore) -> No
     store.withdraw([1], CRAWL)
     assert add_one(store, document("b", NEAR_A)) == Verdict("new", "", 2)
     assert add_one(store, document("a", A)) == Verdict(
-        "near_duplicate", "", 1, Match(2, NEAR_A, 3, "http://site.example/b")
+        "near_duplicate", "", 1, plain_match(2, NEAR_A, 3, "http://site.example/b")
     )
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.permutation import (
@@ -148,6 +148,93 @@ def test_no_design_claims_less_than_it_can(name: str) -> None:
     assert not agree_somewhere(design, 0, flips)
 
 
+def nearest_prefix(design: Design, first: int, second: int) -> int:
+    """Count the differing bits of the prefix in the table where they are fewest."""
+    return min(
+        ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
+        for table in design.tables
+    )
+
+
+# Those of the paper, and several others: few leading blocks and many, wide ones and narrow ones.
+REACHES = {
+    "4": 7,
+    "10": 4,
+    "16": 4,
+    "20": 4,
+    "1:0": 1,
+    "2:1": 3,
+    "3:1": 2,
+    "4:2": 3,
+    "5:4": 9,
+    "6:2": 3,
+    "7:3": 4,
+    "7:5": 6,
+    "8:5": 6,
+    "8:7": 15,
+}
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_reach(name: str) -> None:
+    assert parse_design(name).reach_bits == REACHES[name]
+
+
+@given(st.sampled_from(sorted(REACHES)), st.data())
+@settings(max_examples=300)
+def test_within_reach_some_prefix_differs_in_one_bit_at_most(
+    name: str, data: st.DataObject
+) -> None:
+    design = parse_design(name)
+    # All sizes, mostly the largest.
+    distance = design.reach_bits - data.draw(st.integers(0, design.reach_bits)) // 2
+    assert nearest_prefix(design, *data.draw(pairs(distance))) <= 1
+    borders = border_bits(design)
+    if distance <= len(borders):
+        assert nearest_prefix(design, *data.draw(pairs(distance, borders))) <= 1
+
+
+def spread_over_blocks(design: Design, count: int) -> int:
+    """Flip so many bits where they do most harm: each where it raises the lowest prefixes most.
+
+    Found by a search that takes the best bit each time, as every set of tables here allows.
+    """
+    flips = 0
+    for _ in range(count):
+        flips |= max(
+            (1 << bit for bit in range(64) if not flips >> bit & 1),
+            key=lambda bit: harm(design, flips | bit),
+        )
+    return flips
+
+
+def harm(design: Design, flips: int) -> list[int]:
+    """List the differing bits of each prefix, fewest first."""
+    return sorted(
+        (table.permute(flips) >> (64 - table.prefix_bits)).bit_count() for table in design.tables
+    )
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_no_design_reaches_farther_than_it_says(name: str) -> None:
+    design = parse_design(name)
+    flips = spread_over_blocks(design, design.reach_bits + 1)
+    assert flips.bit_count() == design.reach_bits + 1
+    assert nearest_prefix(design, 0, flips) > 1
+    # What the search finds worst within the reach is still found.
+    assert nearest_prefix(design, 0, spread_over_blocks(design, design.reach_bits)) == 1
+
+
+def test_any_design_that_is_taken_reaches_beyond_its_distance() -> None:
+    for blocks in range(1, 65):
+        for distance in range(blocks):
+            try:
+                design = parse_design(f"{blocks}:{distance}")
+            except ValueError:
+                continue
+            assert design.distance_bits < design.reach_bits <= 2 * design.distance_bits + 1
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -187,6 +274,9 @@ def test_any_design_is_complete_or_refused(blocks: int, distance: int) -> None:
 )
 def test_choose_design(documents: int, name: str) -> None:
     assert choose_design(documents) == parse_design(name)
+    assert choose_design(documents, 4) == parse_design(name)
+    # Ten tables do not reach farther.
+    assert choose_design(documents, 5) == choose_design(documents, 7) == parse_design("4")
 
 
 @pytest.mark.parametrize("value", [-1, 2**64, 1.0, "1", None, np.uint64(1)])

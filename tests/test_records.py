@@ -31,12 +31,20 @@ RECORD = Record(
     original=3,
     distance=2,
     similarity=0.75,
+    heading="Heading",
+    canonical="/c",
+    whole_words=14,
+    sketch=b"\3" * 4,
+    link_sketch=b"\4" * 4,
+    stub=True,
+    tests=("distance 2 bits",),
 )
 ON_DISK = [
-    "b49e2c6614d077dcdc0011c414010101010101010101010101010101010101010102c2a763726177",
+    "3bd0978a78cf3904dc0018c414010101010101010101010101010101010101010102c2a763726177",
     "6c2d319200cfffffffffffffffffc41002020202020202020202020202020202ac736974652e6578",
     "616d706c65b6687474703a2f2f736974652e6578616d706c652fc3bca55469746c65a2656e0c0dcb",
-    "3ff8000000000000cb40040000000000000302cb3fe8000000000000",
+    "3ff8000000000000cb40040000000000000302cb3fe8000000000000a748656164696e67a22f630e",
+    "c40403030303c40404040404c391af64697374616e636520322062697473",
 ]
 records = st.builds(
     Record,
@@ -57,6 +65,13 @@ records = st.builds(
     original=st.integers(0, 2**63),
     distance=st.integers(-1, 64),
     similarity=st.none() | st.floats(0, 1),
+    heading=texts,
+    canonical=texts,
+    whole_words=st.integers(0, 2**63),
+    sketch=st.binary(max_size=512),
+    link_sketch=st.binary(max_size=256),
+    stub=st.booleans(),
+    tests=st.lists(texts, max_size=4).map(tuple),
 )
 
 
@@ -116,6 +131,7 @@ def test_fields_that_an_earlier_version_did_not_write_have_defaults() -> None:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORD))
     earlier = unpack(Record, KEY, with_checksum(msgspec.msgpack.encode(fields[:14])))
     assert (earlier.original, earlier.distance, earlier.similarity) == (0, -1, None)
+    assert (earlier.sketch, earlier.stub, earlier.tests) == (b"", False, ())
     assert earlier.time == RECORD.time
 
 

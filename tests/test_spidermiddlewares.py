@@ -57,6 +57,7 @@ async def test_dropped_page_reaches_no_callback(site: Site, tmp_path: Path) -> N
         "dropped": 2,
         "bytes_dropped": sum(sizes),
         "links_dropped": 2,
+        "near_duplicate_with_new_links": 1,
     }
     assert done.stats["response_received_count"] == 4
 

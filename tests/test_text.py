@@ -14,7 +14,7 @@ from tests.handmade import NAVIGATION, PARAGRAPHS, article, find_headings, page
 
 
 def read(html: str, extractor: str = "trafilatura") -> str:
-    return read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor).text
+    return read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor).main
 
 
 def reason_of(body: bytes, encoding: str | None = "utf-8") -> str:
@@ -53,13 +53,14 @@ def test_what_is_read_besides_the_text() -> None:
     read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8")
     assert read.title == "The <b>harvest</b> & more"
     assert read.language == "en-gb"
-    assert read.links == 6
+    assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
     assert not read.fell_back
 
 
 def test_without_title_and_language() -> None:
     read = read_page(f"<html><body>{article()}</body></html>".encode(), "utf-8")
-    assert (read.title, read.language, read.links) == ("", "", 0)
+    assert (read.title, read.heading, read.language) == ("", "The harvest", "")
+    assert (read.canonical, read.links) == ("", ())
 
 
 def test_long_titles_and_languages_are_cut() -> None:
@@ -71,8 +72,8 @@ def test_long_titles_and_languages_are_cut() -> None:
 def test_fallback_to_the_visible_text(extractor: str) -> None:
     read = read_page(page(article()).encode(), "utf-8", extractor)
     assert read.fell_back
-    assert "Menu 3" in read.text
-    assert PARAGRAPHS[3] in read.text
+    assert "Menu 3" in read.main
+    assert PARAGRAPHS[3] in read.main
 
 
 @pytest.mark.parametrize(
@@ -150,8 +151,8 @@ def test_nothing_is_lost_behind_a_nul(text: str) -> None:
 def test_nothing_is_lost_behind_a_lone_surrogate(text: str) -> None:
     html = page(article(text, *PARAGRAPHS), f"<title>{text}</title>")
     read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8")
-    assert PARAGRAPHS[5] in read.text
-    (read.text + read.title).encode()
+    assert PARAGRAPHS[5] in read.main
+    (read.main + read.whole + read.title).encode()
 
 
 def test_surrogates_of_an_extractor_are_replaced() -> None:
@@ -171,7 +172,7 @@ def test_surrogates_of_an_extractor_are_replaced() -> None:
 )
 def test_declared_encodings(text: str, encoding: str) -> None:
     html = page(article(text * 20, *PARAGRAPHS))
-    assert text * 20 in read_page(html.encode(encoding), encoding).text
+    assert text * 20 in read_page(html.encode(encoding), encoding).main
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_declared_encodings(text: str, encoding: str) -> None:
 )
 def test_encodings_found_in_the_body(head: str, encoding: str) -> None:
     html = page(article("яблоки и груши", *PARAGRAPHS), head)
-    assert "яблоки и груши" in read_page(html.encode(encoding), None).text
+    assert "яблоки и груши" in read_page(html.encode(encoding), None).main
 
 
 def test_an_xml_declaration_does_not_matter() -> None:
@@ -207,7 +208,7 @@ def test_charsets_in_the_body_that_are_none(encoding: str) -> None:
     """Nothing but `UnjudgedError` may come out; taking the page for UTF-8 is as good."""
     body = page(article("\\ud800 \\0", *PARAGRAPHS), f'<meta charset="{encoding}">').encode()
     try:
-        read_page(body, None).text.encode()
+        read_page(body, None).main.encode()
     except UnjudgedError as error:
         assert error.reason == "bad_encoding"  # noqa: PT017 - both ends are right
 
@@ -224,7 +225,7 @@ def test_broken_markup() -> None:
 def test_truncated_pages_are_read_or_unjudged(cut: int) -> None:
     body = page(article()).encode()[:cut]
     try:
-        assert read_page(body, "utf-8").text
+        assert read_page(body, "utf-8").main
     except UnjudgedError as error:
         assert error.reason in {"empty", "no_text"}  # noqa: PT017 - both ends are right
 
@@ -233,7 +234,7 @@ def test_truncated_pages_are_read_or_unjudged(cut: int) -> None:
 def test_any_bytes_are_read_or_unjudged(body: bytes, encoding: str | None) -> None:
     for wrapped in (body, b"<html><body><p>" + body + b"</p></body></html>"):
         try:
-            assert read_page(wrapped, encoding).text.strip()
+            assert read_page(wrapped, encoding).main.strip()
         except UnjudgedError as error:
             assert error.reason in {"empty", "binary", "no_text"}  # noqa: PT017
 

@@ -44,10 +44,16 @@ async def test_verdict_is_in_meta_flags_stats_and_log(site: Site, tmp_path: Path
     assert verdict["match_url"] == site.url("/one")
     assert verdict["match_document"] == done.decisions[0]["document"] > 0
     assert verdict["distance"] == 0
-    assert verdict["tests"] == ["distance 0 bits"]
+    assert verdict["tests"] == [
+        "distance 0 bits",
+        "main text 1.00 alike, whole text 1.00: main text is alike, whole text agrees",
+        "titles differ, headings same",
+    ]
+    assert verdict["similarity"] > 0.99
+    assert verdict["new_links"] == 0.0
     assert verdict["links"] == 2
     assert verdict["language"] == "en"
-    assert verdict["extractor"] == "trafilatura"
+    assert verdict["extractor"] == "trafilatura-fast"
     assert verdict["fingerprint"] == done.decisions[0]["fingerprint"]
     assert len(verdict["fingerprint"]) == 16
     assert verdict["features"] > 200

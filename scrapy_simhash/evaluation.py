@@ -1,0 +1,248 @@
+"""`scrapy simhash evaluate`: how often the plugin would be right on pages that people labelled.
+
+Every pair is judged by the code that judges pages in a crawl: both pages go through the workers,
+the first one into a store, the second one is judged against it, in a scope of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_simhash.confirm import confirm
+from scrapy_simhash.documents import make_document
+from scrapy_simhash.fingerprint import make_recipe
+from scrapy_simhash.quality import NO_DISTANCE, SIMILARITIES, Judged, summarise
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.text import UnjudgedError
+from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.corpus import Corpus, LabelledPage, LabelledPair
+    from scrapy_simhash.fingerprint import PageFingerprint
+
+_CRAWL = "evaluation"
+_PAIRS_PER_TRANSACTION = 64
+
+
+class Fingerprinted(NamedTuple):
+    """What was made of the pages of a corpus.
+
+    Attributes:
+        pages: by id; None where the plugin lets the page pass unjudged.
+        problems: files that could not be read, one line each.
+        unjudged: how many pages pass, by reason.
+    """
+
+    pages: dict[str, PageFingerprint | None]
+    problems: list[str]
+    unjudged: Counter[str]
+
+
+def fingerprint_corpus(
+    corpus: Corpus, config: Config, advance: Callable[[], object] = lambda: None
+) -> Fingerprinted:
+    """Fingerprint the pages in worker processes, each within the page's deadline.
+
+    Args:
+        corpus: as it was read.
+        config: the settings in force.
+        advance: called after each page.
+    """
+    return asyncio.run(_fingerprint_all(corpus, config, advance))
+
+
+async def _fingerprint_all(
+    corpus: Corpus, config: Config, advance: Callable[[], object]
+) -> Fingerprinted:
+    made = Fingerprinted({}, [], Counter())
+    workers = Workers(config.workers, config.page_timeout)
+    recipe = make_recipe(config.extractor, config.features)
+    # As many bodies in memory as keep the workers busy.
+    room = asyncio.Semaphore(2 * max(1, config.workers))
+
+    async def fingerprint(page: LabelledPage) -> None:
+        async with room:
+            try:
+                made.pages[page.id] = await workers.fingerprint(
+                    page.read(), None, recipe, 0, page.url, keep_text=False
+                )
+            except (UnjudgedError, TimeoutError, WorkerDiedError, ExtractionError) as error:
+                made.pages[page.id] = None
+                made.unjudged[_name_reason(error)] += 1
+            except OSError as error:
+                made.problems.append(f"page {page.id!r} cannot be read: {error}")
+            advance()
+
+    workers.start()
+    try:
+        await asyncio.gather(*map(fingerprint, corpus.pages.values()))
+    finally:
+        workers.stop()
+    return made
+
+
+def _name_reason(error: Exception) -> str:
+    if isinstance(error, UnjudgedError):
+        return error.reason
+    reasons = {TimeoutError: "timed_out", WorkerDiedError: "worker_died", ExtractionError: "failed"}
+    return reasons[type(error)]
+
+
+def evaluate(
+    corpus: Corpus, config: Config, advance: Callable[[], object] = lambda: None
+) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge a corpus with the settings in force.
+
+    Args:
+        corpus: as it was read.
+        config: the settings.
+        advance: called after each page.
+
+    Returns:
+        The figures, and every pair with its answer.
+    """
+    made = fingerprint_corpus(corpus, config, advance)
+    judged, judging_ms = judge_pairs(corpus, made, config)
+    pages = [page for page in made.pages.values() if page is not None]
+    figures = {
+        "recipe": asdict(make_recipe(config.extractor, config.features)),
+        "distance": config.distance,
+        "confirm": config.confirm,
+        "pages": len(made.pages),
+        "pairs": len(judged),
+        "unjudged": dict(made.unjudged),
+        "problems": [*corpus.problems, *made.problems],
+        **summarise(judged, config.distance),
+        "milliseconds_per_page": {
+            "extract": _mean(page.extract_ms for page in pages),
+            "fingerprint": _mean(page.fingerprint_ms for page in pages),
+            "judge": judging_ms,
+        },
+    }
+    return figures, judged
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return round(statistics.fmean(listed), 3) if listed else None
+
+
+def judge_pairs(corpus: Corpus, made: Fingerprinted, config: Config) -> tuple[list[Judged], float]:
+    """Judge every pair whose pages could be read, as if the first page were in the store.
+
+    Returns:
+        The answers, and the milliseconds that the store took for a page.
+    """
+    documents = {
+        name: make_document(page, config) for name, page in made.pages.items() if page is not None
+    }
+    pairs = [
+        pair for pair in corpus.pairs if pair.first in made.pages and pair.second in made.pages
+    ]
+    started = time.perf_counter()
+    dropped = _judge_in_store(pairs, documents, config)
+    milliseconds = 1000 * (time.perf_counter() - started) / max(1, 2 * len(pairs))
+    judged = [
+        _judge(pair, corpus, documents, made, config, duplicate=duplicate)
+        for pair, duplicate in zip(pairs, dropped, strict=True)
+    ]
+    return judged, round(milliseconds, 3)
+
+
+def _judge_in_store(
+    pairs: Sequence[LabelledPair], documents: dict[str, Document], config: Config
+) -> list[bool]:
+    answers = dict.fromkeys(range(len(pairs)), False)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(folder, config.distance, config.tables, None, confirm=config.confirm) as store,
+    ):
+        store.start_crawl(_CRAWL, "evaluate")
+        asked = [
+            (number, pair)
+            for number, pair in enumerate(pairs)
+            if pair.first in documents and pair.second in documents
+        ]
+        for start in range(0, len(asked), _PAIRS_PER_TRANSACTION):
+            group = asked[start : start + _PAIRS_PER_TRANSACTION]
+            verdicts = store.find_and_add(
+                [
+                    replace(
+                        documents[name],
+                        identity=b"%d%c" % (number, side),
+                        scope=str(number),
+                        crawl=_CRAWL,
+                        text=None,
+                    )
+                    for number, pair in group
+                    for side, name in ((ord("a"), pair.first), (ord("b"), pair.second))
+                ]
+            )
+            for (number, _), verdict in zip(group, verdicts[1::2], strict=True):
+                answers[number] = verdict.status == "near_duplicate"
+    return list(answers.values())
+
+
+def _judge(
+    pair: LabelledPair,
+    corpus: Corpus,
+    documents: dict[str, Document],
+    made: Fingerprinted,
+    config: Config,
+    *,
+    duplicate: bool,
+) -> Judged:
+    judged = Judged(
+        pair=pair,
+        language=corpus.pages[pair.first].language,
+        duplicate=duplicate,
+        distance=NO_DISTANCE,
+        plain_distance=_plain_distance(pair, made, config),
+        similarity=0.0,
+        confirmed=False,
+        confirmed_at={},
+        tests=(),
+    )
+    first, second = documents.get(pair.first), documents.get(pair.second)
+    if first is None or second is None:
+        missing = pair.first if first is None else pair.second
+        return judged._replace(tests=(f"{missing} passes unjudged",))
+    if first.stub or second.stub:
+        return judged._replace(
+            distance=0 if duplicate else NO_DISTANCE,
+            confirmed=duplicate,
+            confirmed_at=dict.fromkeys(SIMILARITIES, duplicate),
+            tests=("too little text for a simhash: compared exactly",),
+        )
+    answer = confirm(second, [first], config.confirm or 0.0)[0]
+    return judged._replace(
+        distance=min(
+            hamming_distance(one, other)
+            for one in first.fingerprints
+            for other in second.fingerprints
+        ),
+        similarity=answer.similarity,
+        confirmed=answer.confirmed,
+        confirmed_at={
+            least: confirm(second, [first], least)[0].confirmed for least in SIMILARITIES
+        },
+        tests=answer.tests,
+    )
+
+
+def _plain_distance(pair: LabelledPair, made: Fingerprinted, config: Config) -> int:
+    """Get the distance of the main texts, as plain simhash sees it."""
+    first, second = made.pages[pair.first], made.pages[pair.second]
+    if not first or not second or min(first.features, second.features) < config.min_features:
+        return NO_DISTANCE
+    return hamming_distance(first.fingerprint, second.fingerprint)

@@ -1,0 +1,85 @@
+"""What an LMDB store says of itself: its documents for people, and their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash.kinds import guess_kind
+from scrapy_simhash.stores import StoredDocument
+
+if TYPE_CHECKING:
+    from scrapy_simhash.lmdb_documents import Documents
+    from scrapy_simhash.records import Record
+
+# Of scopes and of groups, the largest.
+_ROWS_SHOWN = 20
+
+
+def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
+    """Describe a record for people and `explain`."""
+    return StoredDocument(
+        document=number,
+        url=record.url,
+        state=record.state.name.lower(),
+        fingerprints=record.fingerprints,
+        title=record.title,
+        heading=record.heading,
+        canonical=record.canonical,
+        language=record.language,
+        scope=record.scope,
+        crawl=record.crawl,
+        features=record.features,
+        words=record.words,
+        whole_words=record.whole_words,
+        sketch=record.sketch,
+        stub=record.stub,
+        time=record.time,
+        original=record.original,
+        distance=record.distance,
+        similarity=record.similarity,
+        tests=record.tests,
+        text=text,
+    )
+
+
+def count_documents(stored: Documents) -> dict[str, Any]:
+    """Count the documents by state, distance and scope; reads every record.
+
+    A group is an original with its near-duplicates; the largest ones are named.
+    """
+    states: Counter[str] = Counter()
+    distances: Counter[int] = Counter()
+    scopes: Counter[str] = Counter()
+    groups: Counter[int] = Counter()
+    stubs = 0
+    for _, record in stored:
+        stubs += record.stub
+        states[record.state.name.lower()] += 1
+        scopes[record.scope] += 1
+        if record.original or record.distance >= 0:
+            distances[record.distance] += 1
+            groups[record.original] += 1
+    return {
+        "documents": states.total(),
+        "done": states["done"],
+        "pending": states["pending"],
+        "near_duplicates": states["duplicate"],
+        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+        "stubs": stubs,
+        "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
+        "groups": [
+            _describe_group(number, stored.get(number), size)
+            for number, size in groups.most_common(_ROWS_SHOWN)
+        ],
+    }
+
+
+def _describe_group(number: int, original: Record | None, near_duplicates: int) -> dict[str, Any]:
+    return {
+        "document": number,
+        "near_duplicates": near_duplicates,
+        "url": original.url if original else None,
+        "title": original.title if original else "",
+        "kind": guess_kind(original.title, original.heading) if original else "",
+    }

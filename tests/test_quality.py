@@ -1,0 +1,107 @@
+"""Counting right and wrong answers."""
+
+import pytest
+
+from scrapy_simhash.corpus import Label, LabelledPair
+from scrapy_simhash.quality import NO_DISTANCE, SIMILARITIES, Judged, summarise, wilson
+
+
+def judged(
+    label: Label,
+    *,
+    duplicate: bool,
+    distance: int = 2,
+    similarity: float = 0.9,
+    source: str = "a",
+    why: str = "",
+) -> Judged:
+    return Judged(
+        pair=LabelledPair("one", "two", label, source, why),
+        language="en",
+        duplicate=duplicate,
+        distance=distance,
+        plain_distance=distance + 2,
+        similarity=similarity,
+        confirmed=duplicate,
+        confirmed_at={least: similarity >= least for least in SIMILARITIES},
+        tests=("why",),
+    )
+
+
+def test_precision_and_recall() -> None:
+    answers = [
+        *[judged("dup", duplicate=True)] * 3,
+        judged("dup", duplicate=False),
+        judged("distinct", duplicate=True),
+        *[judged("distinct", duplicate=False)] * 5,
+        judged("unknown", duplicate=True),
+    ]
+    figures = summarise(answers, 7)
+    assert (figures["precision"], figures["recall"]) == (0.75, 0.75)
+    assert (figures["false_positives"], figures["false_negatives"]) == (1, 1)
+    assert (figures["unknown"], figures["duplicates"], figures["distinct"]) == (1, 4, 6)
+    assert [pair.is_wrong for pair in answers].count(True) == 2
+
+
+def test_nothing_to_count_is_none_and_not_zero() -> None:
+    figures = summarise([judged("distinct", duplicate=False)], 7)
+    assert figures["precision"] is figures["recall"] is figures["recall_interval"] is None
+    assert figures["leave_one_source_out"] is None
+    assert summarise([], 7)["mean_over_sources"] == {"precision": None, "recall": None}
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "interval"),
+    # Newcombe, Statistics in Medicine 17 (1998), table I: Wilson's method without continuity.
+    [(81, 263, [0.2553, 0.3662]), (15, 148, [0.0624, 0.1605]), (0, 20, [0.0, 0.1611])],
+)
+def test_intervals_are_those_of_the_literature(hits: int, of: int, interval: list[float]) -> None:
+    assert wilson(hits, of) == pytest.approx(interval, abs=1e-4)
+
+
+def test_by_distance_counts_up_to_each_distance() -> None:
+    answers = [judged("dup", duplicate=True, distance=bits) for bits in range(4)] + [
+        judged("distinct", duplicate=True, distance=3)
+    ]
+    rows = summarise(answers, 12)["by_distance"]
+    assert [row["distance"] for row in rows] == list(range(13))
+    assert [row["recall"] for row in rows[:4]] == [0.25, 0.5, 0.75, 1.0]
+    assert [row["precision"] for row in rows[:4]] == [1.0, 1.0, 1.0, 0.8]
+    assert [row["plain_recall"] for row in rows[:6]] == [0.0, 0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_hard_pairs_leave_out_what_people_differ_about() -> None:
+    hard = summarise(
+        [
+            judged("distinct", duplicate=True, why="form; hard; x"),
+            judged("distinct", duplicate=False, why="form; hard; x"),
+            judged("distinct", duplicate=True, why="near-identical-wording-other-page; hard"),
+            judged("distinct", duplicate=True, why="form; easy"),
+            judged("dup", duplicate=False, why="form; hard"),
+        ],
+        7,
+    )["hard"]
+    assert (hard["pairs"], hard["false_positives"], hard["false_positive_rate"]) == (2, 1, 0.5)
+
+
+def test_means_over_sources_count_each_source_once() -> None:
+    answers = [judged("dup", duplicate=True, source="big")] * 9 + [
+        judged("dup", duplicate=False, source="small")
+    ]
+    assert summarise(answers, 7)["mean_over_sources"]["recall"] == 0.5
+
+
+def test_a_source_is_judged_by_what_is_best_on_the_others() -> None:
+    # On "a" a similarity of 0.75 loses nothing; on "b" it is wrong, and 0.9 would be right.
+    easy = [judged("dup", duplicate=True, similarity=0.76, source="a") for _ in range(20)]
+    tricky = [judged("distinct", duplicate=True, similarity=0.8, source="b")]
+    left_out = summarise([*easy, *tricky], 7)["leave_one_source_out"]
+    assert left_out["chosen"]["b"]["confirm"] == 0.75
+    assert left_out["false_positives"] == 1
+    assert left_out["chosen"]["a"]["confirm"] > 0.8
+    assert left_out["false_negatives"] == 20
+
+
+def test_pages_without_a_fingerprint_are_never_near() -> None:
+    figures = summarise([judged("dup", duplicate=False, distance=NO_DISTANCE)], 64)
+    assert {row["recall"] for row in figures["by_distance"]} == {0.0}
