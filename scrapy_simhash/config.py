@@ -106,8 +106,7 @@ class Config:
         except ValueError as error:
             raise SettingError(f"SIMHASH_TABLES: {error}") from None
         if self.distance == UNSET_DISTANCE:
-            best = PLAIN_DISTANCE_BITS if self.confirm is None else CONFIRMED_DISTANCE_BITS
-            object.__setattr__(self, "distance", min(best, complete))
+            object.__setattr__(self, "distance", min(default_distance(self.confirm), complete))
         hint = "; or name a design for it, as 'm:k', in SIMHASH_TABLES" if automatic else ""
         _require(
             "DISTANCE",
@@ -115,6 +114,11 @@ class Config:
             0 <= self.distance <= complete,
             f"0 to {complete} bits with SIMHASH_TABLES = {self.tables!r}{hint}",
         )
+
+
+def default_distance(confirm: float | None) -> int:
+    """Get k for a similarity that a match must reach, or for plain simhash where that is None."""
+    return PLAIN_DISTANCE_BITS if confirm is None else CONFIRMED_DISTANCE_BITS
 
 
 def _check_pattern(pattern: str) -> None:
@@ -156,7 +160,7 @@ def _convert(name: str, value: Any, kind: str) -> Any:
     readers: dict[str, Callable[[Any], Any]] = {
         "bool": _read_bool,
         "int": _read_int,
-        "float": float,
+        "float": _read_float,
         "str": _read_str,
         "tuple[str, ...]": _read_strings,
     }
@@ -188,6 +192,13 @@ def _read_int(value: Any) -> int:
     if isinstance(value, bool) or int(value) != float(value):
         raise ValueError(value)
     return int(value)
+
+
+def _read_float(value: Any) -> float:
+    # False for "off" would be the loosest similarity there is.
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return float(value)
 
 
 def _read_str(value: Any) -> str:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from scrapy_simhash.features import normalise, tokenise
 from scrapy_simhash.sketch import compare_sketches
@@ -35,13 +37,23 @@ SAME_WHOLE = 0.98
 # Of the words of two names when one has words that the other lacks.
 LEAST_ALIKE_NAMES = 0.8
 
-# "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases.
+# "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what is written as
+# numbering is cut: "Chapter 1" and "Chapter 2" are different names.
 _NUMBERING = re.compile(
-    r"^\s*(?:(?:chapter|section|appendix|kapitel|abschnitt|chapitre|глава)\s+)?"
-    r"(?:\d{1,3}|[a-z])(?:\.\d+)*[.:)]\s+",
+    r"^\s*+(?:\d{1,3}(?:\.\d{1,3})*+\.|\d{1,3}(?:\.\d{1,3})++|[a-z](?:\.\d{1,3})++\.?)\s",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
+# A title names the release of a manual, "Django 4.2 documentation"; what a heading numbers is its
+# subject, "What's new in 4.2". Neither "12.05.2024" nor "9.99 EUR" is a version. Possessive, so
+# that no title takes long.
+_VERSION = re.compile(
+    r"(?<![\d.$€£¥])"
+    r"(?!\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})(?!\d))"
+    r"\d++(?:\.\d++)++"
+    r"(?!\s?(?:[$€£¥%]|(?:eur|usd|gbp|chf|pln|rub)\b))",
+    re.IGNORECASE,
+)
+_NAMES_REMEMBERED = 4_096
 
 
 class Witnesses(Protocol):
@@ -50,6 +62,10 @@ class Witnesses(Protocol):
     @property
     def sketch(self) -> bytes:
         """Of main and whole text."""
+
+    @property
+    def url(self) -> str:
+        """Of the page."""
 
     @property
     def title(self) -> str:
@@ -151,26 +167,45 @@ def _trust_whole_text(main: float, whole: float) -> tuple[str, bool]:
 
 
 def _compare_names(document: Witnesses, candidate: Witnesses, whole: float) -> tuple[str, bool]:
-    if document.canonical and document.canonical == candidate.canonical:
-        return f"same canonical address {document.canonical}", True
-    heading = _relate(document.heading, candidate.heading)
-    title = _relate(document.title, candidate.title)
-    if heading is None and title is None:
+    relations = {
+        kind: relation
+        for kind in ("title", "heading")
+        if (relation := _relate(kind, getattr(document, kind), getattr(candidate, kind)))
+        is not None
+    }
+    if not relations:
         return "no title or heading in common to compare", True
-    said = ", ".join(
-        f"{kind}s {relation}"
-        for kind, relation in (("title", title), ("heading", heading))
-        if relation is not None
+    said = ", ".join(f"{kind}s {relation}" for kind, relation in relations.items())
+    differing = sum(relation.differ for relation in relations.values())
+    if _share_canonical(document, candidate):
+        return f"{said}, same canonical address", differing < len(relations)
+    if any(relation.same for relation in relations.values()):
+        # Sites give all their pages one title, or their logo as heading; then the other tells.
+        if not differing or whole >= SAME_WHOLE:
+            return said, True
+        # The name of a site in the title of an article that two sites have.
+        elsewhere = _host(document.url) != _host(candidate.url)
+        return f"{said}, {'on another host' if elsewhere else 'on one host'}", (
+            elsewhere and "heading" in relations and relations["heading"].same
+        )
+    alike = max(relation.share for relation in relations.values()) >= LEAST_ALIKE_NAMES
+    return said, alike and not differing
+
+
+def _share_canonical(document: Witnesses, candidate: Witnesses) -> bool:
+    """Say whether both call one address their own; many sites name their home page everywhere."""
+    return (
+        bool(document.canonical)
+        and document.canonical == candidate.canonical
+        and urlsplit(document.canonical).path not in {"", "/"}
     )
-    if heading is not None and heading.same:
-        return said, True
-    if title is not None and title.same:
-        # Some sites give all their pages one title; then the heading tells them apart.
-        return said, heading is None or not heading.differ or whole >= SAME_WHOLE
-    relations = [relation for relation in (title, heading) if relation is not None]
-    if any(relation.differ for relation in relations):
-        return said, False
-    return said, max(relation.share for relation in relations) >= LEAST_ALIKE_NAMES
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # such as an invalid IPv6 address
+        return ""
 
 
 class _Relation(NamedTuple):
@@ -192,15 +227,19 @@ class _Relation(NamedTuple):
         return "same" if self.same else "differ" if self.differ else f"{self.share:.2f} alike"
 
 
-def _relate(first: str, second: str) -> _Relation | None:
+def _relate(kind: str, first: str, second: str) -> _Relation | None:
     """Compare two names; None where one of them has no words."""
-    mine, theirs = _name_words(first), _name_words(second)
+    mine, theirs = _name_words(kind, first), _name_words(kind, second)
     if not mine or not theirs:
         return None
     share = len(mine & theirs) / len(mine | theirs)
     return _Relation(share, bool(mine - theirs) and bool(theirs - mine))
 
 
-def _name_words(name: str) -> frozenset[str]:
-    """Get the words of a title or heading, without its numbering and without version numbers."""
-    return frozenset(tokenise(normalise(_VERSION.sub(" ", _NUMBERING.sub(" ", name)))))
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _name_words(kind: str, name: str) -> frozenset[str]:
+    """Get the words of a title or heading, without numbering; of a title, without versions."""
+    bare = _NUMBERING.sub(" ", name)
+    if kind == "title":
+        bare = _VERSION.sub(" ", bare)
+    return frozenset(tokenise(normalise(bare)) or tokenise(normalise(name)))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError, default_distance
 from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
@@ -90,6 +90,11 @@ class Detector:
         return self._log.path if self._log else None
 
     @property
+    def distance(self) -> int:
+        """Bits within which pages are compared: those of the store, once it is open."""
+        return self._store.distance if self._store else self._config.distance
+
+    @property
     def log_lines_lost(self) -> int:
         """Lines of the decision log that could not be written."""
         return self._log.lost if self._log else 0
@@ -113,9 +118,11 @@ class Detector:
 
     def _open(self, spider: str) -> None:
         config = self._config
+        # A store that was seeded with another design may reach less than the default.
+        automatic = config.tables == "auto" and config.distance == default_distance(config.confirm)
         self._store = open_store(
             config.store,
-            config.distance,
+            None if automatic else config.distance,
             config.tables,
             self._recipe,
             config.readonly,

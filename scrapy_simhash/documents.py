@@ -16,7 +16,7 @@ def make_document(page: PageFingerprint, config: Config, identity: bytes = b"-")
 
     With confirmation, main text and whole text both propose candidates, each when it has enough
     features. In plain simhash only the main text does, as in the paper. A page without enough is
-    a stub: its "fingerprint" is half of a digest of all there is to see, which near-duplicates
+    a stub: its "fingerprint" is half of a digest of all it may differ in, which equal pages
     share and others do not come near to (section 4.2 of the paper: short pages all look alike).
 
     Args:

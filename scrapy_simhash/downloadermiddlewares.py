@@ -128,7 +128,7 @@ class SimhashDownloaderMiddleware:
         self._detector = detector
         logger.info(
             "Near-duplicates within %d bits: %s; store %s%s",
-            self.config.distance,
+            detector.distance,
             self.config.action,
             self.config.store,
             " (read-only)" if self.config.readonly else "",
@@ -153,13 +153,15 @@ class SimhashDownloaderMiddleware:
         pages, duplicates = get("pages"), get("near_duplicate")
         logger.info(
             "Near-duplicates: %d of %d pages judged (%.1f %%), %d dropped with %s bytes and %d "
-            "links not followed, %d requests not made because outlinks were ignored%s",
+            "links not followed, %d items dropped of pages whose links were followed, %d requests "
+            "not made because outlinks were ignored%s",
             duplicates,
             pages,
             100 * duplicates / max(1, pages),
             get("dropped"),
             f"{get('bytes_dropped'):,}",
             get("links_dropped"),
+            get("items_dropped"),
             get("outlinks_ignored"),
             where,
             extra={"spider": spider},

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_simhash.confirm import confirm
+from scrapy_simhash.confirm import Confirmation, confirm
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.quality import NO_DISTANCE, SIMILARITIES, Judged, summarise
@@ -144,7 +144,9 @@ def judge_pairs(corpus: Corpus, made: Fingerprinted, config: Config) -> tuple[li
         The answers, and the milliseconds that the store took for a page.
     """
     documents = {
-        name: make_document(page, config) for name, page in made.pages.items() if page is not None
+        name: replace(make_document(page, config), url=corpus.pages[name].url)
+        for name, page in made.pages.items()
+        if page is not None
     }
     pairs = [
         pair for pair in corpus.pairs if pair.first in made.pages and pair.second in made.pages
@@ -224,7 +226,10 @@ def _judge(
             confirmed_at=dict.fromkeys(SIMILARITIES, duplicate),
             tests=("too little text for a simhash: compared exactly",),
         )
-    answer = confirm(second, [first], config.confirm or 0.0)[0]
+    if config.confirm is None:
+        answer = Confirmation(confirmed=True, similarity=0.0, tests=("plain simhash",))
+    else:
+        answer = confirm(second, [first], config.confirm)[0]
     return judged._replace(
         distance=min(
             hamming_distance(one, other)

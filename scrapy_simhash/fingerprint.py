@@ -37,8 +37,8 @@ class PageFingerprint:
     Attributes:
         fingerprint: the 64-bit simhash of its main text.
         whole_fingerprint: that of its whole visible text.
-        stub: digest of all there is to see of the page, 16 bytes: title, visible text, image
-            sources, scripts. For pages with too little text for a simhash.
+        stub: digest of all that the page may differ in, 16 bytes: title, visible text, addresses,
+            data, scripts. For pages with too little text for a simhash.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
         sketch: of main and whole text, 512 bytes; see `sketch`.
         link_sketch: a sample of its links; see `links`.
@@ -160,6 +160,7 @@ def fingerprint_text(
         seed: of the token hash, 0 to 2**64 - 1.
         url: of the page.
     """
+    base = _resolve(url, page.base) or url
     hashes: dict[str, int] = {}
     main = features.read(page.main, seed, hashes)
     whole = features.read(page.whole, seed, hashes)
@@ -171,7 +172,7 @@ def fingerprint_text(
         stub=_digest(page.title, page.whole, page.embedded),
         text_digest=_digest(normalise(page.main)),
         sketch=sketch_text(main.shingle(SKETCH_WINDOW)) + sketch_text(whole.shingle(SKETCH_WINDOW)),
-        link_sketch=sketch_links(page.links, url),
+        link_sketch=sketch_links(page.links, base),
         features=len(main_features.hashes),
         whole_features=len(whole_features.hashes),
         words=main.words,
@@ -179,7 +180,7 @@ def fingerprint_text(
         title=page.title,
         heading=page.heading,
         language=page.language,
-        canonical=_resolve_canonical(page.canonical, url),
+        canonical=_resolve_canonical(page.canonical, base),
         links=len(page.links),
         extractor="",
         fell_back=page.fell_back,
@@ -189,12 +190,16 @@ def fingerprint_text(
     )
 
 
-def _resolve_canonical(canonical: str, url: str) -> str:
-    """Make a canonical address absolute; "" for what cannot be compared across hosts."""
+def _resolve(url: str, address: str) -> str:
     try:
-        address = urljoin(url, canonical) if canonical else ""
+        return urljoin(url, address)
     except ValueError:  # such as an invalid IPv6 address
         return ""
+
+
+def _resolve_canonical(canonical: str, url: str) -> str:
+    """Make a canonical address absolute; "" for what cannot be compared across hosts."""
+    address = _resolve(url, canonical) if canonical else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
 

@@ -91,7 +91,8 @@ def _fingerprint(name: str, recipe: Recipe, seed: int) -> PageFingerprint:
 def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str, Any]]:
     """Find the near-duplicates of a fingerprint, URL, file or text in the store."""
     with _open(config) as store:
-        bits = config.distance if distance is None else distance
+        reach_bits = parse_design(store.design).reach_bits
+        bits = min(config.distance, reach_bits) if distance is None else distance
         found = [
             (match.distance, match.document, fingerprint, match)
             for fingerprint in _find_fingerprints(store, what)
@@ -218,8 +219,10 @@ def _confirm(config: Config, first: PageFingerprint, second: PageFingerprint) ->
     if config.confirm is None:
         return {}
     from scrapy_simhash.confirm import confirm  # noqa: PLC0415 - loads numpy
+    from scrapy_simhash.documents import make_document  # noqa: PLC0415
 
-    (answer,) = confirm(second, [first], config.confirm)
+    documents = [make_document(page, config) for page in (first, second)]
+    (answer,) = confirm(documents[1], documents[:1], config.confirm)
     return {
         "similarity": answer.similarity,
         "confirmed": answer.confirmed,

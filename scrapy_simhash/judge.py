@@ -27,7 +27,7 @@ _WITHDRAWN = "(withdrawn)"
 _PLAIN_BITS = 3
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256
-# No page may cost more than this many records and sketches, some ten milliseconds, however many
+# No page may cost more than this many records and sketches, some 60 milliseconds, however many
 # pages of one template there are. Ordinary pages have fewer than 20 candidates.
 MOST_CANDIDATES = 1_024
 CROWDED = "crowded"
@@ -164,8 +164,8 @@ class Judge:
         Returns:
             The match, and whether there were more candidates than are asked.
         """
-        candidates = self._find_candidates(document)
-        crowded = len(candidates) > MOST_CANDIDATES
+        candidates, crowded = self._find_candidates(document)
+        crowded = crowded or len(candidates) > MOST_CANDIDATES
         del candidates[MOST_CANDIDATES:]
         for start in range(0, len(candidates), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
@@ -177,21 +177,29 @@ class Judge:
                 return min(matches, key=_by_likeness), crowded
         return None, crowded
 
-    def _find_candidates(self, document: Document) -> list[_Candidate]:
-        """Find the documents within the distance, each once, nearest first."""
+    def _find_candidates(self, document: Document) -> tuple[list[_Candidate], bool]:
+        """Find the documents within the distance, each once, nearest first.
+
+        Returns:
+            The candidates, and whether there were more fingerprints than are asked: those of
+            other scopes count, too.
+        """
+        crowded = False
         nearest: dict[int, _Candidate] = {}
         distance = 0 if document.stub else self._distance
         for fingerprint in set(document.fingerprints):
             asked = 0
             # One more than is used, to know that there are more.
-            for bits, found in self._documents.near(fingerprint, distance, MOST_CANDIDATES + 1):
+            near = self._documents.near(fingerprint, distance, MOST_CANDIDATES + 1)
+            crowded = crowded or len(near) > MOST_CANDIDATES
+            for bits, found in near:
                 if asked > MOST_CANDIDATES:
                     break
                 for number in self._documents.numbers(found, document.scope, MOST_CANDIDATES + 1):
                     asked += 1
                     candidate = _Candidate(bits, number, found)
                     nearest[number] = min(candidate, nearest.get(number, candidate))
-        return sorted(nearest.values())
+        return sorted(nearest.values()), crowded
 
     def _confirm(
         self, document: Document, found: Sequence[tuple[_Candidate, Record | None]]
@@ -292,7 +300,10 @@ def _match(
         record.url if record else None,
         similarity,
         (kind, *tests),
-        share_of_new_links(document.link_sketch, [record.link_sketch]) if record else None,
+        # Without a sketch nobody looked at its links.
+        share_of_new_links(document.link_sketch, [record.link_sketch])
+        if record and record.sketch
+        else None,
     )
 
 

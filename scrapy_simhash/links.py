@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 # 64 links say within 6 points how many are new, in 256 bytes a document.
 SAMPLE_LINKS = 64
 _HASH = np.dtype(">u4")
-# A page may have a hundred thousand; resolving one takes some microseconds.
-_MOST_LINKS = 2_000
+# A page may have a hundred thousand, and resolving one takes some microseconds. Beyond this many
+# the sample is of the first ones only.
+_MOST_LINKS = 20_000
 # Another scheme, and what is rare.
 _BY_THE_RULES = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*:|[\s\[\]\\]|^\.")
 _NO_LINKS = ("javascript:", "mailto:", "tel:", "data:")
@@ -33,7 +34,7 @@ def sketch_links(links: Sequence[str], url: str) -> bytes:
     """Sample the links of a page.
 
     Args:
-        links: as they are written; the first 2,000 are looked at.
+        links: as they are written; the first 20,000 are looked at.
         url: of the page, against which they are resolved.
 
     Returns:

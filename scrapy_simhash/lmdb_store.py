@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from scrapy_simhash.config import default_distance
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
@@ -60,7 +61,7 @@ class LmdbStore:
     def __init__(
         self,
         path: Path,
-        distance: int = 3,
+        distance: int | None = 3,
         tables: str | int = "auto",
         recipe: Recipe | None = None,
         confirm: float | None = None,
@@ -72,11 +73,10 @@ class LmdbStore:
         automatic = tables == "auto"
         design = choose_design(0) if automatic else parse_design(tables)
         self.url = str(path)
-        self.distance = distance
         self.confirm = confirm
         self.readonly = readonly
         if not has_data(path):
-            _check_distance(distance, design)  # before anything is made
+            choose_distance(distance, confirm, design)  # before anything is made
         self._environment = acquire_environment(path, readonly=readonly)
         try:
             made = not readonly and make_store(self._environment, recipe or Recipe(), design.name)
@@ -87,7 +87,7 @@ class LmdbStore:
             self._environment.read(self._refresh)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
-            _check_distance(distance, self._tables.design)
+            self.distance = choose_distance(distance, confirm, self._tables.design)
         except BaseException:
             release_environment(self._environment)
             raise
@@ -284,13 +284,22 @@ class LmdbStore:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
 
 
-def _check_distance(distance: int, design: Design) -> None:
+def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:
+    """Return the distance to work with; None stands for the default within the design's reach.
+
+    Raises:
+        StoreMismatchError: the design is not complete for the distance.
+    """
+    if distance is None:
+        return min(default_distance(confirm), design.reach_bits)
     if not 0 <= distance <= design.reach_bits:
+        wider = "4" if distance <= parse_design(4).reach_bits else f"'{distance + 3}:{distance}'"
         raise StoreMismatchError(
             f"distance {distance}: table design {design.name} is complete for 0 to "
             f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a new SIMHASH_STORE "
-            f"with a design for it, such as SIMHASH_TABLES = '{distance + 3}:{distance}'"
+            f"with a design for it, such as SIMHASH_TABLES = {wider}"
         )
+    return distance
 
 
 def _check_document(document: Document) -> None:

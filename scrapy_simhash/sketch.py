@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BINS = 512
 _BIN_BITS = np.uint64(9)
 _VALUES = 15
+_DIGITS = 6
 TEXT_SKETCH_BYTES = BINS // 2
 SKETCH_BYTES = 2 * TEXT_SKETCH_BYTES
 # Shingles of three words; one to five make no difference beyond noise (docs/study.md).
@@ -78,4 +79,6 @@ def compare_sketches(sketch: bytes, others: Sequence[bytes]) -> Similarity:
     # Two different minima agree in their nibble once in fifteen times.
     agreeing = np.maximum(0.0, (equal - both / _VALUES) / (1 - 1 / _VALUES))
     alike = np.divide(agreeing, either, out=np.zeros_like(equal), where=either > 0)
+    # The same sketch is 1.0 and not a little less.
+    alike = alike.round(_DIGITS)
     return Similarity(alike[:, 0], alike[:, 1])

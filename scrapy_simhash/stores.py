@@ -287,7 +287,7 @@ class Store(Protocol):
 
 def open_store(
     url: str,
-    distance: int = 3,
+    distance: int | None = 3,
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
@@ -298,7 +298,8 @@ def open_store(
     Args:
         url: a folder, or `lmdb:///folder`.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
-            distance for which the table design is complete (7 with four tables).
+            distance for which the table design is complete (7 with four tables). None for 7, or
+            for 3 without `confirm`, or what the store's design reaches if that is less.
         tables: table design: `auto`, 4, 10, 16, 20 or blocks and distance as "m:k". `auto` takes
             an existing store's.
         recipe: how its fingerprints are made; None takes an existing store's, or the default.

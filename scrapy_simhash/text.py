@@ -37,11 +37,17 @@ _MOST_CONTROL_SHARE = 0.05
 _CONTROL_SAMPLE_CHARACTERS = 4_096
 _CONTROLS = dict.fromkeys([*range(9), 11, *range(14, 32), 127, 0xFFFD])
 _TITLE_CHARACTERS = 300
-# A page with more visible text has too many features to be judged as a stub.
+# Of pages with more visible text the source itself tells the one from the other.
 _MOST_CHARACTERS_OF_A_STUB = 4_000
 _CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
-_EMBEDDED = etree.XPath("//img/@src | //script/text()", smart_strings=False)
+_BASE = etree.XPath("//base/@href", smart_strings=False)
+# Whatever a page without text can show or lead to: pictures, frames, scripts and their data, links.
+_EMBEDDED = etree.XPath(
+    "//@src | //@srcset | //@href | //@poster | //object/@data | //@*[starts-with(name(), 'data-')]"
+    " | //script/text()",
+    smart_strings=False,
+)
 _INVISIBLE = ("script", "style", "noscript", "template", "iframe", "object", etree.Comment)
 
 
@@ -69,9 +75,10 @@ class PageText(NamedTuple):
         heading: its first `<h1>`, or else its first `<h2>` or `<h3>`; as `title`.
         language: as the page declares it in `<html lang>`, lower case, or "".
         canonical: target of `<link rel="canonical">` as it is written, or "".
+        base: of `<base href>`, against which addresses on the page are resolved, or "".
         links: distinct targets of `<a href>`, as they are written.
-        embedded: of a page with little text, what else it may differ in: image sources and
-            the content of its scripts; "" of any other page.
+        embedded: what the page may differ in besides its text: addresses, `data-` attributes and
+            the content of its scripts; of a page with much text its whole source.
         fell_back: the extractor found no main text.
     """
 
@@ -81,6 +88,7 @@ class PageText(NamedTuple):
     heading: str
     language: str
     canonical: str
+    base: str
     links: tuple[str, ...]
     embedded: str
     fell_back: bool
@@ -153,8 +161,9 @@ def read_page(body: bytes, encoding: str | None, extractor: str = "trafilatura")
         heading=_find_heading(tree),
         language=tree.get("lang", "").strip().lower()[:35],  # RFC 5646: 35 characters suffice
         canonical=_one_line("".join(_strings(_CANONICAL, tree)[:1])),
+        base=_one_line("".join(_strings(_BASE, tree)[:1])),
         links=tuple(dict.fromkeys(map(_without_surrogates, _strings(_LINKS, tree)))),
-        embedded=_read_embedded(tree) if len(whole) <= _MOST_CHARACTERS_OF_A_STUB else "",
+        embedded=_read_embedded(tree) if len(whole) <= _MOST_CHARACTERS_OF_A_STUB else html,
         fell_back=not main,
     )
 

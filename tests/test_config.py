@@ -185,3 +185,10 @@ def test_workers_leave_a_core_to_the_crawl(
 
 def test_bad_value_is_a_value_error() -> None:
     assert issubclass(SettingError, ValueError)
+
+
+@pytest.mark.parametrize("value", [False, True, "no", -0.1, 1.1])
+def test_confirm_is_a_similarity_or_none(value: object) -> None:
+    """False for "off" would be the loosest rule there is."""
+    with pytest.raises(SettingError, match=r"SIMHASH_CONFIRM"):
+        read("CONFIRM", value)
