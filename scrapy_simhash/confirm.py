@@ -180,16 +180,24 @@ def _compare_names(document: Witnesses, candidate: Witnesses, whole: float) -> t
     if _share_canonical(document, candidate):
         return f"{said}, same canonical address", differing < len(relations)
     if any(relation.same for relation in relations.values()):
-        # Sites give all their pages one title, or their logo as heading; then the other tells.
         if not differing or whole >= SAME_WHOLE:
             return said, True
-        # The name of a site in the title of an article that two sites have.
-        elsewhere = _host(document.url) != _host(candidate.url)
-        return f"{said}, {'on another host' if elsewhere else 'on one host'}", (
-            elsewhere and "heading" in relations and relations["heading"].same
-        )
+        if "heading" in relations and relations["heading"].same:
+            return _trust_heading(document, candidate, said)
+        return said, False
     alike = max(relation.share for relation in relations.values()) >= LEAST_ALIKE_NAMES
     return said, alike and not differing
+
+
+def _trust_heading(document: Witnesses, candidate: Witnesses, said: str) -> tuple[str, bool]:
+    """Decide whether the same heading outweighs titles that differ; it may be a site's logo."""
+    # An article that two sites have, whose titles end in their names.
+    if _host(document.url) != _host(candidate.url):
+        return f"{said}, on two hosts", True
+    titles = _name_words("title", document.title) ^ _name_words("title", candidate.title)
+    if titles & _name_words("heading", document.heading):
+        return f"{said}, and named in a title", True
+    return f"{said}, but named in neither title", False
 
 
 def _share_canonical(document: Witnesses, candidate: Witnesses) -> bool:

@@ -127,10 +127,21 @@ def test_the_least_similarity_is_the_callers(least: float, confirmed: bool) -> N
             ("Docs", "Docs"),
             ("CREATE TABLE", "CREATE INDEX"),
             False,
-            "titles same, headings differ, on one host",
+            "titles same, headings differ",
         ),
         (("Docs", "Docs"), ("Kiwi", "Kiwi soup"), True, "titles same, headings 0.50 alike"),
-        (("Red", "Blue"), ("Kiwi", "KIWI"), False, "titles differ, headings same, on one host"),
+        (
+            ("Red mug", "Blue chair"),
+            ("ACME", "ACME"),
+            False,
+            "titles differ, headings same, but named in neither title",
+        ),
+        (
+            ("Privacy policy of ACME", "ACME privacy notice"),
+            ("Privacy policy", "Privacy policy"),
+            True,
+            "titles differ, headings same, and named in a title",
+        ),
         (("Red", "Blue"), ("", ""), False, "titles differ"),
         (("", ""), ("Red", "Blue"), False, "headings differ"),
         (("Red", "Blue"), (LIST, LIST[:-2]), False, "titles differ, headings 0.90 alike"),
@@ -166,7 +177,7 @@ def test_an_article_on_two_hosts_keeps_its_heading() -> None:
 
 def test_a_canonical_address_outweighs_one_name_and_not_both() -> None:
     address = ("http://site.example/kiwi", "http://site.example/kiwi")
-    heading = ("Fruit", "Fruit")
+    heading = ("Logo", "Logo")
     pair = make_pair(0.95, 0.9, canonical=address, title=("Red", "Blue"), heading=heading)
     answer = compare(pair)
     assert answer.confirmed
