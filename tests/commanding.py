@@ -16,7 +16,7 @@ ONE, AGAIN, TWO, EMPTY = (
     f"http://site.example/{name}" for name in ("one", "again", "two", "empty")
 )
 HOSTILE = "http://site.example/\x1b[2J\u202egnp\x9b\x07\n\x00"
-HOSTILE_TITLE = "\x1b]0;owned\x07\u202e \x9b"
+HOSTILE_TITLE = "\x1b]0;owned\x07\u202e \x9b A page"
 
 
 @dataclass(frozen=True)

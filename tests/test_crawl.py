@@ -26,7 +26,9 @@ GROUPS, COPIES = 12, 3
 def site() -> Iterator[Site]:
     """Some groups of copies, whose menus and titles differ."""
     answers = {
-        f"/g{group}/c{copy}": page(group, title=f"Title {copy}", menu=f"Menu of copy {copy}")
+        f"/g{group}/c{copy}": page(
+            group, title="Title" + " again" * copy, menu=f"Menu of copy {copy}"
+        )
         for copy in range(COPIES)
         for group in range(GROUPS)
     }
@@ -111,7 +113,7 @@ async def test_two_spiders_of_one_process_share_a_store(site: Site, tmp_path: Pa
 async def test_start_requests_are_judged_and_links_followed_once(tmp_path: Path) -> None:
     answers = {
         "/": page(1, links=["/print", "/two"]),
-        "/print": page(1, title="Print view", links=["/only-from-print"]),
+        "/print": page(1, title="A page, print view", links=["/only-from-print"]),
         "/two": page(2),
         "/only-from-print": page(3),
     }

@@ -24,7 +24,9 @@ GROUPS, COPIES, HELD = 20, 4, 6
 def site() -> Iterator[Site]:
     """Groups of copies."""
     answers: dict[str, str | Answer] = {
-        f"/g{group}/c{copy}": page(group, title=f"Title {copy}", menu=f"Menu of copy {copy}")
+        f"/g{group}/c{copy}": page(
+            group, title="Title" + " again" * copy, menu=f"Menu of copy {copy}"
+        )
         for copy in range(COPIES)
         for group in range(GROUPS)
     }

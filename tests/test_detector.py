@@ -27,10 +27,10 @@ async def test_verdicts(store: Path) -> None:
             detector,
             fetched("one", page(1)),
             fetched("two", page(2)),
-            fetched("again", page(1, title="Other")),
+            fetched("again", page(1, title="A page, other")),
             fetched("one", page(1)),
             fetched("two", page(3)),
-            fetched("again", page(1, title="Other")),
+            fetched("again", page(1, title="A page, other")),
             fetched("three", page(2)),  # nobody has this text any more
         ) == [
             "new",

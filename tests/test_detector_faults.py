@@ -59,7 +59,7 @@ async def test_short_pages_are_compared_exactly(store: Path, confirm: float | No
     """Below `min_features`: one other word, title or picture makes them different pages."""
     words = make_words(1, 20)
     short = make_page(words)
-    others = [make_page(edit_words(words, 1)), make_page(words, title="Another")]
+    others = [make_page(edit_words(words, 1)), make_page(words, title="A page, another")]
     others.append(short.replace("</article>", "<img src=/other.png></article>"))
     pages = [fetched(str(number), html) for number, html in enumerate([short, short, *others])]
     async with running(store, confirm=confirm) as detector:

@@ -25,7 +25,7 @@ def site() -> Iterator[Site]:
     answers: Answers = {
         "/one": page(1),
         "/two": page(2),
-        "/one-again": page(1, title="Another title", menu="Other menu"),
+        "/one-again": page(1, title="A page, again", menu="Other menu"),
         "/text": Answer(b"plain text", content_type="text/plain"),
         "/image": Answer(b"\x89PNG\r\n\x1a\n" + bytes(50), content_type="image/png"),
         "/missing": Answer(page(3).encode(), status=404),
