@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import jieba
 import jieba.analyse
 import numpy as np
-import snowballstemmer  # type: ignore[import-untyped]  # ships no types
+import snowballstemmer
 
 from scrapy_simhash.features import (
     FeatureSet,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from datasketch import MinHash, MinHashLSH  # type: ignore[import-untyped]  # ships no types
+from datasketch import MinHash, MinHashLSH
 from simhash import Simhash
 from trafilatura.deduplication import Simhash as TrafilaturaSimhash
 
