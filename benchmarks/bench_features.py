@@ -11,19 +11,16 @@ were chosen on such pages, so the figures of the default are those of a fitted r
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import feature_sets as sets
 import numpy as np
 from ablation import measure_ablation, measure_constants, measure_seeds, measure_signals
-from labelled import EXTRACTORS, Page, Pages, load
-from machine import describe_machine, describe_versions
+from labelled import EXTRACTORS, Page, Pages, describe_run, load, make_parser
 from scoring import CONFIG, both, print_table, score_all, share, update_json
 from tqdm import tqdm
 
@@ -326,24 +323,14 @@ def _both_in(pair: LabelledPair, corpus: Corpus, language: str) -> bool:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="with pages.csv, pairs.csv and the pages")
-    parser.add_argument("--cache", type=Path, help="file that keeps the extracted texts")
-    parser.add_argument("--output", type=Path, help="JSON file; tables not made now stay in it")
+    parser = make_parser(__doc__, "JSON file; tables not made now stay in it")
     parser.add_argument("--tables", default=",".join(TABLES), help="those to make (default: all)")
     options = parser.parse_args()
     tables = options.tables.split(",")
     if unknown := set(tables).difference(TABLES):
         parser.error(f"unknown tables: {', '.join(unknown)}; there are {', '.join(TABLES)}")
     corpus, pages = load(options.folder, options.cache)
-    about: dict[str, Any] = {
-        "command": "python benchmarks/bench_features.py",
-        "machine": describe_machine(),
-        "versions": describe_versions(*_VERSIONS),
-        "pages": len(pages),
-        "pairs": len(corpus.pairs),
-    }
-    print(", ".join(f"{name} {value}" for name, value in about["versions"].items()))
+    about = describe_run("bench_features", _VERSIONS, corpus, pages)
     for table, figures in measure(corpus, pages, tables):
         update_json(options.output, {**about, table: figures})
 

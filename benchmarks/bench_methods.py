@@ -11,19 +11,17 @@ how it would do with another extractor or other parameters than those named. Pai
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelled import load
-from machine import describe_machine, describe_versions
+from labelled import describe_run, load, make_parser
 from methods import EXACT_MAIN, Method, list_methods
 from scoring import CONFIG, both, brief, print_table, score, share, update_json, with_intervals
 from tqdm import tqdm
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.evaluation import fingerprint_corpus, judge_pairs
 from scrapy_simhash.features import FEATURE_SETS
 from scrapy_simhash.fingerprint import fingerprint_text
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 _FEATURES = FEATURE_SETS[CONFIG.features]
 _OURS, _PLAIN = "ours", "ours, plain simhash k=3"
 _PAGES_TIMED = 5  # every so many
-_PLAIN_BITS = 3
 _VERSIONS = ("scrapy-simhash", "trafilatura", "simhash", "datasketch", "numpy", "xxhash")
 
 
@@ -51,7 +48,7 @@ def measure_ours(corpus: Corpus) -> dict[str, Any]:
         made = fingerprint_corpus(corpus, CONFIG, bar.update)
     judged, _ = judge_pairs(corpus, made, CONFIG)
     figures = summarise(judged, CONFIG.distance)
-    plain = [pair._replace(duplicate=pair.plain_distance <= _PLAIN_BITS) for pair in judged]
+    plain = [pair._replace(duplicate=pair.plain_distance <= PLAIN_DISTANCE_BITS) for pair in judged]
     long = {
         name for name, page in made.pages.items() if page and page.features >= CONFIG.min_features
     }
@@ -169,20 +166,10 @@ def measure(corpus: Corpus, pages: Pages) -> dict[str, Any]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="with pages.csv, pairs.csv and the pages")
-    parser.add_argument("--cache", type=Path, help="file that keeps the extracted texts")
-    parser.add_argument("--output", type=Path, help="JSON file for the figures")
+    parser = make_parser(__doc__, "JSON file for the figures")
     options = parser.parse_args()
     corpus, pages = load(options.folder, options.cache)
-    about: dict[str, Any] = {
-        "command": "python benchmarks/bench_methods.py",
-        "machine": describe_machine(),
-        "versions": describe_versions(*_VERSIONS),
-        "pages": len(pages),
-        "pairs": len(corpus.pairs),
-    }
-    print(", ".join(f"{name} {value}" for name, value in about["versions"].items()))
+    about = describe_run("bench_methods", _VERSIONS, corpus, pages)
     update_json(options.output, {**about, **measure(corpus, pages)})
 
 

@@ -6,15 +6,17 @@ whoever runs the study, and must not be published with the results.
 
 from __future__ import annotations
 
+import argparse
 import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import trafilatura
+from machine import describe_machine, describe_versions
 from resiliparse.extract.html2text import extract_plain_text
 from tqdm import tqdm
 
@@ -23,8 +25,7 @@ from scrapy_simhash.recipe import DEFAULT_EXTRACTOR
 from scrapy_simhash.text import PageText, UnjudgedError, decode, read_page, whole_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from scrapy_simhash.corpus import Corpus, LabelledPage
 
@@ -79,6 +80,35 @@ class Page(NamedTuple):
 
 
 Pages = dict[str, Page]
+
+
+def make_parser(about: str | None, output: str) -> argparse.ArgumentParser:
+    """Make the parser of a study: folder, cache and output.
+
+    Args:
+        about: docstring of the script; its first line describes it.
+        output: help for `--output`.
+    """
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="with pages.csv, pairs.csv and the pages")
+    parser.add_argument("--cache", type=Path, help="file that keeps the extracted texts")
+    parser.add_argument("--output", type=Path, help=output)
+    return parser
+
+
+def describe_run(
+    script: str, versions: Sequence[str], corpus: Corpus, pages: Pages
+) -> dict[str, Any]:
+    """Say what the figures of a study were made with, and print the versions."""
+    about: dict[str, Any] = {
+        "command": f"python benchmarks/{script}.py",
+        "machine": describe_machine(),
+        "versions": describe_versions(*versions),
+        "pages": len(pages),
+        "pairs": len(corpus.pairs),
+    }
+    print(", ".join(f"{name} {value}" for name, value in about["versions"].items()))
+    return about
 
 
 def load(folder: Path, cache: Path | None) -> tuple[Corpus, Pages]:

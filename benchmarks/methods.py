@@ -17,6 +17,7 @@ from datasketch import MinHash, MinHashLSH
 from simhash import Simhash
 from trafilatura.deduplication import Simhash as TrafilaturaSimhash
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.features import FeatureSet, count_weights, normalise, shingles, tokenise
 from scrapy_simhash.simhash import hamming_distance, simhash
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 Reduced = TypeVar("Reduced")
 
-_PLAIN_BITS = 3
 _LEAST_ALIKE = 0.8
 # Of 64 bits, three or seven may differ.
 _TRAFILATURA_LEAST = {"similarity 0.95 (k=3)": 61 / 64, "similarity 0.89 (k=7)": 57 / 64}
@@ -106,7 +106,7 @@ def _make_seomoz(page: Page) -> int:
 
 
 def _near(first: int, second: int) -> bool:
-    return hamming_distance(first, second) <= _PLAIN_BITS
+    return hamming_distance(first, second) <= PLAIN_DISTANCE_BITS
 
 
 def _make_trafilatura(page: Page) -> TrafilaturaSimhash:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
 import jieba
@@ -43,15 +42,9 @@ def cut_keywords(text: str) -> list[str]:
     return [word for word in cut_words(text) if word in keywords]
 
 
-@cache
-def _load_idf() -> tuple[dict[str, float], float]:
-    weights, median = jieba.analyse.default_tfidf.idf_loader.get_idf()
-    return weights, median
-
-
 def idf_weights(tokens: list[str]) -> NDArray[np.float64]:
     """Weigh words by jieba's inverse document frequencies; unknown ones by their median."""
-    weights, median = _load_idf()
+    weights, median = jieba.analyse.default_tfidf.idf_loader.get_idf()
     return np.array([weights.get(token, median) for token in tokens])
 
 

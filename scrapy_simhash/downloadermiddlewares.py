@@ -17,6 +17,7 @@ from scrapy.utils.project import data_path
 from scrapy_simhash.config import ACTIONS, Config, read_config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.links import MOSTLY_NEW
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores import MOST_IDENTITY_BYTES, StoreError, StoreUnusableError
 
@@ -42,10 +43,6 @@ _LOOKING_COMMANDS = {
 # Marks requests that went through the scheduler. An inline download (`engine.download_async`)
 # never does, and no spider middleware will see its response.
 _SCHEDULED = "_simhash_scheduled"
-# A near-duplicate leads to new pages when at least so many of its links are not on the other page.
-# Of 480 labelled duplicates with links, 42 do, half of them because their addresses name a release;
-# list pages that differ in their links only are nearly all new.
-MOSTLY_NEW = 0.5
 # What SIMHASH_FOLLOW_NEW_LINKS makes of an action: only the items are dropped; nothing is.
 FOLLOW = "follow"
 _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash.confirm import Confirmation, confirm
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
+from scrapy_simhash.links import share_of_new_links
 from scrapy_simhash.quality import NO_DISTANCE, SIMILARITIES, Judged, summarise
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import Document, open_store
@@ -242,6 +243,7 @@ def _judge(
             least: confirm(second, [first], least)[0].confirmed for least in SIMILARITIES
         },
         tests=answer.tests,
+        new_links=share_of_new_links(second.link_sketch, [first.link_sketch]),
     )
 
 

@@ -163,7 +163,7 @@ def fingerprint_text(
     base = _resolve(url, page.base) or url
     hashes: dict[str, int] = {}
     main = features.read(page.main, seed, hashes)
-    whole = features.read(page.whole, seed, hashes)
+    whole = main if page.whole == page.main else features.read(page.whole, seed, hashes)
     main_features = features.weigh_features(main)
     whole_features = features.weigh_features(whole)
     return PageFingerprint(

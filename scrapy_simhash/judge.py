@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.confirm import confirm
 from scrapy_simhash.links import share_of_new_links
 from scrapy_simhash.records import Record, State
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
-# Within this distance simhash alone decides where there is nothing to confirm it: the paper's k.
-_PLAIN_BITS = 3
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256
 # No page may cost more than this many records and sketches, some 60 milliseconds, however many
@@ -231,14 +230,17 @@ class Judge:
     def _is_plain_match(
         self, document: Document, candidate: _Candidate, record: Record | None
     ) -> bool:
-        """Decide without sketches: stubs by their digest, others by their distance."""
+        """Decide without sketches: stubs by their digest, others by their distance.
+
+        Where there is nothing to confirm it, simhash alone decides within the paper's k.
+        """
         if document.stub or (record is not None and record.stub):
             return (
                 record is not None
                 and document.stub == record.stub
                 and document.text_digest == record.text_digest
             )
-        return self._least_similarity is None or candidate.distance <= _PLAIN_BITS
+        return self._least_similarity is None or candidate.distance <= PLAIN_DISTANCE_BITS
 
     def _forget(self, number: int, own: Record) -> None:
         if own.state == State.DUPLICATE:

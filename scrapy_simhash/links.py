@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# 64 links say within 6 points how many are new, in 256 bytes a document.
+# 64 links say within 6 points (one standard error) how many are new, in 256 bytes a document.
 SAMPLE_LINKS = 64
+# A near-duplicate leads to new pages when at least so many of its links are not on the other page:
+# lists that differ in their links only, and also mirrors and releases, whose links name themselves
+# (`scrapy simhash evaluate` counts true duplicates beyond it).
+MOSTLY_NEW = 0.5
 _HASH = np.dtype(">u4")
 # A page may have a hundred thousand, and resolving one takes some microseconds. Beyond this many
 # the sample is of the first ones only.
@@ -49,8 +53,8 @@ def sketch_links(links: Sequence[str], url: str) -> bytes:
 class _Resolver:
     """Resolves the links of one page.
 
-    `urljoin` takes 30 microseconds, a millisecond or two for the links of a page; the kinds of
-    links that make up nearly all of them are put together here.
+    `urljoin` takes longer for the links of a page than its features and fingerprints do; the kinds
+    of links that make up nearly all of them are put together here.
     """
 
     def __init__(self, url: str) -> None:

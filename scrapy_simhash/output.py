@@ -7,6 +7,8 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -127,7 +129,7 @@ def _print_evaluation(answer: dict[str, Any]) -> Iterable[str]:
     )
     plain = answer["plain"]
     yield (
-        f"plain simhash within 3 bits: precision {_share(plain, 'precision')}, "
+        f"plain simhash within {PLAIN_DISTANCE_BITS} bits: precision {_share(plain, 'precision')}, "
         f"recall {_share(plain, 'recall')}"
     )
     if left_out := answer["leave_one_source_out"]:
@@ -140,6 +142,8 @@ def _print_evaluation(answer: dict[str, Any]) -> Iterable[str]:
             f"hard distinct pairs: {hard['false_positives']} of {hard['pairs']} wrong "
             f"({hard['false_positive_rate']:.1%})"
         )
+    links = answer["duplicates_with_new_links"]
+    yield f"duplicates with mostly new links: {links['mostly_new']} of {links['with_links']}"
     for reason, count in answer["unjudged"].items():
         yield f"not judged: {count} pages ({printable(reason)})"
     costs = answer["milliseconds_per_page"]

@@ -6,6 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+from scrapy_simhash.links import MOSTLY_NEW
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -21,8 +24,6 @@ _ARGUABLE_TAGS = {"near-identical-wording-other-page", "error-page-other-status"
 _DISTANCES = (3, 4, 5, 6, 7)
 SIMILARITIES = (0.75, 0.8, 0.85, 0.9, 0.95)
 _LEAST_PRECISION = 0.99
-# The paper's k for 64-bit fingerprints.
-_PLAIN_BITS = 3
 
 
 class Judged(NamedTuple):
@@ -36,6 +37,8 @@ class Judged(NamedTuple):
         confirmed: what the confirmation says, whatever the distance.
         confirmed_at: what it would say with each of `SIMILARITIES`.
         tests: why, for people.
+        new_links: share of the second page's links that are not on the first, 0 to 1; None where
+            there are none to compare.
     """
 
     pair: LabelledPair
@@ -47,6 +50,7 @@ class Judged(NamedTuple):
     confirmed: bool
     confirmed_at: dict[float, bool]
     tests: tuple[str, ...]
+    new_links: float | None = None
 
     @property
     def is_wrong(self) -> bool:
@@ -135,8 +139,9 @@ def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
         "unknown": len(judged) - len(known),
         **_tally(known).describe(),
         "mean_over_sources": _mean_over(by_source.values()),
-        "plain": _tally(known, lambda judged: judged.plain_distance <= _PLAIN_BITS).describe(),
+        "plain": _tally(known, lambda pair: pair.plain_distance <= PLAIN_DISTANCE_BITS).describe(),
         "hard": _describe_hard(known),
+        "duplicates_with_new_links": _count_new_links(known),
         "leave_one_source_out": leave_one_out(by_source),
         "by_distance": [
             _at_distance(known, bits) for bits in range(max(_MOST_DISTANCE_SHOWN, distance) + 1)
@@ -201,6 +206,14 @@ def _describe_hard(judged: Iterable[Judged]) -> dict[str, Any]:
         "false_positive_rate": round(wrong / len(hard), 4) if hard else None,
         "interval": wilson(wrong, len(hard)),
     }
+
+
+def _count_new_links(judged: Iterable[Judged]) -> dict[str, int]:
+    """Count the true duplicates whose links SIMHASH_FOLLOW_NEW_LINKS would follow all the same."""
+    shares = [
+        pair.new_links for pair in judged if pair.pair.label == "dup" and pair.new_links is not None
+    ]
+    return {"with_links": len(shares), "mostly_new": sum(share >= MOSTLY_NEW for share in shares)}
 
 
 def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def _site_of(hostname: str) -> str:
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one language: the declared one, or else the one the text is in.
 
-    Detection was right for 492 of 500 pages of the evaluation corpus. It takes 3 ms, and 120 MB of
-    memory for its model, so only this scope asks for it.
+    Detection takes some milliseconds on the event loop and much memory for its model, so only this
+    scope asks for it.
     """
     return page.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
 

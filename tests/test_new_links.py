@@ -1,13 +1,14 @@
 """Near-duplicates that lead to new pages, and pages that are never to be dropped."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scrapy_simhash.stores import open_store
-from tests.crawling import FollowingSpider, crawl
+from tests.crawling import Crawl, FollowingSpider, crawl
 from tests.pages import page
-from tests.server import serve
+from tests.server import Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -20,44 +21,45 @@ ANSWERS = {
 }
 
 
-async def test_links_of_a_near_duplicate_are_ignored_by_default(tmp_path: Path) -> None:
-    with serve(ANSWERS) as site:
-        done = await crawl(tmp_path, [site.url("/list?page=1")], FollowingSpider)
-    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
-    assert done.counted["near_duplicate_with_new_links"] == 1
-    shares = {
-        decision["url"].rpartition("/")[2]: decision["new_links"]
+async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
+    return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
+
+
+def near_duplicates(done: Crawl, key: str) -> dict[str, Any]:
+    """Get one key of the decisions on near-duplicates, by the end of their URLs."""
+    return {
+        decision["url"].rpartition("/")[2]: decision[key]
         for decision in done.decisions
         if decision["status"] == "near_duplicate"
     }
-    assert shares == {"list?page=2": 0.75, "print": 0.0}
+
+
+async def test_links_of_a_near_duplicate_are_ignored_by_default(tmp_path: Path) -> None:
+    with serve(ANSWERS) as site:
+        done = await crawl_list(tmp_path, site)
+    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
+    assert done.counted["near_duplicate_with_new_links"] == 1
+    assert near_duplicates(done, "new_links") == {"list?page=2": 0.75, "print": 0.0}
 
 
 async def test_new_links_are_followed_when_asked_for(tmp_path: Path) -> None:
     with serve(ANSWERS) as site:
-        done = await crawl(
+        done = await crawl_list(
             tmp_path,
-            [site.url("/list?page=1")],
-            FollowingSpider,
+            site,
             SIMHASH_FOLLOW_NEW_LINKS=True,
         )
     assert set(done.paths) == {"/list?page=1", "/a", "/b", "/c", "/d", "/e"}
     assert done.counted["items_dropped"] == 1
     assert done.counted["dropped"] == 1
-    actions = {
-        decision["url"].rpartition("/")[2]: decision["action"]
-        for decision in done.decisions
-        if decision["status"] == "near_duplicate"
-    }
-    assert actions == {"list?page=2": "follow", "print": "drop"}
+    assert near_duplicates(done, "action") == {"list?page=2": "follow", "print": "drop"}
 
 
 async def test_items_pass_with_ignored_outlinks_and_new_links(tmp_path: Path) -> None:
     with serve(ANSWERS) as site:
-        done = await crawl(
+        done = await crawl_list(
             tmp_path,
-            [site.url("/list?page=1")],
-            FollowingSpider,
+            site,
             SIMHASH_ACTION="ignore-outlinks",
             SIMHASH_FOLLOW_NEW_LINKS=True,
         )
@@ -67,10 +69,9 @@ async def test_items_pass_with_ignored_outlinks_and_new_links(tmp_path: Path) ->
 
 async def test_never_drop(tmp_path: Path) -> None:
     with serve(ANSWERS) as site:
-        done = await crawl(
+        done = await crawl_list(
             tmp_path,
-            [site.url("/list?page=1")],
-            FollowingSpider,
+            site,
             SIMHASH_NEVER_DROP=[r"/list\?page=", "^ftp:"],
         )
     assert set(done.paths) == set(ANSWERS)

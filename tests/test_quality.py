@@ -102,6 +102,14 @@ def test_a_source_is_judged_by_what_is_best_on_the_others() -> None:
     assert left_out["false_negatives"] == 20
 
 
+def test_duplicates_with_mostly_new_links_are_counted() -> None:
+    answers = [
+        judged("dup", duplicate=True)._replace(new_links=share) for share in (None, 0.0, 0.5, 1.0)
+    ] + [judged("distinct", duplicate=False)._replace(new_links=1.0)]
+    counted = summarise(answers, 7)["duplicates_with_new_links"]
+    assert counted == {"with_links": 3, "mostly_new": 2}
+
+
 def test_pages_without_a_fingerprint_are_never_near() -> None:
     figures = summarise([judged("dup", duplicate=False, distance=NO_DISTANCE)], 64)
     assert {row["recall"] for row in figures["by_distance"]} == {0.0}
