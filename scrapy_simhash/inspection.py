@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.logreader import LogFilter, read_log
+from scrapy_simhash.logreader import LogFilter, find_log, read_log
 from scrapy_simhash.permutation import Design, parse_design
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import Store, StoredDocument, open_store
@@ -47,10 +48,10 @@ def stats(config: Config) -> Iterator[dict[str, Any]]:
         yield store.stats()
 
 
-def fingerprint_files(config: Config, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def fingerprint_files(config: Config, files: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Fingerprint HTML files with the recipe of the settings and seed 0."""
     failures = []
-    for name in names:
+    for name in files:
         try:
             page = _fingerprint(name, _recipe(config), seed=0)
         except InspectionError as error:
@@ -140,10 +141,10 @@ def _is_file(what: str) -> bool:
         return False
 
 
-def explain(config: Config, what: Sequence[str], log: Path) -> Iterator[dict[str, Any]]:
+def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, or how two files compare."""
     if len(what) == 1:
-        yield from _explain_url(config, what[0], log)
+        yield from _explain_url(config, what[0], find_log(config, log_path))
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name a URL, or two files; got {len(what)} arguments")
@@ -168,7 +169,7 @@ def explain(config: Config, what: Sequence[str], log: Path) -> Iterator[dict[str
 
 
 def evaluate_folder(
-    config: Config, folder: Path, *, errors: bool, plot: Path | None
+    config: Config, folder: Path, *, errors: bool, plot: Path | None, workers: int | None
 ) -> Iterator[dict[str, Any]]:
     """Judge the labelled pairs of a folder; see `evaluation`.
 
@@ -177,6 +178,7 @@ def evaluate_folder(
         folder: with `pages.csv`, `pairs.csv` and the pages.
         errors: add the pairs that were judged wrongly.
         plot: draw precision and recall by distance into this file.
+        workers: processes; None for those of the settings.
 
     Raises:
         InspectionError: the folder is no corpus, or nothing can draw.
@@ -187,6 +189,8 @@ def evaluate_folder(
     from scrapy_simhash.corpus import CorpusError, read_corpus  # noqa: PLC0415
     from scrapy_simhash.evaluation import evaluate  # noqa: PLC0415 - loads trafilatura
 
+    if workers is not None:
+        config = replace(config, workers=workers)
     draw = _load_plot() if plot is not None else None
     try:
         corpus = read_corpus(folder)

@@ -6,11 +6,16 @@ import json
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE
+from scrapy_simhash.stores import store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+
+    from scrapy_simhash.config import Config
 
 # How often `--follow` looks for new lines; a reader's patience, not the crawl's.
 _FOLLOW_SECONDS = 0.2
@@ -44,6 +49,33 @@ class LogFilter:
                 or self.url in str(decision.get("match_url"))
             )
         )
+
+
+def find_log(config: Config, log_path: str | None) -> Path:
+    """Find the decision log: the one named, or that of the settings, or the store's."""
+    if log_path:
+        return Path(log_path)
+    if config.log is not None and config.log != DEFAULT_LOG:
+        return Path(config.log)
+    return store_folder(config.store) / LOG_IN_STORE
+
+
+def show_log(  # noqa: PLR0913 - the arguments of the command
+    config: Config,
+    *,
+    log_path: str | None,
+    status: str | None,
+    url: str | None,
+    distance: int | None,
+    crawl: str | None,
+    last: int | None,
+    follow: bool,
+    summary: bool,
+) -> Iterator[dict[str, Any]]:
+    """Read, follow or summarise the decision log: `scrapy simhash log`."""
+    wanted = LogFilter(status, url, distance, crawl)
+    decisions = read_log(find_log(config, log_path), wanted, last=last, follow=follow)
+    yield from summarise(decisions) if summary else decisions
 
 
 def read_log(

@@ -19,7 +19,7 @@ LAYERS = {
     "scrapy": {
         *("addon", "downloadermiddlewares", "spidermiddlewares", "eligibility"),
         *("exceptions", "signals"),
-        *("commands", "inspection", "evaluation", "plots", "output", "logreader"),
+        *("commands", "arguments", "inspection", "evaluation", "plots", "output", "logreader"),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
     "store": {

@@ -1,0 +1,115 @@
+"""The arguments of `scrapy simhash COMMAND`, and which function answers it.
+
+Arguments are handed over by name: a function gets the configuration and those of the command's
+arguments that its parameters name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+_STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
+
+
+class Command(NamedTuple):
+    """A sub-command.
+
+    Attributes:
+        about: one line, for `--help`.
+        runner: `module:function` of this package that yields the answers; imported when asked for.
+        add_arguments: adds what it takes besides `--json` and `--store`.
+        stored: whether it takes `--store`.
+    """
+
+    about: str
+    runner: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    stored: bool = True
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add all sub-commands to Scrapy's parser."""
+    # Scrapy's --logfile and --loglevel would make our --log ambiguous.
+    parser.allow_abbrev = False
+    commands = parser.add_subparsers(dest="simhash_command", metavar="<command>")
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name, help=command.about, description=command.about, allow_abbrev=False
+        )
+        added.add_argument("--json", action="store_true", help="one JSON object a line")
+        if command.stored:
+            added.add_argument(
+                "--store",
+                metavar="PATH",
+                help="folder or URL of the store (default: SIMHASH_STORE)",
+            )
+        command.add_arguments(added)
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    """Leave the command without arguments of its own."""
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", metavar="PATH", dest="log_path", help="(default: SIMHASH_LOG)")
+    parser.add_argument("--status", choices=_STATUSES, help="only these")
+    parser.add_argument("--url", metavar="TEXT", help="only URLs (or matched URLs) with this text")
+    parser.add_argument("--distance", type=int, metavar="BITS", help="only this distance")
+    parser.add_argument("--crawl", metavar="ID", help="only this crawl")
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N")
+    parser.add_argument("--follow", action="store_true", help="go on as the crawl goes on")
+    parser.add_argument("--summary", action="store_true", help="counts instead of lines")
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", help="URL, file, hex fingerprint (16 digits), or text")
+    parser.add_argument("--distance", type=int, metavar="BITS", help="(default: SIMHASH_DISTANCE)")
+
+
+def _add_fingerprint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="- for standard input")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two files")
+    parser.add_argument("--log", metavar="PATH", dest="log_path", help="(default: SIMHASH_LOG)")
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--errors", action="store_true", help="list the wrong pairs, and why")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="Figure 1 as PNG, SVG, PDF")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: SIMHASH_WORKERS)"
+    )
+
+
+COMMANDS = {
+    "stats": Command(
+        "Documents, duplicates, distances, scopes and bytes of a store",
+        "inspection:stats",
+        _add_nothing,
+    ),
+    "log": Command("Read the decision log, newest last", "logreader:show_log", _add_log),
+    "query": Command("Find near-duplicates in a store", "inspection:query", _add_query),
+    "fingerprint": Command(
+        "Fingerprint HTML files as a crawl would",
+        "inspection:fingerprint_files",
+        _add_fingerprint,
+        stored=False,
+    ),
+    "explain": Command(
+        "Say why a URL was dropped, or how two files compare", "inspection:explain", _add_explain
+    ),
+    "evaluate": Command(
+        "Precision and recall on labelled pages (pages.csv, pairs.csv)",
+        "inspection:evaluate_folder",
+        _add_evaluate,
+        stored=False,
+    ),
+}
