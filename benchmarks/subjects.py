@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from simhash import Simhash
 
-from scrapy_simhash.permutation import parse_design
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.stores import Document
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.permutation import parse_design
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
-from scrapy_simhash.permutation import Design, parse_design
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import Store, StoredDocument, open_store
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.permutation import Design
     from scrapy_simhash.recipe import Recipe
 
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
@@ -290,7 +291,7 @@ def _describe(document: StoredDocument) -> dict[str, Any]:
 def _compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
     """Say in which bits two fingerprints differ, and which tables find the pair."""
     differing = [bit for bit in range(64) if (first ^ second) >> bit & 1]
-    flipped_bits = 0 if len(differing) <= design.distance_bits else 1
+    flipped_bits = design.flips_for(min(len(differing), design.reach_bits))
     found_by = [
         number
         for number, table in enumerate(design.tables)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from scrapy_simhash.config import default_distance
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
@@ -28,7 +29,8 @@ from scrapy_simhash.lmdb_header import (
 )
 from scrapy_simhash.lmdb_stats import count_documents, describe_document
 from scrapy_simhash.lmdb_tables import Tables
-from scrapy_simhash.permutation import Design, check_fingerprint, choose_design, parse_design
+from scrapy_simhash.permutation import Design, check_fingerprint
+from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.sketch import SKETCH_BYTES

@@ -11,31 +11,22 @@ A 12-bit example with m = 3 blocks of 4 bits, k = 1, table "B C first"::
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash.completeness import covered_bits
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 _ALL_BITS = 2**FINGERPRINT_BITS - 1
 FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 # Of a row: a table's number, then its permuted fingerprint.
 ROW_BYTES = 1 + FINGERPRINT_BYTES
-# A table's number is one byte of its keys in a store.
-_MOST_TABLES = 255
-# `auto` adds tables once a look-up would read more than this many fingerprints of one table, with
-# four tables in a store of 67 million. Ten tables answer faster from about 200 on (13 million), but
-# take six times the room and twice the time to write, so they wait until speed needs them.
-_CANDIDATES_PER_TABLE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +48,11 @@ class Table:
 
     blocks: tuple[Block, ...]
     prefix_bits: int
+
+    @cached_property
+    def prefix(self) -> int:
+        """The bits of the fingerprint that lead the permuted one, as a mask."""
+        return self.restore(_ALL_BITS >> self.prefix_bits ^ _ALL_BITS)
 
     @cached_property
     def _moves(self) -> tuple[tuple[int, int, int], ...]:
@@ -112,20 +108,65 @@ def _move_array(
 
 @dataclass(frozen=True)
 class Design:
-    """A set of tables that together are complete within `distance_bits`.
+    """A set of tables, and how they are probed.
 
     Attributes:
-        name: how a setting, a store's header and a log name it: "4", "10", "16", "20" or "m:k".
-        distance_bits: the largest k for which a probe of every table misses nothing.
-        reach_bits: the largest k when each table is probed with any one bit of its prefix flipped
-            as well (multi-index hashing: Norouzi, Punjani, Fleet, CVPR 2012).
+        name: how a setting, a store's header and a log name it (`designs.parse_design`).
         tables: the permutations.
+        most_flips: with so many bits of its prefix flipped, one after the other and in all
+            combinations, a table may be probed (multi-index hashing: Norouzi, Punjani, Fleet,
+            CVPR 2012); 0 is the paper's own probe.
     """
 
     name: str
-    distance_bits: int
-    reach_bits: int
     tables: tuple[Table, ...]
+    most_flips: int
+
+    def covered_bits(self, radii: tuple[int, ...]) -> int:
+        """Find the largest k within which no pair is missed.
+
+        Args:
+            radii: of each table, up to how many flipped bits it is probed with; -1 for a table
+                that is passed over.
+
+        Returns:
+            k in bits, -1 if all tables are passed over. Cost: `completeness.covered_bits`.
+        """
+        return covered_bits(self._prefixes, radii)
+
+    @cached_property
+    def _prefixes(self) -> tuple[int, ...]:
+        return tuple(table.prefix for table in self.tables)
+
+    @cached_property
+    def _reaches(self) -> tuple[int, ...]:
+        """The k that the tables are complete for, by the flipped bits."""
+        count = len(self.tables)
+        return tuple(self.covered_bits((flips,) * count) for flips in range(self.most_flips + 1))
+
+    @property
+    def distance_bits(self) -> int:
+        """The largest k for which a probe of every table misses nothing, no bit flipped."""
+        return self._reaches[0]
+
+    @property
+    def reach_bits(self) -> int:
+        """The largest k for which nothing is missed with up to `most_flips` bits flipped."""
+        return self._reaches[-1]
+
+    def flips_for(self, distance: int) -> int:
+        """Say how many bits of each prefix must be flipped to miss nothing.
+
+        Raises:
+            ValueError: the design is not complete for so many bits.
+        """
+        for flips, reach_bits in enumerate(self._reaches):
+            if 0 <= distance <= reach_bits:
+                return flips
+        raise ValueError(
+            f"distance {distance}: table design {self.name} is complete for 0 to "
+            f"{self.reach_bits} bits"
+        )
 
     @cached_property
     def _spread(self) -> tuple[tuple[int, int, int], ...]:
@@ -175,137 +216,6 @@ class Design:
         the keys would cost more than the fingerprints.
         """
         return min(self.prefix_bits // 8, 3)
-
-
-def block_widths(count: int) -> tuple[int, ...]:
-    """Cut 64 bits into blocks as equal as possible, wider ones first.
-
-    >>> block_widths(6)
-    (11, 11, 11, 11, 10, 10)
-    """
-    width, wider = divmod(FINGERPRINT_BITS, count)
-    return (width + 1,) * wider + (width,) * (count - wider)
-
-
-def _blocks(widths: Sequence[int], top: int) -> tuple[Block, ...]:
-    """Lay blocks of these widths side by side, the first one ending below bit `top`."""
-    blocks = []
-    for width in widths:
-        top -= width
-        blocks.append(Block(top, width))
-    return tuple(blocks)
-
-
-def _table(leading: Sequence[Block], others: Sequence[Block]) -> Table:
-    return Table((*leading, *others), sum(block.width for block in leading))
-
-
-def choose_blocks(blocks: int, distance_bits: int) -> tuple[Table, ...]:
-    """Make one table for each choice of `blocks - distance_bits` leading blocks."""
-    cut = _blocks(block_widths(blocks), FINGERPRINT_BITS)
-    return tuple(
-        _table(leading, [block for block in cut if block not in leading])
-        for leading in combinations(cut, blocks - distance_bits)
-    )
-
-
-def _nested_sixteen() -> tuple[Table, ...]:
-    """Make the 16 tables of Example 3.1: one of 4 blocks of 16 bits, then one of 4 of 12 bits.
-
-    Three differing bits leave one of the four blocks of 16 alone; they also leave alone one of
-    the four blocks into which the other 48 bits are cut.
-    """
-    tables = []
-    outer = _blocks((16,) * 4, FINGERPRINT_BITS)
-    for first in outer:
-        rest = [block for block in outer if block is not first]
-        # The 48 remaining bits are cut in fingerprint order; a block of 12 may straddle the gap.
-        bits = [bit for block in rest for bit in _descending(block)]
-        inner = [_runs(bits[start : start + 12]) for start in range(0, 48, 12)]
-        for second in inner:
-            others = [run for runs in inner if runs is not second for run in runs]
-            tables.append(_table([first, *second], others))
-    return tuple(tables)
-
-
-def _descending(block: Block) -> range:
-    return range(block.shift + block.width - 1, block.shift - 1, -1)
-
-
-def _runs(bits: Sequence[int]) -> list[Block]:
-    """Group bit numbers, given in descending order, into blocks of neighbours."""
-    runs: list[Block] = []
-    for bit in bits:
-        if runs and runs[-1].shift == bit + 1:
-            runs[-1] = Block(bit, runs[-1].width + 1)
-        else:
-            runs.append(Block(bit, 1))
-    return runs
-
-
-def parse_design(name: str | int) -> Design:
-    """Read a design: 4, 10, 16 or 20 (Example 3.1, k = 3), or blocks and distance as "m:k".
-
-    Raises:
-        ValueError: no such design; says which there are.
-    """
-    paper = {"4": (4, 3), "10": (5, 3), "20": (6, 3)}
-    text = str(name)
-    if text == "16":
-        # Of 4 differing bits, one block of 16 has at most one, and if it has one, the other three
-        # leave one of the four blocks of 12 alone. Of 5, each may find a second.
-        return Design(text, 3, 4, _nested_sixteen())
-    try:
-        blocks, distance_bits = paper.get(text) or map(int, text.split(":"))
-    except ValueError:
-        raise ValueError(
-            f"{name!r} is no table design; take auto, 4, 10, 16, 20 or blocks and distance "
-            "as 'm:k', for instance '6:3'"
-        ) from None
-    if not 0 <= distance_bits < blocks <= FINGERPRINT_BITS:
-        raise ValueError(
-            f"table design {name!r}: needs 0 <= distance < blocks <= {FINGERPRINT_BITS}"
-        )
-    count = math.comb(blocks, distance_bits)
-    if count > _MOST_TABLES:
-        raise ValueError(f"table design {name!r} has {count:,} tables; at most {_MOST_TABLES}")
-    reach_bits = _reach(blocks, blocks - distance_bits)
-    design = Design(text, distance_bits, reach_bits, choose_blocks(blocks, distance_bits))
-    if not design.key_bytes:
-        raise ValueError(
-            f"table design {name!r} leads with {design.prefix_bits} bits only; "
-            "at least 8 are needed: take fewer blocks"
-        )
-    return design
-
-
-def _reach(blocks: int, leading: int) -> int:
-    """Find the largest k for which some choice of leading blocks has at most one differing bit.
-
-    At worst the bits are spread evenly, so that even the blocks with fewest have many.
-    """
-    distance_bits = 0
-    while True:
-        each, left = divmod(distance_bits + 1, blocks)
-        if leading * each + max(0, left - (blocks - leading)) > 1:
-            return distance_bits
-        distance_bits += 1
-
-
-def choose_design(documents: int, distance: int = 3) -> Design:
-    """Pick the design with the fewest tables for a store of this size.
-
-    Args:
-        documents: fingerprints the store is to hold.
-        distance: bits within which it must be complete.
-
-    Returns:
-        The first of 4 and 10 tables whose keys leave at most 1,024 fingerprints each on average;
-        16 and 20 tables have keys of the same width here, so `auto` never prefers them.
-    """
-    four, ten = parse_design(4), parse_design(10)
-    few = documents <= _CANDIDATES_PER_TABLE << 8 * four.key_bytes
-    return four if few or distance > ten.reach_bits else ten
 
 
 def check_fingerprint(fingerprint: int) -> int:

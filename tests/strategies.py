@@ -4,11 +4,15 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from scrapy_simhash.permutation import Design, parse_design
+from scrapy_simhash.designs import parse_design
+from scrapy_simhash.permutation import Design
 
 BITS = 64
 # Example 3.1 of the paper, two more of k = 3, and others of smaller and larger distances.
-DESIGN_NAMES = ("4", "10", "16", "20", "6:2", "7:3", "1:0", "2:1", "8:5", "8:7")
+DESIGN_NAMES = (
+    *("4", "10", "16", "20", "6:2", "7:3", "1:0", "2:1", "8:5", "8:7"),
+    "11,11,10,11,11,10:3",  # as seomoz/simhash-cpp cuts them
+)
 DESIGNS = {name: parse_design(name) for name in DESIGN_NAMES}
 
 fingerprints = st.integers(0, 2**BITS - 1)

@@ -27,7 +27,8 @@ LAYERS = {
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
     },
     "pure": {
-        *("text", "features", "simhash", "permutation", "fingerprint", "recipe", "scopes"),
+        *("text", "features", "simhash", "permutation", "designs", "completeness"),
+        *("planner", "fingerprint", "recipe", "scopes"),
         *(
             "config",
             "shared",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import StoreUnavailableError
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
@@ -15,7 +16,10 @@ from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 @pytest.fixture
 def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `auto` want ten tables for any fingerprint at all, not from 67 million on."""
-    monkeypatch.setattr("scrapy_simhash.permutation._CANDIDATES_PER_TABLE", 0)
+    monkeypatch.setattr(
+        "scrapy_simhash.lmdb_store.choose_design",
+        lambda documents, *_: parse_design(10 if documents else 4),
+    )
 
 
 def spread(count: int, start: int = 1) -> NDArray[np.uint64]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_environment import Environment
 from scrapy_simhash.lmdb_tables import Tables
-from scrapy_simhash.permutation import parse_design
 from tests.oracle import distance_between
 from tests.strategies import border_bits, fingerprints, masks
 
