@@ -27,13 +27,14 @@ from machine import describe_machine, describe_versions
 from scrapy_simhash.config import Config
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import fingerprint_text, load_features
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stores import open_store
 from scrapy_simhash.text import UnjudgedError, decode, read_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_simhash.features import FeatureSet
+    from scrapy_simhash.stored import Document
 
 SHIPPED = Path(__file__).parent.parent / "example_project" / "docsite" / "pages"
 _PAGES_PER_GROUP = 16

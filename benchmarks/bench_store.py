@@ -44,12 +44,14 @@ from subjects import (
     simhash_subject,
 )
 
-from scrapy_simhash.stores import Document, Store, open_store
+from scrapy_simhash.stores import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from scrapy_simhash.stored import Document
 
 GROUPS = (1, 16, 64)
 PAGES_PER_BLOCK = 256

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.corpus import LabelledPair
     from scrapy_simhash.fingerprint import PageFingerprint
-    from scrapy_simhash.stores import Document
+    from scrapy_simhash.stored import Document
 
     Answer = Callable[[str, str], bool]
     Fingerprints = Mapping[str, PageFingerprint]

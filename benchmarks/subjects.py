@@ -10,7 +10,7 @@ import numpy as np
 from simhash import Simhash
 
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.stores import Document
+from scrapy_simhash.stored import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,13 +17,7 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.stores import (
-    StoreError,
-    StoreUnusableError,
-    Verdict,
-    open_store,
-    store_folder,
-)
+from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store, store_folder
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.workers import WorkerDiedError, Workers
 from scrapy_simhash.writer import GroupWriter
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.stored import Verdict
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -265,7 +260,9 @@ class Detector:
         self._mark(decision, done=False)
 
     def _mark(self, decision: dict[str, Any], *, done: bool) -> None:
-        if self._writer is not None and decision["status"] in {"new", "revisit"}:
+        if decision["status"] == "near_duplicate" or not decision["document"]:
+            return
+        if self._writer is not None:
             self._writer.mark(decision["document"], done=done)
 
 

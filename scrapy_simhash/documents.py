@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.stores import Document
+from scrapy_simhash.stored import Document
 
 if TYPE_CHECKING:
     from scrapy_simhash.config import Config

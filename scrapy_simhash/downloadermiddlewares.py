@@ -19,7 +19,8 @@ from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.eligibility import Eligibility
 from scrapy_simhash.links import MOSTLY_NEW
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores import MOST_IDENTITY_BYTES, StoreError, StoreUnusableError
+from scrapy_simhash.stored import MOST_IDENTITY_BYTES
+from scrapy_simhash.stores import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -276,8 +277,6 @@ class SimhashDownloaderMiddleware:
             return
         self._count("pages")
         self._count(f"{status}/{reason}" if status == "revisit" else status)
-        if status == "new" and reason:
-            self._count(reason)
         if status == "near_duplicate":
             self._count(f"distance/{decision['distance']}")
 

@@ -20,7 +20,7 @@ from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.links import share_of_new_links
 from scrapy_simhash.quality import NO_DISTANCE, SIMILARITIES, Judged, summarise
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stores import open_store
 from scrapy_simhash.text import UnjudgedError
 from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.corpus import Corpus, LabelledPage, LabelledPair
     from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.stored import Document
 
 _CRAWL = "evaluation"
 _PAIRS_PER_TRANSACTION = 64

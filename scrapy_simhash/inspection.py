@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import Store, StoredDocument, open_store
+from scrapy_simhash.stores import Store, open_store
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.fingerprint import PageFingerprint
     from scrapy_simhash.permutation import Design
     from scrapy_simhash.recipe import Recipe
+    from scrapy_simhash.stored import StoredDocument
 
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 _FEATURES_SHOWN = 10

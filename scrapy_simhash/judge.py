@@ -14,7 +14,7 @@ from scrapy_simhash.confirm import confirm
 from scrapy_simhash.links import share_of_new_links
 from scrapy_simhash.records import Record, State
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import Document, Match, Verdict
+from scrapy_simhash.stored import Document, Match, Status, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _CANDIDATES_PER_PASS = 256
 # No page may cost more than this many records and sketches, some 60 milliseconds, however many
 # pages of one template there are. Ordinary pages have fewer than 20 candidates.
 MOST_CANDIDATES = 1_024
-CROWDED = "crowded"
+BUCKET_TOO_FULL = "bucket_too_full"
 
 
 class _Candidate(NamedTuple):
@@ -72,15 +72,16 @@ class Judge:
         number, own = self._find_own(document)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
-        match, crowded = self._find_match(document)
-        reason = CROWDED if crowded and not match else ""
+        match, complete = self._find_match(document)
+        status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
+        reason = BUCKET_TOO_FULL if status == "unjudged" else ""
         if self._readonly:
-            return Verdict("near_duplicate" if match else "new", reason, 0, match)
+            return Verdict(status, reason, 0, match)
         if own is not None:
             self._forget(number, own)
         number = number or self._documents.next_number()
         self._record(document, number, match)
-        return Verdict("near_duplicate" if match else "new", reason, number, match)
+        return Verdict(status, reason, number, match)
 
     def mark_done(self, numbers: Sequence[int], crawl: str) -> None:
         """Mark those documents done that are pending in this crawl."""
@@ -161,10 +162,10 @@ class Judge:
         Of more than 256 candidates the nearest are asked first, and the first that agree decide.
 
         Returns:
-            The match, and whether there were more candidates than are asked.
+            The match, and whether all were asked that could be one.
         """
-        candidates, crowded = self._find_candidates(document)
-        crowded = crowded or len(candidates) > MOST_CANDIDATES
+        candidates, complete = self._find_candidates(document)
+        complete = complete and len(candidates) <= MOST_CANDIDATES
         del candidates[MOST_CANDIDATES:]
         for start in range(0, len(candidates), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
@@ -173,32 +174,33 @@ class Judge:
                 if not candidate.number or (record is not None and self._counts(record)):
                     found.append((candidate, record))
             if matches := self._confirm(document, found):
-                return min(matches, key=_by_likeness), crowded
-        return None, crowded
+                return min(matches, key=_by_likeness), complete
+        return None, complete
 
     def _find_candidates(self, document: Document) -> tuple[list[_Candidate], bool]:
         """Find the documents within the distance, each once, nearest first.
 
         Returns:
-            The candidates, and whether there were more fingerprints than are asked: those of
-            other scopes count, too.
+            The candidates, and whether these are all: there may be more fingerprints than are
+            asked (those of other scopes count, too), or buckets that are too full.
         """
-        crowded = False
+        complete = True
         nearest: dict[int, _Candidate] = {}
         distance = 0 if document.stub else self._distance
         for fingerprint in set(document.fingerprints):
             asked = 0
             # One more than is used, to know that there are more.
-            near = self._documents.near(fingerprint, distance, MOST_CANDIDATES + 1)
-            crowded = crowded or len(near) > MOST_CANDIDATES
-            for bits, found in near:
+            probe = self._documents.near(fingerprint, distance, MOST_CANDIDATES + 1, bounded=True)
+            if len(probe.near) > MOST_CANDIDATES or probe.complete_bits < distance:
+                complete = False
+            for bits, found in probe.near:
                 if asked > MOST_CANDIDATES:
                     break
                 for number in self._documents.numbers(found, document.scope, MOST_CANDIDATES + 1):
                     asked += 1
                     candidate = _Candidate(bits, number, found)
                     nearest[number] = min(candidate, nearest.get(number, candidate))
-        return sorted(nearest.values()), crowded
+        return sorted(nearest.values()), complete
 
     def _confirm(
         self, document: Document, found: Sequence[tuple[_Candidate, Record | None]]

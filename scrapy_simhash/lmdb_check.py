@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.lmdb_documents import BULK_LOADED, Documents, number_of
+from scrapy_simhash.lmdb_documents import (
+    BULK_LOADED,
+    Documents,
+    number_of,
+    unpack_identity,
+)
 from scrapy_simhash.records import Record, State, unpack
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     import lmdb
+    from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_documents import Databases
     from scrapy_simhash.lmdb_tables import Tables
@@ -24,13 +30,14 @@ def check_documents(
     """List everything that does not fit together, one line each; reads the whole store."""
     stored = Documents(transaction, databases, tables)
     records, problems = _read_records(transaction, databases)
-    content = tables.read_all(transaction)
-    for number, fingerprints in enumerate(content[1:], 1):
-        for fingerprint in np.setxor1d(content[0], fingerprints, assume_unique=True):
+    first = tables.read_table(transaction, 0)
+    for number in range(1, len(tables.design.tables)):
+        other = tables.read_table(transaction, number)
+        for fingerprint in np.setxor1d(first, other, assume_unique=True):
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
-    in_tables = set(content[0].tolist())
     for number, record in records.items():
-        problems += _check_record(stored, number, record, records, in_tables)
+        problems += _check_record(stored, number, record, records)
+    problems += _check_fingerprints(first, records)
     problems += _check_rows(transaction, databases, records)
     problems += _check_texts(transaction, databases)
     problems += tables.find_strays(transaction)
@@ -59,9 +66,12 @@ def _check_rows(
                 f"document {number_of(duplicate)} is listed as a near-duplicate of "
                 f"{number_of(original)}, and is not"
             )
-    for identity, key in transaction.cursor(databases.identities):
-        if number_of(key) not in records:
-            problems.append(f"identity {identity.hex()} leads to no document")
+    for identity, value in transaction.cursor(databases.identities):
+        try:
+            if unpack_identity(identity, value) not in records:
+                problems.append(f"identity {identity.hex()} leads to no document")
+        except StoreError as error:
+            problems.append(str(error))
     return problems
 
 
@@ -92,21 +102,38 @@ def _check_record(
     number: int,
     record: Record,
     records: dict[int, Record],
-    in_tables: set[int],
 ) -> list[str]:
     name = f"document {number} ({record.url!r})"
-    if stored.find_number(record.identity) != number:
-        return [f"{name} is not found by its identity"]
+    try:
+        if stored.find_number(record.identity) != number:
+            return [f"{name} is not found by its identity"]
+    except StoreError as error:
+        return [str(error)]
     if record.state == State.DUPLICATE:
         if record.original and record.original not in records:
             return [f"{name} is a near-duplicate of document {record.original}, which is gone"]
         if not stored.is_linked(record.original, number):
             return [f"{name} is not listed as a near-duplicate of document {record.original}"]
         return []
-    problems = []
-    for fingerprint in record.fingerprints:
-        if number not in (stored.numbers(fingerprint, record.scope)):
-            problems.append(f"{name} is not found by its fingerprint {fingerprint:016x}")
-        if fingerprint not in in_tables:
-            problems.append(f"fingerprint {fingerprint:016x} of {name} is in no table")
-    return problems
+    return [
+        f"{name} is not found by its fingerprint {fingerprint:016x}"
+        for fingerprint in record.fingerprints
+        if number not in stored.numbers(fingerprint, record.scope)
+    ]
+
+
+def _check_fingerprints(stored: NDArray[np.uint64], records: dict[int, Record]) -> list[str]:
+    """Find documents whose fingerprints the tables do not have."""
+    owned = [
+        (fingerprint, number)
+        for number, record in records.items()
+        if record.state != State.DUPLICATE
+        for fingerprint in record.fingerprints
+    ]
+    wanted = np.array([fingerprint for fingerprint, _ in owned], np.uint64)
+    missing = np.flatnonzero(~np.isin(wanted, stored))
+    return [
+        f"fingerprint {owned[at][0]:016x} of document {owned[at][1]} "
+        f"({records[owned[at][1]].url!r}) is in no table"
+        for at in missing.tolist()
+    ]

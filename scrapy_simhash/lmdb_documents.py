@@ -4,9 +4,9 @@ Databases of one environment; numbers are big-endian, so that their order is tha
 
     header         b"store" -> Header, b"next" -> number of the next document (8 bytes)
     documents      document (8 bytes) -> Record
-    identities     identity or alias -> document
+    identities     identity or alias -> document (8 bytes) + XXH3-64 of both, its first 4 bytes
     fingerprints   fingerprint (8 bytes) -> scope hash (8) + document (8), DUPFIXED
-    tables         the permuted tables, see `lmdb_tables`
+    base0, base1, added0, added1, hot    the permuted tables, see `lmdb_tables`
     duplicates     original -> its near-duplicates (8 bytes each), DUPFIXED
     crawls         crawl id -> CrawlRecord
     texts          document -> main text, zlib, where texts are kept
@@ -24,14 +24,16 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.records import CrawlRecord, Record, pack, unpack
+from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     import lmdb
     from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_environment import Environment
+    from scrapy_simhash.lmdb_probe import Probe
     from scrapy_simhash.lmdb_tables import Tables
 
 _NEXT = b"next"
@@ -48,6 +50,24 @@ def number_of(key: bytes) -> int:
     return int.from_bytes(key, "big")
 
 
+def pack_identity(identity: bytes, number: int) -> bytes:
+    """Write to which document an identity leads."""
+    key = octets(number)
+    return key + xxhash.xxh3_64_digest(identity + key)[:4]
+
+
+def unpack_identity(identity: bytes, value: bytes) -> int:
+    """Read to which document an identity leads.
+
+    Raises:
+        StoreError: the row is damaged.
+    """
+    number = number_of(value[:8])
+    if value != pack_identity(identity, number):
+        raise StoreError(f"damaged identity {identity.hex()}: checksum differs")
+    return number
+
+
 class Databases(NamedTuple):
     """Handles of the named databases."""
 
@@ -55,7 +75,11 @@ class Databases(NamedTuple):
     documents: lmdb._Database
     identities: lmdb._Database
     fingerprints: lmdb._Database
-    tables: lmdb._Database
+    base0: lmdb._Database
+    base1: lmdb._Database
+    added0: lmdb._Database
+    added1: lmdb._Database
+    hot: lmdb._Database
     duplicates: lmdb._Database
     crawls: lmdb._Database
     texts: lmdb._Database
@@ -65,7 +89,7 @@ class Databases(NamedTuple):
         cls, environment: Environment, transaction: lmdb.Transaction[bytes] | None = None
     ) -> Self:
         """Open them all; within a write transaction, make those that are not there."""
-        dupfixed = {"fingerprints", "tables", "duplicates"}
+        dupfixed = {"fingerprints", "added0", "added1", "hot", "duplicates"}
         return cls(
             *(
                 environment.open_database(name, transaction, dupfixed=name in dupfixed)
@@ -92,13 +116,16 @@ class Documents:
 
     def find_number(self, identity: bytes) -> int | None:
         """Get the number of the document with this identity or alias."""
-        key = self._transaction.get(identity, db=self._databases.identities)
-        return None if key is None else number_of(key)
+        value = self._transaction.get(identity, db=self._databases.identities)
+        return None if value is None else unpack_identity(identity, value)
 
     def name(self, number: int, identity: bytes, *, overwrite: bool = False) -> None:
         """Let an identity lead to a document."""
         self._transaction.put(
-            identity, octets(number), overwrite=overwrite, db=self._databases.identities
+            identity,
+            pack_identity(identity, number),
+            overwrite=overwrite,
+            db=self._databases.identities,
         )
 
     def get(self, number: int) -> Record | None:
@@ -119,6 +146,23 @@ class Documents:
         """Get a document's main text, or None where none was kept."""
         packed = self._transaction.get(octets(number), db=self._databases.texts)
         return None if packed is None else zlib.decompress(packed).decode()
+
+    def remove(self, number: int, identities: Iterable[bytes]) -> None:
+        """Delete a record with its text and identities; it must be out of all lists."""
+        self._transaction.delete(octets(number), db=self._databases.documents)
+        self._transaction.delete(octets(number), db=self._databases.duplicates)
+        self.drop_text(number)
+        for identity in identities:
+            if self.find_number(identity) == number:
+                self._transaction.delete(identity, db=self._databases.identities)
+
+    def list_identities(self, numbers: Container[int]) -> dict[int, list[bytes]]:
+        """List all identities that lead to these documents; reads every identity."""
+        found: dict[int, list[bytes]] = {}
+        for identity, value in self._transaction.cursor(self._databases.identities):
+            if (number := unpack_identity(identity, value)) in numbers:
+                found.setdefault(number, []).append(identity)
+        return found
 
     def drop_text(self, number: int) -> None:
         """Forget a document's main text."""
@@ -142,13 +186,18 @@ class Documents:
 
     def index(self, number: int, record: Record) -> None:
         """Make a document findable by its fingerprints."""
+        self.list_by_fingerprint(number, record)
+        for fingerprint in record.fingerprints:
+            self._tables.add(self._transaction, fingerprint)
+
+    def list_by_fingerprint(self, number: int, record: Record) -> None:
+        """Let its fingerprints lead to a document; harmless when they do."""
         for fingerprint in record.fingerprints:
             self._transaction.put(
                 octets(fingerprint),
                 _scope_hash(record.scope) + octets(number),
                 db=self._databases.fingerprints,
             )
-            self._tables.add(self._transaction, fingerprint)
 
     def unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
@@ -167,7 +216,8 @@ class Documents:
     def keep_bulk_loaded(self, fingerprints: Iterable[int]) -> None:
         """Note which of these were bulk-loaded, before documents get them."""
         for fingerprint in fingerprints:
-            if not self._has_rows(fingerprint) and self.near(fingerprint, 0):
+            known = self._tables.holds(self._transaction, fingerprint)
+            if known and not self._has_rows(fingerprint):
                 self.note_bulk_loaded(fingerprint)
 
     def note_bulk_loaded(self, fingerprint: int) -> None:
@@ -181,16 +231,12 @@ class Documents:
         return np.frombuffer(keys, ">u8").astype(np.uint64)
 
     def near(
-        self, fingerprint: int, distance: int, most: int | None = None
-    ) -> list[tuple[int, int]]:
-        """Find (distance, fingerprint) of stored fingerprints within a distance, nearest first.
-
-        Args:
-            fingerprint: the query.
-            distance: bits.
-            most: only so many; None for all.
-        """
-        return self._tables.probe(self._transaction, fingerprint, distance, most)
+        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+    ) -> Probe:
+        """Find stored fingerprints within a distance, see `Prober.probe`."""
+        return self._tables.prober.probe(
+            self._transaction, fingerprint, distance, most, bounded=bounded
+        )
 
     def numbers(
         self, fingerprint: int, scope: str | None = None, most: int | None = None

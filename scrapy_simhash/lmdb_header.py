@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.lmdb_documents import Databases
+from scrapy_simhash.lmdb_probe import TableDatabases
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import Header, pack, unpack
 from scrapy_simhash.stores import StoreError, StoreMismatchError, StoreUnusableError
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_environment import Environment
 
 # Raised when a later version writes what an earlier one would misread.
-FORMAT = 1
+FORMAT = 2
 _KEY = b"store"
+_HEADER = b"header"
 _LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
 
 
@@ -44,7 +46,7 @@ def make_store(environment: Environment, recipe: Recipe, design: str) -> bool:
             created=time.time(),
             libraries={name: version(name) for name in _LIBRARIES},
         )
-        transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+        write_header(transaction, databases, header)
         return True
 
     return environment.write(work)
@@ -54,10 +56,17 @@ def open_databases(environment: Environment) -> Databases:
     """Open the databases of a store.
 
     Raises:
-        StoreUnusableError: the file holds something else; it was not touched.
+        StoreUnusableError: the file holds something else, or another version's store; it was not
+            touched.
     """
     names = {name.encode() for name in Databases._fields}
     found = environment.read(lambda txn: {bytes(key) for key, _ in txn.cursor()})
+    # The header first: another version may have other databases.
+    if _HEADER in found:
+        header = environment.open_database(_HEADER.decode())
+        packed = environment.read(lambda txn: txn.get(_KEY, db=header))
+        if packed is not None:
+            unpack_header(packed)
     if found != names:
         foreign = ", ".join(sorted(map(repr, found - names)))
         raise StoreUnusableError(
@@ -89,16 +98,44 @@ def unpack_header(packed: bytes) -> Header:
             f"the store has format {header.format}, this version reads up to {FORMAT}; "
             f"upgrade scrapy-simhash (it was made with {header.libraries.get('scrapy-simhash')})"
         )
+    if header.format < FORMAT:
+        raise StoreUnusableError(
+            f"the store has format {header.format} of a version before the first release, this one "
+            f"reads {FORMAT}; name another SIMHASH_STORE and crawl again"
+        )
     return header
 
 
-def change_design(transaction: lmdb.Transaction[bytes], databases: Databases, design: str) -> None:
-    """Note another table design in the header; every other user sees it at its next transaction."""
+def read_header(transaction: lmdb.Transaction[bytes], databases: Databases) -> Header:
+    """Read the header of a store that was opened.
+
+    Raises:
+        StoreUnusableError: it is gone, damaged, or of a newer version.
+    """
     packed = read_packed_header(transaction, databases)
-    if packed is not None:
-        header = unpack_header(packed)
-        header.design = design
-        transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+    if packed is None:
+        raise StoreUnusableError("the store has no header; restore it from a backup")
+    return unpack_header(packed)
+
+
+def write_header(
+    transaction: lmdb.Transaction[bytes], databases: Databases, header: Header
+) -> None:
+    """Change the header; every other user sees it at its next transaction."""
+    transaction.put(_KEY, pack(_KEY, header), db=databases.header)
+
+
+def table_databases(databases: Databases, header: Header) -> TableDatabases:
+    """Choose the databases of the tables that are in use."""
+    bases = databases.base0, databases.base1
+    added = databases.added0, databases.added1
+    return TableDatabases(
+        base=bases[header.base],
+        added=added[header.added],
+        frozen=added[1 - header.added] if header.compacting else None,
+        hot=databases.hot,
+        building=bases[1 - header.base] if header.compacting else None,
+    )
 
 
 def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:

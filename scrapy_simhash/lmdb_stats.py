@@ -6,11 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.kinds import guess_kind
-from scrapy_simhash.stores import StoredDocument
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.stored import StoredDocument
 
 if TYPE_CHECKING:
-    from scrapy_simhash.lmdb_documents import Documents
-    from scrapy_simhash.records import Record
+    import lmdb
+
+    from scrapy_simhash.lmdb_documents import Databases, Documents
+    from scrapy_simhash.lmdb_tables import Tables
+    from scrapy_simhash.records import Header, Record
 
 # Of scopes and of groups, the largest.
 _ROWS_SHOWN = 20
@@ -41,6 +45,38 @@ def describe_document(number: int, record: Record, text: str | None) -> StoredDo
         tests=record.tests,
         text=text,
     )
+
+
+def describe_header(header: Header) -> dict[str, Any]:
+    """Say what a store was made with."""
+    return {
+        "format": header.format,
+        "created": header.created,
+        "recipe": {"id": Recipe(**header.recipe).id, **header.recipe},  # type: ignore[arg-type]
+        "libraries": header.libraries,
+    }
+
+
+def describe_tables(
+    transaction: lmdb.Transaction[bytes], databases: Databases, tables: Tables
+) -> dict[str, Any]:
+    """Count fingerprints and the octets of their tables; reads the sizes of all buckets."""
+    octets = 0
+    for name in ("base0", "base1", "added0", "added1", "hot"):
+        pages = transaction.stat(getattr(databases, name))
+        octets += pages["psize"] * (
+            pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+        )
+    count = len(tables.design.tables)
+    fingerprints = tables.count_rows(transaction) // count
+    return {
+        "design": tables.design.name,
+        "tables": count,
+        "complete_for_bits": tables.design.reach_bits,
+        "fingerprints": fingerprints,
+        "table_bytes_per_fingerprint": round(octets / max(1, fingerprints), 1),
+        "buckets_too_full": len(tables.hot_keys(transaction)),
+    }
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from scrapy_simhash.config import default_distance
+from scrapy_simhash.checks import check_document, choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
+from scrapy_simhash.lmdb_compact import compact
 from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.lmdb_environment import (
     acquire_environment,
@@ -19,31 +21,35 @@ from scrapy_simhash.lmdb_environment import (
     release_environment,
 )
 from scrapy_simhash.lmdb_header import (
-    change_design,
     check_design,
     check_recipe,
     make_store,
     open_databases,
+    read_header,
     read_packed_header,
+    table_databases,
     unpack_header,
+    write_header,
 )
-from scrapy_simhash.lmdb_stats import count_documents, describe_document
+from scrapy_simhash.lmdb_stats import (
+    count_documents,
+    describe_document,
+    describe_header,
+    describe_tables,
+)
 from scrapy_simhash.lmdb_tables import Tables
-from scrapy_simhash.permutation import Design, check_fingerprint
+from scrapy_simhash.lmdb_upkeep import (
+    DOCUMENTS_PER_DELETION,
+    delete_documents,
+    select_documents,
+    trusted_fingerprints,
+)
+from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
-from scrapy_simhash.sketch import SKETCH_BYTES
-from scrapy_simhash.stores import (
-    MOST_FINGERPRINTS,
-    MOST_IDENTITY_BYTES,
-    Document,
-    Match,
-    StoredDocument,
-    StoreMismatchError,
-    StoreUnusableError,
-    Verdict,
-)
+from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+from scrapy_simhash.stores import StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,7 +110,9 @@ class LmdbStore:
             raise StoreUnusableError(f"{self.url} has no header; restore it from a backup")
         if packed != self._packed_header:
             self._header = unpack_header(packed)
-            self._tables = Tables(parse_design(self._header.design), self._databases.tables)
+            self._tables = Tables(
+                parse_design(self._header.design), table_databases(self._databases, self._header)
+            )
             self._packed_header = packed
         return Documents(transaction, self._databases, self._tables)
 
@@ -171,7 +179,7 @@ class LmdbStore:
         withdrawn: Sequence[int] = (),
     ) -> list[Verdict]:
         for document in documents:
-            _check_document(document)
+            check_document(document)
 
         def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Verdict]:
             judge = self._judge(stored)
@@ -209,7 +217,7 @@ class LmdbStore:
         def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
             matches: list[Match] = []
             seen: set[int] = set()  # a document may have several fingerprints near by
-            for found_bits, found in stored.near(fingerprint, bits):
+            for found_bits, found in stored.near(fingerprint, bits).near:
                 for number in stored.numbers(found):
                     if number in seen:
                         continue
@@ -223,17 +231,34 @@ class LmdbStore:
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints are numpy uint64, got {fingerprints.dtype}")
+        fingerprints = np.unique(fingerprints)
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
-            if self._choosing and not txn.stat(self._databases.tables)["entries"]:
-                design = choose_design(len(fingerprints), self.distance)
-                change_design(txn, self._databases, design.name)
-                self._refresh(txn)
             for known in np.intersect1d(fingerprints, stored.list_indexed()).tolist():
                 stored.note_bulk_loaded(known)
-            return self._tables.load(txn, fingerprints)
+            before = self._tables.read_table(txn, 0)
+            together = np.union1d(before, fingerprints)
+            design = self._header.design
+            if self._choosing and not before.size:
+                design = choose_design(len(fingerprints), self.distance).name
+            self._rewrite(txn, design, together)
+            return together.size - before.size
 
         return self._write(work)
+
+    def _rewrite(
+        self, transaction: lmdb.Transaction[bytes], design: str, fingerprints: NDArray[np.uint64]
+    ) -> None:
+        """Write all tables anew, in this or another design; a compaction is given up."""
+        header = read_header(transaction, self._databases)
+        changed = design != header.design
+        compacting, header.compacting = header.compacting, False
+        if changed or compacting:
+            header.design = design
+            write_header(transaction, self._databases, header)
+        self._tables.clear(transaction)
+        self._refresh(transaction)
+        self._tables.fill(transaction, fingerprints)
 
     def find_document(self, url: str) -> list[StoredDocument]:
         return self._read(
@@ -255,29 +280,16 @@ class LmdbStore:
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
-            pages = txn.stat(self._databases.tables)
             counted = count_documents(stored)
-            bytes_of_tables = pages["psize"] * (
-                pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
-            )
-            fingerprints = pages["entries"] // len(self._tables.design.tables)
+            octets = self._environment.file_bytes
             return {
                 "store": self.url,
-                "format": self._header.format,
-                "created": self._header.created,
-                "recipe": {"id": self.recipe.id, **self._header.recipe},
-                "libraries": self._header.libraries,
-                "design": self._tables.design.name,
-                "tables": len(self._tables.design.tables),
-                "complete_for_bits": self._tables.design.reach_bits,
+                **describe_header(self._header),
+                **describe_tables(txn, self._databases, self._tables),
                 "crawls": txn.stat(self._databases.crawls)["entries"],
                 **counted,
-                "fingerprints": fingerprints,
-                "file_bytes": self._environment.file_bytes,
-                "bytes_per_document": round(
-                    self._environment.file_bytes / max(1, counted["documents"]), 1
-                ),
-                "table_bytes_per_fingerprint": round(bytes_of_tables / max(1, fingerprints), 1),
+                "file_bytes": octets,
+                "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
 
         return self._read(work)
@@ -285,42 +297,31 @@ class LmdbStore:
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
 
+    def fingerprints(self) -> NDArray[np.uint64]:
+        return self._read(lambda _, txn: self._tables.read_table(txn, 0))
 
-def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:
-    """Return the distance to work with; None stands for the default within the design's reach.
+    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
+        self._require_writable()
+        compact(self._environment, self._databases, progress or (lambda *_: None))
 
-    Raises:
-        StoreMismatchError: the design is not complete for the distance.
-    """
-    if distance is None:
-        return min(default_distance(confirm), design.reach_bits)
-    if not 0 <= distance <= design.reach_bits:
-        wider = "4" if distance <= parse_design(4).reach_bits else f"'{distance + 3}:{distance}'"
-        raise StoreMismatchError(
-            f"distance {distance}: table design {design.name} is complete for 0 to "
-            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a new SIMHASH_STORE "
-            f"with a design for it, such as SIMHASH_TABLES = {wider}"
-        )
-    return distance
+    def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
+        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
+            design = self._header.design if tables is None else parse_design(tables).name
+            choose_distance(self.distance, self.confirm, parse_design(design))
+            found = trusted_fingerprints(stored, self._tables, txn)
+            self._rewrite(txn, design, found)
+            return {"fingerprints": found.size, "tables": len(self._tables.design.tables)}
 
+        return self._write(work)
 
-def _check_document(document: Document) -> None:
-    """Refuse what LMDB would reject or cut in the middle of a transaction."""
-    for identity in (document.identity, *document.aliases):
-        if not 1 <= len(identity) <= MOST_IDENTITY_BYTES:
-            raise ValueError(
-                f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
-                f"for {document.url!r}"
-            )
-    if not 1 <= len(document.fingerprints) <= MOST_FINGERPRINTS:
-        raise ValueError(
-            f"a document has 1 to {MOST_FINGERPRINTS} fingerprints, "
-            f"got {len(document.fingerprints)} for {document.url!r}"
-        )
-    for fingerprint in document.fingerprints:
-        check_fingerprint(fingerprint)
-    if len(document.sketch) not in {0, SKETCH_BYTES}:
-        raise ValueError(
-            f"a sketch has {SKETCH_BYTES} bytes or none, got {len(document.sketch)} "
-            f"for {document.url!r}"
-        )
+    def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
+        return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))
+
+    def delete(self, documents: Sequence[int]) -> int:
+        deleted = 0
+        identities = self._read(lambda stored, _: stored.list_identities(set(documents)))
+        for start in range(0, len(documents), DOCUMENTS_PER_DELETION):
+            part = documents[start : start + DOCUMENTS_PER_DELETION]
+            work = partial(delete_documents, part, identities, self._leases.alive)
+            deleted += self._write(work)
+        return deleted

@@ -1,23 +1,27 @@
 """The permuted, sorted tables in LMDB (paper, section 3.1).
 
-All tables of a design share one database; its order keeps each of them one sorted run::
+All tables of a design share these databases; keys begin with the table's number, so that each
+table is one sorted run::
 
-    key    table number (1 byte) | leading key_bytes of the permuted fingerprint
-    value  the other 8 - key_bytes bytes; all values of a key, sorted   (DUPSORT + DUPFIXED)
+    base      buckets, see `buckets`: most fingerprints, written by `compact` and `bulk_load`
+    added     key -> rests of single fingerprints (DUPSORT + DUPFIXED); what came since
+    frozen    the same, while `compact` turns it into a new base
+    hot       the same, for buckets beyond `MOST_IN_BUCKET`, which the base marks by an empty value
 
-One `getmulti` hands the candidates of every table to numpy at once: rows of 9 bytes, each a
-table number and a whole permuted fingerprint. The distance does not depend on the permutation, so
-only matches are restored.
+Each fingerprint is in one of them for each table.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.permutation import FINGERPRINT_BYTES, ROW_BYTES, Design, check_fingerprint
+from scrapy_simhash.buckets import pack_buckets, permuted_of, unpack_buckets
+from scrapy_simhash.lmdb_probe import Prober, TableDatabases, get_rows
+from scrapy_simhash.permutation import ROW_BYTES, Design, check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,86 +29,30 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-# Bytes are compared as little-endian numbers on both sides: the count of differing bits is the
-# same in any byte order, and no row has to be turned round.
-_ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
-_ROWS_PER_PUT = 65_536
+# Probes pass over a bucket of more rows: flipping two bits of other tables costs about as much as
+# reading so many. Forty times what an ordinary bucket of four tables holds at 100 million.
+MOST_IN_BUCKET = 65_536
+# So many single rows of a key are packed: a probe reads packed ones five times as fast.
+_MOST_SINGLE = 1_024
+# A write transaction of `compact` holds the store for about a second.
+_ROWS_PER_SLICE = 1_048_576
 
 
 class Tables:
-    """The tables of one design in one database.
+    """The tables of one design.
 
     Args:
         design: which permutations, and how wide the keys are.
-        database: a DUPSORT + DUPFIXED database.
+        databases: where they are.
     """
 
-    def __init__(self, design: Design, database: lmdb._Database) -> None:
+    def __init__(self, design: Design, databases: TableDatabases) -> None:
         self.design = design
-        self._database = database
+        self.prober = Prober(design, databases)
+        self._databases = databases
         self._key_end = 1 + design.key_bytes
-        self._value_bytes = ROW_BYTES - self._key_end
-        self._keys = Struct(f"{self._key_end}s{self._value_bytes}x" * len(design.tables))
-        self._flips = _one_bit_flips(design.key_bytes)
-        self._flipped_keys = Struct(f"{self._key_end}s" * (len(self._flips) * len(design.tables)))
-        self._items = Struct(f"{self._key_end}s{self._value_bytes}s")
-
-    def probe(
-        self,
-        transaction: lmdb.Transaction[bytes],
-        fingerprint: int,
-        distance: int,
-        most: int | None = None,
-    ) -> list[tuple[int, int]]:
-        """Find every fingerprint within a distance.
-
-        Args:
-            transaction: any.
-            fingerprint: the query.
-            distance: bits; not more than the design reaches.
-            most: only so many, the nearest; None for all.
-
-        Returns:
-            (distance, fingerprint) of each, nearest first. Cost: one descent a table, and the
-            candidates that share its key, on average documents / 256**key_bytes; 1 + 8 *
-            key_bytes times as much beyond the distance that needs no flipped bit.
-        """
-        queries = self.design.rows(fingerprint)
-        found = transaction.cursor(self._database).getmulti(
-            self._choose_keys(queries, distance),
-            dupdata=True,
-            dupfixed_bytes=self._value_bytes,
-            keyfixed=True,
-        )
-        rows = np.frombuffer(found, _ROW)
-        query = np.frombuffer(queries, _ROW)["permuted"].take(rows["table"])
-        distances = np.bitwise_count(rows["permuted"] ^ query)
-        (near,) = (distances <= distance).nonzero()
-        if not near.size:
-            return []
-        if most is not None and near.size > most:
-            # Each may be found by every table; what is left over is cut below.
-            order = np.argsort(distances[near], kind="stable")
-            near = near[order[: most * len(self.design.tables)]]
-        # One fingerprint is often found by several tables.
-        found_once = sorted(
-            {
-                (found_bits, self.design.tables[number].restore(permuted))
-                for found_bits, number, permuted in zip(
-                    distances[near].tolist(),
-                    rows["table"][near].tolist(),
-                    rows["permuted"][near].byteswap().tolist(),
-                    strict=True,
-                )
-            }
-        )
-        return found_once if most is None else found_once[:most]
-
-    def _choose_keys(self, queries: bytes, distance: int) -> tuple[bytes, ...]:
-        if distance <= self.design.distance_bits:
-            return self._keys.unpack(queries)
-        rows = np.frombuffer(queries, np.uint8).reshape(-1, 1, ROW_BYTES)
-        return self._flipped_keys.unpack((rows[..., : self._key_end] ^ self._flips).tobytes())
+        self._rest_bytes = ROW_BYTES - self._key_end
+        self._items = Struct(f"{self._key_end}s{self._rest_bytes}s")
 
     def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
         # The width is checked here because a DUPFIXED table takes any and then loses values.
@@ -113,59 +61,218 @@ class Tables:
 
     def add(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         """Put a fingerprint into every table; harmless when it is there."""
-        transaction.cursor(self._database).putmulti(self._split(fingerprint))
+        if self.holds(transaction, fingerprint):
+            return
+        base = transaction.cursor(self._databases.base)
+        added = transaction.cursor(self._databases.added)
+        for key, rest in self._split(fingerprint):
+            if base.get(key) == b"":
+                transaction.put(key, rest, db=self._databases.hot)
+            elif added.put(key, rest) and added.count() > _MOST_SINGLE:
+                self._pack(transaction, key)
+
+    def holds(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> bool:
+        """Say whether a fingerprint is in the tables; cost as of one key of one table."""
+        key, rest = next(self._split(fingerprint))
+        if any(
+            transaction.cursor(database).set_key_dup(key, rest)
+            for database in (*self._databases.single, self._databases.hot)
+        ):
+            return True
+        value = transaction.get(key, default=b"", db=self._databases.base)
+        at = value.find(rest)
+        while at > 0 and at % self._rest_bytes:
+            at = value.find(rest, at + 1)
+        return at >= 0
+
+    def _cut(self, value: bytes) -> list[bytes]:
+        return [value[at : at + self._rest_bytes] for at in range(0, len(value), self._rest_bytes)]
+
+    def _pack(self, transaction: lmdb.Transaction[bytes], key: bytes) -> None:
+        """Pack the single rows of a key, or move a bucket to where probes pass over it."""
+        value = transaction.get(key, default=b"", db=self._databases.base)
+        added = transaction.cursor(self._databases.added)
+        added.set_key(key)
+        if len(value) // self._rest_bytes + added.count() > MOST_IN_BUCKET:
+            rows = ((key, rest) for rest in self._cut(value))
+            transaction.cursor(self._databases.hot).putmulti(rows)
+            for database in self._databases.single:
+                self._move(transaction, database, key)
+            transaction.put(key, b"", db=self._databases.base)
+        elif self._databases.building is None:
+            # While a base is being built, the one in use is not to gain rows that it may not have.
+            rests = sorted([*self._cut(value), *added.iternext_dup()])
+            transaction.put(key, b"".join(rests), db=self._databases.base)
+            transaction.delete(key, db=self._databases.added)
+
+    def _move(
+        self, transaction: lmdb.Transaction[bytes], database: lmdb._Database, key: bytes
+    ) -> None:
+        """Move the rows of a key among those of buckets that are too full."""
+        cursor = transaction.cursor(database)
+        if cursor.set_key(key):
+            rests = list(cursor.iternext_dup())
+            transaction.cursor(self._databases.hot).putmulti((key, rest) for rest in rests)
+            transaction.delete(key, db=database)
 
     def remove(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         """Take a fingerprint out of every table; harmless when it is not there."""
-        for key, value in self._split(fingerprint):
-            transaction.delete(key, value, db=self._database)
+        for key, rest in self._split(fingerprint):
+            for database in (*self._databases.single, self._databases.hot):
+                transaction.delete(key, rest, db=database)
+            for base in filter(None, (self._databases.base, self._databases.building)):
+                self._remove_packed(transaction, base, key, rest)
 
-    def load(self, transaction: lmdb.Transaction[bytes], fingerprints: NDArray[np.uint64]) -> int:
-        """Add many fingerprints, table by table in sorted order; returns how many were new."""
-        fingerprints = np.unique(fingerprints)
-        cursor = transaction.cursor(self._database)
-        added = 0
+    def _remove_packed(
+        self, transaction: lmdb.Transaction[bytes], base: lmdb._Database, key: bytes, rest: bytes
+    ) -> None:
+        value = transaction.get(key, default=b"", db=base)
+        rests = [other for other in self._cut(value) if other != rest]
+        # An empty value would mark a bucket as too full, which it is while it has rows in `hot`.
+        if not rests and not transaction.cursor(self._databases.hot).set_key(key):
+            transaction.delete(key, db=base)
+        elif len(value) > len(rests) * self._rest_bytes:
+            transaction.put(key, b"".join(rests), db=base)
+
+    def clear(self, transaction: lmdb.Transaction[bytes]) -> None:
+        """Empty all tables, and what is being compacted."""
+        for database in self._databases:
+            if database is not None:
+                transaction.drop(database, delete=False)
+
+    def fill(self, transaction: lmdb.Transaction[bytes], fingerprints: NDArray[np.uint64]) -> None:
+        """Write empty tables.
+
+        Args:
+            transaction: a write transaction.
+            fingerprints: each once; shape (n,).
+        """
         for number, table in enumerate(self.design.tables):
             permuted = np.sort(table.permute_array(fingerprints))
-            added = 0
-            for start in range(0, len(permuted), _ROWS_PER_PUT):
-                items = self._rows(number, permuted[start : start + _ROWS_PER_PUT])
-                added += cursor.putmulti(items, dupdata=False)[1]
-        return added
+            self.append(transaction, self._databases.base, number, permuted)
 
-    def _rows(self, number: int, permuted: NDArray[np.uint64]) -> Iterator[tuple[bytes, bytes]]:
-        rows = np.empty((len(permuted), ROW_BYTES), np.uint8)
-        rows[:, 0] = number
-        rows[:, 1:] = permuted.astype(">u8").view(np.uint8).reshape(-1, FINGERPRINT_BYTES)
-        return self._items.iter_unpack(rows.data)
+    def append(
+        self,
+        transaction: lmdb.Transaction[bytes],
+        base: lmdb._Database,
+        number: int,
+        permuted: NDArray[np.uint64],
+    ) -> None:
+        """Write buckets at the end of a base: full pages, in the order of their keys.
+
+        Args:
+            transaction: a write transaction.
+            base: the one in use, or the one that is being built.
+            number: of the table.
+            permuted: of whole buckets, sorted, each once; shape (n,).
+        """
+        hot = transaction.cursor(self._databases.hot)
+
+        def mark_hot() -> Iterator[tuple[bytes, bytes]]:
+            for key, value in pack_buckets(number, permuted, self.design.key_bytes):
+                if len(value) > MOST_IN_BUCKET * self._rest_bytes:
+                    hot.putmulti((key, rest) for rest in self._cut(value))
+                    yield key, b""
+                else:
+                    yield key, value
+
+        transaction.cursor(base).putmulti(mark_hot(), append=True)
+
+    def slices(self, transaction: lmdb.Transaction[bytes]) -> Iterator[tuple[int, int, int]]:
+        """Cut the tables into ranges of keys of some million rows; (table, first key, end)."""
+        rows = max(1, self.count_rows(transaction))
+        keys = 256**self.design.key_bytes
+        pieces = min(keys, 1 + rows // (_ROWS_PER_SLICE * len(self.design.tables)))
+        for number in range(len(self.design.tables)):
+            for piece in range(pieces):
+                yield number, keys * piece // pieces, keys * (piece + 1) // pieces
+
+    def read_slice(
+        self, transaction: lmdb.Transaction[bytes], number: int, first: int, end: int
+    ) -> NDArray[np.uint64]:
+        """Read the permuted fingerprints of a range of keys; sorted, each once; shape (n,)."""
+        lowest, past = self._key_of(number, first), self._key_of(number, end)
+        cursor = transaction.cursor(self._databases.base)
+        buckets = []
+        if cursor.set_range(lowest):
+            for key, value in cursor:
+                if key >= past:
+                    break
+                buckets.append((key, value))
+        parts = [permuted_of(unpack_buckets(buckets))]
+        for database in (*self._databases.single, self._databases.hot):
+            cursor = transaction.cursor(database)
+            if cursor.set_range(lowest):
+                keys = cursor.iternext_nodup(keys=True, values=False)
+                wanted = list(takewhile(lambda key: key < past, keys))
+                parts.append(permuted_of(get_rows(transaction, database, wanted)))
+        return np.unique(np.concatenate(parts))
+
+    def _key_of(self, number: int, prefix: int) -> bytes:
+        """Make a key; the one past the last of a table is the first of the next."""
+        return ((number << 8 * self.design.key_bytes) + prefix).to_bytes(self._key_end, "big")
+
+    def read_table(self, transaction: lmdb.Transaction[bytes], number: int) -> NDArray[np.uint64]:
+        """Read the fingerprints of a table, restored and sorted; shape (n,)."""
+        parts = [
+            self.read_slice(transaction, number, first, end)
+            for table, first, end in self.slices(transaction)
+            if table == number
+        ]
+        return np.sort(self.design.tables[number].restore_array(np.concatenate(parts)))
+
+    def count_rows(self, transaction: lmdb.Transaction[bytes]) -> int:
+        """Count the rows of all tables; reads the sizes of all buckets."""
+        octets = sum(len(value) for _, value in transaction.cursor(self._databases.base))
+        return octets // self._rest_bytes + sum(
+            transaction.stat(database)["entries"]
+            for database in (*self._databases.single, self._databases.hot)
+        )
+
+    def hot_keys(self, transaction: lmdb.Transaction[bytes]) -> list[bytes]:
+        """List the keys of buckets that are too full."""
+        cursor = transaction.cursor(self._databases.hot)
+        return list(cursor.iternext_nodup(keys=True, values=False))
+
+    def settle(self, transaction: lmdb.Transaction[bytes], base: lmdb._Database) -> None:
+        """Bring a base that was built meanwhile up to date with the buckets that are too full.
+
+        A bucket that lost half its rows since it became too full is an ordinary one again.
+        """
+        for key in self.hot_keys(transaction):
+            for database in self._databases.single:
+                self._move(transaction, database, key)
+            rows = get_rows(transaction, self._databases.hot, [key])
+            if rows.size > MOST_IN_BUCKET // 2:
+                transaction.put(key, b"", db=base)
+            else:
+                ((_, value),) = pack_buckets(
+                    key[0], np.sort(permuted_of(rows)), self.design.key_bytes
+                )
+                transaction.put(key, value, db=base)
+                transaction.delete(key, db=self._databases.hot)
 
     def find_strays(self, transaction: lmdb.Transaction[bytes]) -> list[str]:
-        """List the keys of tables that the design does not have, one line each."""
-        cursor = transaction.cursor(self._database)
+        """List what no probe would find or expect, one line each."""
+        problems = []
         past = bytes((len(self.design.tables),))
-        if not cursor.set_range(past):
-            return []
-        keys = cursor.iternext_nodup(keys=True, values=False)
-        return [f"key {key.hex()} belongs to table {key[0]}, which is not there" for key in keys]
-
-    def read_all(self, transaction: lmdb.Transaction[bytes]) -> list[NDArray[np.uint64]]:
-        """Read every table back, restored and sorted; shape (n,) each. Cost: the whole store."""
-        cursor = transaction.cursor(self._database)
-        keys = list(cursor.iternext_nodup(keys=True, values=False))
-        rows = np.frombuffer(
-            cursor.getmulti(keys, dupdata=True, dupfixed_bytes=self._value_bytes, keyfixed=True),
-            _ROW,
-        )
-        tables = []
-        for number, table in enumerate(self.design.tables):
-            permuted = rows["permuted"][rows["table"] == number].astype("<u8").byteswap()
-            tables.append(np.sort(table.restore_array(permuted)))
-        return tables
-
-
-def _one_bit_flips(key_bytes: int) -> NDArray[np.uint8]:
-    """Make the masks that flip no bit, or any one, of a key; shape (1 + bits, 1 + key_bytes)."""
-    bits = 8 * key_bytes
-    masks = np.array([0, *(1 << bit for bit in range(bits))], ">u4").view(np.uint8)
-    # A key is led by the number of its table, which stays as it is.
-    return np.ascontiguousarray(masks.reshape(-1, 4)[:, -(key_bytes + 1) :])
+        marked = set()
+        for key, value in transaction.cursor(self._databases.base):
+            if key >= past or len(key) != self._key_end:
+                problems.append(f"key {key.hex()} belongs to table {key[0]}, which is not there")
+            elif len(value) % self._rest_bytes:
+                problems.append(f"key {key.hex()} has {len(value)} octets, no whole rows")
+            elif not value:
+                marked.add(key)
+        for database in (*self._databases.single, self._databases.hot):
+            cursor = transaction.cursor(database)
+            if cursor.set_range(past):
+                problems += [
+                    f"key {key.hex()} belongs to table {key[0]}, which is not there"
+                    for key in cursor.iternext_nodup(keys=True, values=False)
+                ]
+        for key in marked.symmetric_difference(self.hot_keys(transaction)):
+            problems.append(
+                f"key {key.hex()} {'is' if key in marked else 'is not'} marked as too full"
+            )
+        return problems

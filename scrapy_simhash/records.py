@@ -59,7 +59,11 @@ class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The store itself."""
+    """The store itself.
+
+    `base` and `added` say which of two databases of each kind is in use. While `compacting`, the
+    other `added` is what is being compacted and the other `base` what is being written.
+    """
 
     format: int
     recipe: dict[str, str | int]
@@ -67,6 +71,9 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     seed: int
     created: float
     libraries: dict[str, str]
+    base: int = 0
+    added: int = 0
+    compacting: bool = False
 
 
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

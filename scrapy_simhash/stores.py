@@ -10,9 +10,8 @@ Errors::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.recipe import Recipe
-
-Status: TypeAlias = Literal["new", "near_duplicate", "revisit"]
-MOST_FINGERPRINTS = 8
-MOST_IDENTITY_BYTES = 64
+    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
 
 
 class StoreError(Exception):
@@ -44,131 +40,6 @@ class StoreMismatchError(StoreUnusableError):
 
 class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A page as a store takes it.
-
-    Attributes:
-        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
-            request. The same identity is never its own near-duplicate.
-        fingerprints: 1 to 8 simhashes, each 0 to 2**64 - 1.
-        text_digest: of its text, at most 64 bytes; equal digests mean "unchanged".
-        url: for people.
-        crawl: id of the crawl that fetched it, or "" outside of crawls.
-        scope: only documents of one scope are compared; "" is the global one.
-        aliases: identities of the requests that were redirected here.
-        title, heading, canonical: what names it, for the confirmation.
-        language, features: for people, and for `explain`.
-        words, whole_words: of main and whole text, for the confirmation.
-        sketch: of main and whole text, 512 bytes (`sketch.sketch_text` of each); b"" for none.
-        link_sketch: sample of its links, see `links`.
-        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
-            fingerprint is a near-duplicate of it.
-        text: its main text, kept compressed; None to keep none.
-        time: seconds since 1970, UTC.
-    """
-
-    identity: bytes
-    fingerprints: tuple[int, ...]
-    text_digest: bytes
-    url: str = ""
-    crawl: str = ""
-    scope: str = ""
-    aliases: tuple[bytes, ...] = ()
-    title: str = ""
-    heading: str = ""
-    canonical: str = ""
-    language: str = ""
-    features: int = 0
-    words: int = 0
-    whole_words: int = 0
-    sketch: bytes = b""
-    link_sketch: bytes = b""
-    stub: bool = False
-    text: str | None = None
-    time: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A stored document within the distance asked for.
-
-    Attributes:
-        document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.
-        fingerprint: the one that matched.
-        distance: bits between it and the query.
-        url: of the document; None for a bulk-loaded fingerprint.
-        similarity: of the sketches, 0 to 1; None where none was compared.
-        tests: what decided, one line each, for people.
-        new_links: share of the new document's links that were not on this one, 0 to 1; None
-            where there are none, or none that the samples can tell of.
-    """
-
-    document: int
-    fingerprint: int
-    distance: int
-    url: str | None
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
-    new_links: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a store says of a document.
-
-    Attributes:
-        status: `new`, `near_duplicate` (of `match`) or `revisit` (seen before itself).
-        reason: of a revisit, `unchanged` or `changed`; of a new document, `crowded` when it had
-            more candidates than are compared, of which the nearest were no match; otherwise "".
-        document: its number in the store; 0 where a read-only store noted nothing.
-        match: of which document it is a near-duplicate; None otherwise.
-    """
-
-    status: Status
-    reason: str
-    document: int
-    match: Match | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """What a store keeps of a document, for people and `explain`.
-
-    Attributes:
-        state: `pending` (its items did not come through yet), `done`, or `duplicate`.
-        original: number of the document it is a near-duplicate of, or 0.
-        distance: bits between the two, or -1.
-        similarity: of their sketches, or None.
-        tests: what decided.
-        text: its main text where texts are kept, else None.
-
-    The other attributes are those of `Document`.
-    """
-
-    document: int
-    url: str
-    state: str
-    fingerprints: tuple[int, ...]
-    title: str
-    heading: str
-    canonical: str
-    language: str
-    scope: str
-    crawl: str
-    features: int
-    words: int
-    whole_words: int
-    sketch: bytes
-    stub: bool
-    time: float
-    original: int
-    distance: int
-    similarity: float | None
-    tests: tuple[str, ...]
-    text: str | None
 
 
 class Store(Protocol):

@@ -9,9 +9,10 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash.stores import Document, StoreUnavailableError, Verdict
+from scrapy_simhash.stores import StoreUnavailableError
 
 if TYPE_CHECKING:
+    from scrapy_simhash.stored import Document, Verdict
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)

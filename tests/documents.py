@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Document, Match, open_store
+from scrapy_simhash.stored import Document, Match
+from scrapy_simhash.stores import open_store
 
 CRAWL = "crawl-1"
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scrapy_simhash.stores import Document, Verdict
+from scrapy_simhash.stored import Document, Verdict
 from tests.processes import PATIENCE_SECONDS
 
 

@@ -16,7 +16,7 @@ from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.records import Record
 from scrapy_simhash.sketch import sketch_text
-from scrapy_simhash.stores import Document, Match, Verdict
+from scrapy_simhash.stored import Document, Match, Verdict
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.pages import edit_words, make_page, make_words
 
@@ -346,8 +346,8 @@ def test_a_crowd_of_candidates_costs_a_bounded_number_of_looks(
     ]
     kept = store.find_and_add([replace(one, title=str(n)) for n, one in enumerate(crowd)])
     reasons = [verdict.reason for verdict in kept]
-    assert {verdict.status for verdict in kept} == {"new"}
-    assert reasons == [""] * 21 + ["crowded"] * 9
+    assert [verdict.status for verdict in kept] == ["new"] * 21 + ["unjudged"] * 9
+    assert reasons == [""] * 21 + ["bucket_too_full"] * 9
     looks: list[int] = []
     get = Documents.get
 

@@ -25,9 +25,10 @@ LAYERS = {
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
+        *("lmdb_probe", "lmdb_compact", "lmdb_upkeep", "stored", "checks"),
     },
     "pure": {
-        *("text", "features", "simhash", "permutation", "designs", "completeness"),
+        *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
         *("planner", "fingerprint", "recipe", "scopes"),
         *(
             "config",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_simhash.lmdb_documents import octets
+from scrapy_simhash.lmdb_documents import octets, pack_identity
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import StoreError
 from tests.documents import CRAWL, document, open_in_crawl
@@ -42,15 +42,15 @@ def flip_last_bit(packed: bytes) -> bytes:
 
 PLANTS: dict[str, tuple["Plant", str]] = {
     "missing in the first table": (
-        lambda txn, dbs: txn.delete(*key_and_value(0, A), db=dbs.tables),
+        lambda txn, dbs: txn.delete(*key_and_value(0, A), db=dbs.added0),
         f"{A:016x} is not in both table 0 and",
     ),
     "only in one table": (
-        lambda txn, dbs: txn.put(*key_and_value(0, 77), db=dbs.tables),
+        lambda txn, dbs: txn.put(*key_and_value(0, 77), db=dbs.added0),
         f"{77:016x} is not in both table 0 and",
     ),
     "tables empty": (
-        lambda txn, dbs: txn.drop(dbs.tables, delete=False),
+        lambda txn, dbs: txn.drop(dbs.added0, delete=False),
         f"fingerprint {B:016x} of document 2 ('http://site.example/b') is in no table",
     ),
     "fingerprint leads nowhere": (
@@ -78,8 +78,12 @@ PLANTS: dict[str, tuple["Plant", str]] = {
         "document 2 ('http://site.example/b') is not found by its identity",
     ),
     "alias leads nowhere": (
-        lambda txn, dbs: txn.put(b"a2", octets(9), db=dbs.identities),
+        lambda txn, dbs: txn.put(b"a2", pack_identity(b"a2", 9), db=dbs.identities),
         f"identity {b'a2'.hex()} leads to no document",
+    ),
+    "alias leads to another": (
+        lambda txn, dbs: txn.put(b"a2", octets(2) + pack_identity(b"a2", 1)[8:], db=dbs.identities),
+        f"damaged identity {b'a2'.hex()}: checksum differs",
     ),
     "flipped bit in a record": (
         lambda txn, dbs: txn.put(
@@ -110,7 +114,7 @@ PLANTS: dict[str, tuple["Plant", str]] = {
         "next",
     ),
     "a table too many": (
-        lambda txn, dbs: txn.put(*key_and_value(4, A), db=dbs.tables),
+        lambda txn, dbs: txn.put(*key_and_value(4, A), db=dbs.added0),
         "table 4",
     ),
     "text damaged": (

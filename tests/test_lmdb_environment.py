@@ -117,7 +117,8 @@ def test_a_database_is_opened_after_another_process_grew_the_map(tmp_path: Path)
 def test_a_limit_on_address_space_makes_the_map_smaller(tmp_path: Path) -> None:
     script = """
 import resource, sys
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import open_store
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 with open_store(sys.argv[1]) as store:
     print(store.find_and_add([Document(b"a", (1,), b"")])[0].status)
@@ -192,7 +193,8 @@ def test_threads_share_one_store(tmp_path: Path) -> None:
 DISK_FULL = """
 import resource, signal, sys
 from pathlib import Path
-from scrapy_simhash.stores import Document, StoreUnavailableError, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import StoreUnavailableError, open_store
 
 def pages(batch):
     return [

@@ -8,7 +8,8 @@ from tests.children import run_script
 
 FORK = """
 import os, sys
-from scrapy_simhash.stores import Document, StoreUnavailableError, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import StoreUnavailableError, open_store
 
 def page(name, fingerprint):
     return Document(name, (fingerprint,), b"", crawl="mine")

@@ -118,7 +118,8 @@ def test_a_file_that_was_cut_is_still_refused_when_it_is_opened_read_only(tmp_pa
 
 WRITER = """
 import sys
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import open_store
 with open_store(sys.argv[1]) as store:
     store.start_crawl("theirs", "spider")
     print("ready", flush=True)
@@ -231,9 +232,9 @@ def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = Fals
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, readonly: bool) -> None:
     make_store(tmp_path)
-    rewrite_header(tmp_path, changed_format=2)
+    rewrite_header(tmp_path, changed_format=3)
     before = (tmp_path / "data.mdb").read_bytes()
-    with pytest.raises(StoreUnusableError, match=r"format 2.*upgrade.*9\.8\.7"):
+    with pytest.raises(StoreUnusableError, match=r"format 3.*upgrade.*9\.8\.7"):
         open_lmdb(tmp_path, readonly=readonly)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

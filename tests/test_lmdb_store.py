@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.stores import Document, StoreMismatchError, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import StoreMismatchError, open_store
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 from tests.oracle import Oracle
 from tests.strategies import DESIGNS, border_pairs, pairs

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scrapy_simhash.stores import Verdict
+from scrapy_simhash.stored import Verdict
 from tests.documents import document, open_lmdb
 from tests.oracle import Oracle, distance_between
 from tests.strategies import fingerprints as any_fingerprint

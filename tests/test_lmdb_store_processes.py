@@ -13,7 +13,8 @@ PROCESSES, GROUPS = 4, 250
 
 ADDER = """
 import json, random, sys
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import open_store
 
 folder, process = sys.argv[1], int(sys.argv[2])
 same_for_all, own = random.Random(1), random.Random(f"process {process}")
@@ -63,7 +64,8 @@ def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
 
 WRITER = """
 import random, sys
-from scrapy_simhash.stores import Document, open_store
+from scrapy_simhash.stored import Document
+from scrapy_simhash.stores import open_store
 
 folder, crawl = sys.argv[1:]
 draw, pages, pending = random.Random(crawl), 0, []

@@ -1,6 +1,6 @@
 """The permuted tables: complete within k for every design, and nothing beyond."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_environment import Environment
+from scrapy_simhash.lmdb_probe import TableDatabases
 from scrapy_simhash.lmdb_tables import Tables
 from tests.oracle import distance_between
 from tests.strategies import border_bits, fingerprints, masks
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     import lmdb
 
 # Those of the paper and others, at least one for each width of key.
-NAMES = ["4", "10", "16", "20", "6:2", "8:5", "8:7", "1:0"]
+NAMES = [
+    *("4", "10", "16", "20", "6:2", "8:5", "8:7", "1:0"),
+    *("4:3+0", "4:3+2", "6:5+1", "11,11,10,11,11,10:3"),
+]
 
 
 class Aborted(Exception):  # noqa: N818 - not an error
@@ -36,10 +40,17 @@ def in_tables(
     environment: Environment, name: str, work: Callable[[Tables, "lmdb.Transaction[bytes]"], None]
 ) -> None:
     """Run a test in empty tables of a design and undo it."""
-    tables = Tables(
-        parse_design(name),
-        environment.write(lambda txn: environment.open_database("tables", txn, dupfixed=True)),
-    )
+
+    def make(transaction: "lmdb.Transaction[bytes]") -> TableDatabases:
+        return TableDatabases(
+            base=environment.open_database("base", transaction),
+            added=environment.open_database("added", transaction, dupfixed=True),
+            frozen=environment.open_database("frozen", transaction, dupfixed=True),
+            hot=environment.open_database("hot", transaction, dupfixed=True),
+            building=environment.open_database("building", transaction),
+        )
+
+    tables = Tables(parse_design(name), environment.write(make))
 
     def work_and_abort(transaction: "lmdb.Transaction[bytes]") -> None:
         work(tables, transaction)
@@ -47,6 +58,29 @@ def in_tables(
 
     with pytest.raises(Aborted):
         environment.write(work_and_abort)
+
+
+def fill(tables: Tables, transaction: "lmdb.Transaction[bytes]", stored: Iterable[int]) -> None:
+    """Put fingerprints into buckets, in place of those that are there."""
+    tables.clear(transaction)
+    tables.fill(transaction, np.array(sorted(stored), np.uint64))
+
+
+def probe(
+    tables: Tables, transaction: "lmdb.Transaction[bytes]", query: int, distance: int
+) -> list[tuple[int, int]]:
+    """Find everything, and check that the probe says so."""
+    found = tables.prober.probe(transaction, query, distance)
+    assert found.complete_bits == distance
+    return found.near
+
+
+def read_all(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> list[list[int]]:
+    """Read every table back."""
+    return [
+        tables.read_table(transaction, number).tolist()
+        for number in range(len(tables.design.tables))
+    ]
 
 
 def near(stored: set[int], query: int, distance: int) -> list[tuple[int, int]]:
@@ -89,9 +123,9 @@ def test_probe_with_flipped_keys_is_complete_and_exact(
     query, stored = data.draw(clusters(name))
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        tables.load(transaction, np.array(sorted(stored), np.uint64))
+        fill(tables, transaction, stored)
         for distance in range(tables.design.reach_bits + 1):
-            assert tables.probe(transaction, query, distance) == near(stored, query, distance)
+            assert probe(tables, transaction, query, distance) == near(stored, query, distance)
 
     in_tables(environment, name, work)
 
@@ -105,14 +139,14 @@ def test_every_bit_of_a_key_is_flipped_and_no_table_number(
     stored = {query ^ 1 << bit for bit in range(64)} | {query}
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        queries = design.rows(query)
-        keys = tables._choose_keys(queries, design.reach_bits)
+        rows = design.rows(query)
+        keys = tables.prober._flip(rows, 0, 1)
         assert len(set(keys)) == len(keys) == len(design.tables) * (1 + 8 * design.key_bytes)
         assert {key[0] for key in keys} == set(range(len(design.tables)))
-        assert set(tables._choose_keys(queries, design.distance_bits)) < set(keys)
-        tables.load(transaction, np.array(sorted(stored), np.uint64))
+        assert set(tables.prober._keys.unpack(rows)) < set(keys)
+        fill(tables, transaction, stored)
         for distance in range(design.reach_bits + 1):
-            assert tables.probe(transaction, query, distance) == near(stored, query, distance)
+            assert probe(tables, transaction, query, distance) == near(stored, query, distance)
 
     in_tables(environment, name, work)
 
@@ -138,18 +172,15 @@ def test_probe_is_complete_and_exact(
     environment: Environment, name: str, data: st.DataObject
 ) -> None:
     query, stored = data.draw(neighbourhoods(name))
-    bulk = data.draw(st.booleans(), "bulk")
+    packed = data.draw(st.sets(st.sampled_from(sorted(stored))), "packed") if stored else set()
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        if bulk:
-            assert tables.load(transaction, np.array(sorted(stored), np.uint64)) == len(stored)
-        else:
-            for fingerprint in stored:
-                tables.add(transaction, fingerprint)
+        fill(tables, transaction, packed)
+        for fingerprint in stored:  # those that are packed as well: harmless
+            tables.add(transaction, fingerprint)
         for distance in range(tables.design.distance_bits + 1):
-            assert tables.probe(transaction, query, distance) == near(stored, query, distance)
-        for table in tables.read_all(transaction):
-            assert table.tolist() == sorted(stored)
+            assert probe(tables, transaction, query, distance) == near(stored, query, distance)
+        assert read_all(tables, transaction) == [sorted(stored)] * len(tables.design.tables)
 
     in_tables(environment, name, work)
 
@@ -164,47 +195,19 @@ def test_what_is_removed_is_gone_and_nothing_else(
     removed |= {each ^ 1 for each in kept} - kept
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
+        fill(tables, transaction, data.draw(st.sets(st.sampled_from([0, *kept, *removed]))))
+        tables.remove(transaction, 0)
         for fingerprint in data.draw(st.permutations(sorted(kept | removed))):
             tables.add(transaction, fingerprint)
             tables.add(transaction, fingerprint)  # harmless
         for fingerprint in [*sorted(removed), *sorted(removed)]:
             tables.remove(transaction, fingerprint)
-        for table in tables.read_all(transaction):
-            assert table.tolist() == sorted(kept)
+        assert read_all(tables, transaction) == [sorted(kept)] * len(tables.design.tables)
+        assert tables.find_strays(transaction) == []
         for fingerprint in kept | removed:
-            assert tables.probe(transaction, fingerprint, 0) == near(kept, fingerprint, 0)
+            assert probe(tables, transaction, fingerprint, 0) == near(kept, fingerprint, 0)
 
     in_tables(environment, name, work)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_bulk_load_counts_what_is_new(environment: Environment, name: str) -> None:
-    draw = np.random.default_rng(1)
-    first = draw.integers(0, 2**64, 1_000, np.uint64, endpoint=False)
-    second = np.concatenate([first[:300], first[:300], np.arange(700, dtype=np.uint64)])
-
-    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        assert tables.load(transaction, first[:0]) == 0
-        assert tables.load(transaction, first) == len(np.unique(first))
-        assert tables.load(transaction, second) == 700
-        assert tables.load(transaction, second) == 0
-        expected = np.unique(np.concatenate([first, second]))
-        for table in tables.read_all(transaction):
-            assert (table == expected).all()
-
-    in_tables(environment, name, work)
-
-
-def test_bulk_load_in_several_puts(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrapy_simhash.lmdb_tables._ROWS_PER_PUT", 7)
-
-    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        assert tables.load(transaction, np.arange(30, dtype=np.uint64)) == 30
-        assert all(table.tolist() == list(range(30)) for table in tables.read_all(transaction))
-
-    in_tables(environment, "10", work)
 
 
 def test_many_fingerprints_under_one_key(environment: Environment) -> None:
@@ -212,9 +215,9 @@ def test_many_fingerprints_under_one_key(environment: Environment) -> None:
     stored = set(range(3_000)) | {number << 40 for number in range(3_000)}
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        tables.load(transaction, np.array(sorted(stored), np.uint64))
+        fill(tables, transaction, stored)
         for query in (0, 1, 2_999, 2**64 - 1, 77 << 40):
-            assert tables.probe(transaction, query, 3) == near(stored, query, 3)
+            assert probe(tables, transaction, query, 3) == near(stored, query, 3)
 
     in_tables(environment, "4", work)
 
@@ -231,14 +234,89 @@ def test_what_is_no_fingerprint_never_reaches_the_tables(
             tables.add(transaction, bad)
         with pytest.raises(ValueError, match="a fingerprint is a whole number"):
             tables.remove(transaction, bad)
-        assert [table.tolist() for table in tables.read_all(transaction)] == [[5]] * 4
+        assert read_all(tables, transaction) == [[5]] * 4
 
     in_tables(environment, "4", work)
 
 
 def test_empty_tables(environment: Environment) -> None:
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
-        assert tables.probe(transaction, 0, 3) == []
-        assert [table.tolist() for table in tables.read_all(transaction)] == [[]] * 4
+        assert probe(tables, transaction, 0, 3) == []
+        assert read_all(tables, transaction) == [[]] * 4
 
     in_tables(environment, "4", work)
+
+
+@st.composite
+def crowds(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
+    """Draw a query, its neighbours, and others that crowd the buckets of some tables."""
+    query, stored = draw(neighbourhoods(name))
+    design = parse_design(name)
+    for table in draw(st.lists(st.sampled_from(design.tables), max_size=3, unique=True)):
+        prefix = table.permute(query) >> (64 - table.prefix_bits) << (64 - table.prefix_bits)
+        flipped = draw(st.sampled_from([0, 1 << 63, 3 << 62]))
+        rests = draw(st.sets(st.integers(0, 2 ** (64 - table.prefix_bits) - 1), max_size=8))
+        stored |= {table.restore((prefix ^ flipped) | rest) for rest in rests}
+    return query, stored
+
+
+@pytest.mark.parametrize("name", ["4", "10", "16", "4:3+2", "6:2"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_bounded_probe_says_how_far_it_is_complete(
+    environment: Environment, name: str, data: st.DataObject
+) -> None:
+    """Buckets of more than two are passed over here."""
+    query, stored = data.draw(crowds(name))
+    packed = data.draw(st.booleans(), "packed")
+
+    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
+        if packed:
+            fill(tables, transaction, stored)
+        else:
+            for fingerprint in stored:
+                tables.add(transaction, fingerprint)
+        assert tables.find_strays(transaction) == []
+        for distance in range(tables.design.reach_bits + 1):
+            expected = near(stored, query, distance)
+            assert probe(tables, transaction, query, distance) == expected
+            bounded = tables.prober.probe(transaction, query, distance, bounded=True)
+            assert set(bounded.near) <= set(expected)
+            assert bounded.complete_bits <= distance
+            assert set(near(stored, query, bounded.complete_bits)) <= set(bounded.near)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_simhash.lmdb_tables.MOST_IN_BUCKET", 2)
+        patch.setattr("scrapy_simhash.lmdb_tables._MOST_SINGLE", 1)
+        in_tables(environment, name, work)
+
+
+@pytest.mark.parametrize("tables_hot", [0, 1, 2, 3, 4])
+def test_up_to_two_hot_tables_lose_nothing_within_three_bits(
+    environment: Environment, tables_hot: int
+) -> None:
+    query = 0x0123_4567_89AB_CDEF
+    # Each group shares one block with the query and differs in the three others.
+    crowd = {
+        query ^ sum(number << 16 * other for other in range(4) if other != block)
+        for block in range(tables_hot)
+        for number in range(1, 40)
+    }
+    stored = crowd | {query, query ^ 1, query ^ 1 << 20, query ^ 3 << 40, query ^ 7 << 47}
+
+    def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
+        fill(tables, transaction, stored)
+        assert len(tables.hot_keys(transaction)) == tables_hot
+        bounded = tables.prober.probe(transaction, query, 3, bounded=True)
+        if tables_hot <= 2:
+            assert bounded == (near(stored, query, 3), 3)
+        else:
+            assert bounded.complete_bits == {3: 1, 4: -1}[tables_hot]
+        for fingerprint in crowd:
+            tables.remove(transaction, fingerprint)
+        assert tables.find_strays(transaction) == []
+        assert probe(tables, transaction, query, 3) == near(stored - crowd, query, 3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_simhash.lmdb_tables.MOST_IN_BUCKET", 30)
+        in_tables(environment, "4", work)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Document, Verdict
+from scrapy_simhash.stored import Document, Verdict
 from tests.documents import CRAWL, document, open_lmdb, plain_match
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8

@@ -10,7 +10,8 @@ from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.stores import StoredDocument, open_store
+from scrapy_simhash.stored import StoredDocument
+from scrapy_simhash.stores import open_store
 from tests.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.pages import page
 from tests.server import Site, serve

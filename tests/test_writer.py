@@ -9,7 +9,8 @@ from typing import cast
 
 import pytest
 
-from scrapy_simhash.stores import Document, Store, StoreUnavailableError, Verdict
+from scrapy_simhash.stored import Document, Verdict
+from scrapy_simhash.stores import Store, StoreUnavailableError
 from scrapy_simhash.writer import GroupWriter
 from tests.documents import document
 from tests.fakestore import FakeStore

@@ -1,0 +1,239 @@
+"""Probes: everything near to a fingerprint, from all tables at once (paper, section 3.1)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
+from scrapy_simhash.permutation import ROW_BYTES, Design
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import lmdb
+    from numpy.typing import NDArray
+
+
+class TableDatabases(NamedTuple):
+    """Handles of the databases that hold the tables.
+
+    Attributes:
+        base: of buckets.
+        added: where new fingerprints go.
+        frozen: what is being compacted, or None.
+        hot: of buckets that are too full.
+        building: the base that `compact` is writing, or None.
+    """
+
+    base: lmdb._Database
+    added: lmdb._Database
+    frozen: lmdb._Database | None
+    hot: lmdb._Database
+    building: lmdb._Database | None
+
+    @property
+    def single(self) -> tuple[lmdb._Database, ...]:
+        """Those where each row is a value of its own, except for buckets that are too full."""
+        return (self.added,) if self.frozen is None else (self.added, self.frozen)
+
+
+class Probe(NamedTuple):
+    """What a probe found.
+
+    Attributes:
+        near: (distance, fingerprint) of each, nearest first.
+        complete_bits: within so many bits nothing was missed; -1 when every table was passed over.
+    """
+
+    near: list[tuple[int, int]]
+    complete_bits: int
+
+
+class Prober:
+    """Probes the tables of a design.
+
+    One `getmulti` a database hands the candidates of every table to numpy; the distance does not
+    depend on the permutation, so only matches are restored.
+
+    Args:
+        design: which permutations, and how wide the keys are.
+        databases: where the tables are.
+    """
+
+    def __init__(self, design: Design, databases: TableDatabases) -> None:
+        self._design = design
+        self._databases = databases
+        count = len(design.tables)
+        self._key_end = 1 + design.key_bytes
+        self._rest_bytes = ROW_BYTES - self._key_end
+        self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * count)
+        self._rests = Struct(f"{self._key_end}x{self._rest_bytes}s" * count)
+        self._masks = [_masks(design.key_bytes, 0)]
+
+    def probe(
+        self,
+        transaction: lmdb.Transaction[bytes],
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        *,
+        bounded: bool = False,
+    ) -> Probe:
+        """Find every fingerprint within a distance.
+
+        Args:
+            transaction: any.
+            fingerprint: the query.
+            distance: bits; not more than the design reaches.
+            most: only so many, the nearest; None for all.
+            bounded: pass over buckets that are too full, and probe the other tables with one more
+                bit of their keys flipped instead. Otherwise they are read, however long it takes.
+
+        Returns:
+            What is near. Cost: one descent a key, and the candidates that share it, on average
+            documents / 256**key_bytes; a key for each table, and for each of its bits and pairs of
+            bits that the design needs flipped for this distance.
+        """
+        rows = self._design.rows(fingerprint)
+        flips = self._design.flips_for(distance)
+        keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
+        found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
+        complete_bits = distance
+        if hot:
+            radii = self._radii(rows, hot, [flips] * len(self._design.tables))
+            wider = self._widen(radii, flips, distance)
+            if wider != radii:
+                wanted = [new > old for new, old in zip(wider, radii, strict=True)]
+                keys = self._flip(rows, flips + 1, flips + 1, wanted)
+                more, hot_beyond = self._read(transaction, keys, rows, distance, bounded=True)
+                found += more
+                radii = self._radii(rows, hot_beyond, wider)
+            complete_bits = min(distance, self._design.covered_bits(radii))
+        if not found:
+            return Probe([], complete_bits)
+        return Probe(self._restore(found, rows, distance, most), complete_bits)
+
+    def _widen(self, radii: tuple[int, ...], flips: int, distance: int) -> tuple[int, ...]:
+        """Choose tables to probe with one more bit flipped: as few as make up for the others."""
+        wider = list(radii)
+        for number, radius in enumerate(radii):
+            if self._design.covered_bits(tuple(wider)) >= distance:
+                break
+            if radius == flips:
+                wider[number] += 1
+        return tuple(wider)
+
+    def _read(
+        self,
+        transaction: lmdb.Transaction[bytes],
+        keys: tuple[bytes, ...],
+        rows: bytes,
+        distance: int,
+        *,
+        bounded: bool,
+    ) -> tuple[list[NDArray[np.void]], list[bytes]]:
+        """Read the candidates of keys.
+
+        Returns:
+            Rows that may be near, and the keys whose buckets are too full.
+        """
+        found: list[NDArray[np.void]] = []
+        hot: list[bytes] = []
+        if buckets := transaction.cursor(self._databases.base).getmulti(keys):
+            near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+            if near is not None:
+                found.append(near)
+            hot = [key for key, value in buckets if not value]
+        if hot and not bounded:
+            found.append(get_rows(transaction, self._databases.hot, hot))
+            hot = []
+        for database in self._databases.single:
+            single = get_rows(transaction, database, keys)
+            if single.size:
+                found.append(single)
+        return found, hot
+
+    def _restore(
+        self, found: list[NDArray[np.void]], rows: bytes, distance: int, most: int | None
+    ) -> list[tuple[int, int]]:
+        """Keep what is near, each once: one fingerprint is often found by several tables."""
+        candidates = np.concatenate(found) if len(found) > 1 else found[0]
+        query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
+        distances = np.bitwise_count(candidates["permuted"] ^ query)
+        (near,) = (distances <= distance).nonzero()
+        if most is not None and near.size > most:
+            # Each may be found by every table; what is left over is cut below.
+            order = np.argsort(distances[near], kind="stable")
+            near = near[order[: most * len(self._design.tables)]]
+        found_once = sorted(
+            {
+                (found_bits, self._design.tables[number].restore(permuted))
+                for found_bits, number, permuted in zip(
+                    distances[near].tolist(),
+                    candidates["table"][near].tolist(),
+                    permuted_of(candidates[near]).tolist(),
+                    strict=True,
+                )
+            }
+        )
+        return found_once if most is None else found_once[:most]
+
+    def _flip(
+        self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None
+    ) -> tuple[bytes, ...]:
+        """Make the keys of a query with `fewest` to `most` of their bits flipped.
+
+        Args:
+            rows: of the query.
+            fewest: bits.
+            most: bits.
+            wanted: for each table, whether to make its keys; None for all.
+        """
+        while len(self._masks) <= most:
+            self._masks.append(_masks(self._design.key_bytes, len(self._masks)))
+        masks = np.concatenate(self._masks[fewest : most + 1])
+        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
+        if wanted is not None:
+            keys = keys[np.array(wanted)]
+        octets = (keys ^ masks).tobytes()
+        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
+
+    def _radii(self, rows: bytes, hot: Iterable[bytes], flips: Sequence[int]) -> tuple[int, ...]:
+        """Say within how many flipped bits no bucket of each table was passed over; -1 for none.
+
+        Args:
+            rows: of the query.
+            hot: keys of the buckets that were passed over.
+            flips: within how many flipped bits each table was probed.
+        """
+        radii = list(flips)
+        keys = self._keys.unpack(rows)
+        for key in hot:
+            flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
+            radii[key[0]] = min(radii[key[0]], flipped - 1)
+        return tuple(radii)
+
+
+def get_rows(
+    transaction: lmdb.Transaction[bytes], database: lmdb._Database, keys: Sequence[bytes]
+) -> NDArray[np.void]:
+    """Get the rows of keys where each row is a value of its own; shape (n,) of `ROW`."""
+    if not keys:
+        return np.empty(0, ROW)
+    octets = transaction.cursor(database).getmulti(
+        keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
+    )
+    return np.frombuffer(octets, ROW)
+
+
+def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:
+    """Make the masks that flip so many bits of a key; shape (masks, 1 + key_bytes)."""
+    masks = [sum(1 << bit for bit in bits) for bits in combinations(range(8 * key_bytes), flips)]
+    # A key is led by the number of its table, which stays as it is.
+    return np.ascontiguousarray(
+        np.array(masks, ">u4").view(np.uint8).reshape(-1, 4)[:, -(key_bytes + 1) :]
+    )
