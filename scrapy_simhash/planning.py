@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.designs import MOST_TABLES
-from scrapy_simhash.optimum import fewest_tables
+from scrapy_simhash.optimum import fewest_tables, widest_prefix
 from scrapy_simhash.planner import Bounds, choose, list_extremes
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -79,12 +79,12 @@ def plan(
 
 def _list_optimum(distance: int) -> list[tuple[int, int]]:
     """List each worthwhile number of tables with the largest p_min that it allows."""
-    widest: dict[int, int] = {}
-    for leading_bits in range(1, FINGERPRINT_BITS - distance + 1):
-        tables = fewest_tables(leading_bits, distance)
-        if tables is not None and tables <= MOST_TABLES:
-            widest[tables] = leading_bits
-    return list(widest.items())
+    optimum = []
+    widest = 0
+    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
+        widest = widest_prefix(tables, distance)
+        optimum.append((tables, widest))
+    return optimum
 
 
 def read_number(name: str, text: str) -> int:
