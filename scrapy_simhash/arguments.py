@@ -89,6 +89,16 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--documents", required=True, metavar="N", help="such as 8e9 or 10M")
+    parser.add_argument(
+        "--distance", type=int, metavar="BITS", help="k (default: SIMHASH_DISTANCE)"
+    )
+    parser.add_argument("--max-bytes", metavar="N", help="of all tables, after compact")
+    parser.add_argument("--max-candidates", metavar="N", help="that a query reads, on average")
+    parser.add_argument("--max-tables", metavar="N", help="that the design may have")
+
+
 COMMANDS = {
     "stats": Command(
         "Documents, duplicates, distances, scopes and bytes of a store",
@@ -110,6 +120,12 @@ COMMANDS = {
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",
         "inspection:evaluate_folder",
         _add_evaluate,
+        stored=False,
+    ),
+    "plan": Command(
+        "Table designs for so many documents: candidates, bytes, time, and the one to take",
+        "planning:plan",
+        _add_plan,
         stored=False,
     ),
 }

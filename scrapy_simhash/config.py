@@ -49,7 +49,9 @@ class Config:
         distance: k, in bits; 0 up to what the table design is complete for. Unset: 7, or 3 where
             `confirm` is None, or what the tables are complete for if that is less.
         confirm: similarity that a match must reach, 0 to 1; None for plain simhash.
-        tables: table design: `auto`, 4, 10, 16, 20, or blocks and distance as "m:k".
+        tables: table design: `auto`, 4, 10, 16, 20, blocks and distance as "m:k", or widths of
+            blocks and distance as "11,11,10,11,11,10:3"; "+r" after any but `auto` flips up to r
+            bits.
         extractor: name or import path of the main-text extractor.
         features: name or import path of the feature set.
         min_features: pages with fewer distinct features are compared exactly; 1 or more.
@@ -107,7 +109,9 @@ class Config:
             raise SettingError(f"SIMHASH_TABLES: {error}") from None
         if self.distance == UNSET_DISTANCE:
             object.__setattr__(self, "distance", min(default_distance(self.confirm), complete))
-        hint = "; or name a design for it, as 'm:k', in SIMHASH_TABLES" if automatic else ""
+        hint = (
+            "; or name a design for it, as 'm:k' or '4+2', in SIMHASH_TABLES" if automatic else ""
+        )
         _require(
             "DISTANCE",
             self.distance,

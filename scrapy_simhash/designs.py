@@ -20,9 +20,9 @@ _NAME = re.compile(
     r"(?:\+(?P<flips>[0-9]))?"
 )
 # A table's number is one byte of its keys in a store.
-_MOST_TABLES = 255
+MOST_TABLES = 255
 # Of the shortest key in a store.
-_FEWEST_PREFIX_BITS = 8
+FEWEST_PREFIX_BITS = 8
 _DEFAULT_FLIPS = 1
 # Keys of 24 bits have 2,325 neighbours within three bits: four would look up 13,000 in each table.
 MOST_FLIPS = 3
@@ -65,10 +65,10 @@ def parse_design(name: str | int) -> Design:
         base = f"{','.join(map(str, widths)) if explicit else len(widths)}:{distance}"
         tables = choose_blocks(widths, distance)
     design = Design(base if flips == _DEFAULT_FLIPS else f"{base}+{flips}", tables, flips)
-    if design.prefix_bits < _FEWEST_PREFIX_BITS:
+    if design.prefix_bits < FEWEST_PREFIX_BITS:
         raise ValueError(
             f"table design {name!r} leads with {design.prefix_bits} bits only; at least "
-            f"{_FEWEST_PREFIX_BITS} are needed: take fewer or wider blocks"
+            f"{FEWEST_PREFIX_BITS} are needed: take fewer or wider blocks"
         )
     return design
 
@@ -88,8 +88,8 @@ def _read_blocks(name: str | int, blocks: str, distance: int) -> tuple[tuple[int
             f"table design {name!r}: needs 0 <= distance < blocks <= {FINGERPRINT_BITS}"
         )
     tables = math.comb(count, distance)
-    if tables > _MOST_TABLES:
-        raise ValueError(f"table design {name!r} has {tables:,} tables; at most {_MOST_TABLES}")
+    if tables > MOST_TABLES:
+        raise ValueError(f"table design {name!r} has {tables:,} tables; at most {MOST_TABLES}")
     return (widths if explicit else block_widths(count)), distance
 
 

@@ -202,9 +202,67 @@ def _cell(value: float | None) -> str:
     return str(value) if isinstance(value, int) else _ratio(value)
 
 
+def _print_plan(answer: dict[str, Any]) -> Iterable[str]:
+    yield (
+        f"{answer['documents']:,} documents (d = {answer['log2_documents']}), "
+        f"within {answer['distance']} bits"
+    )
+    yield ""
+    yield (
+        f"{'design':<9}{'tables':>7}{'p':>7}{'flips':>6}{'keys':>8}{'2^(d-p)':>10}"
+        f"{'candidates':>11}{'bytes':>10}{'us':>11}"
+    )
+    for row in answer["designs"]:
+        narrow, wide = row["narrowest_bits"], row["widest_bits"]
+        yield (
+            f"{row['design']:<9}{row['tables']:>7}"
+            f"{narrow if narrow == wide else f'{narrow}-{wide}':>7}{row['flips']:>6}"
+            f"{_short(row['keys']):>8}{_short(row['prefix_candidates']):>10}"
+            f"{_short(row['candidates']):>11}{_short(row['bytes']):>10}"
+            f"{_short(row['microseconds']):>11}"
+        )
+    for row in answer["extremes"]:
+        yield (
+            f"{row['name']:<29}{_short(row['keys']):>8}{'':>10}{_short(row['candidates']):>11}"
+            f"{_short(row['bytes']):>10}{_short(row['microseconds']):>11}"
+        )
+    yield "2^(d-p): fingerprints of a table with the narrowest prefix; keys, candidates"
+    yield "and microseconds: of a query, in all tables; bytes: after compact"
+    yield ""
+    yield f"fewest tables for a prefix of at least p bits, X(64, {answer['distance']}, d):"
+    for start in range(0, len(answer["optimum"]), _OPTIMA_A_LINE):
+        part = answer["optimum"][start : start + _OPTIMA_A_LINE]
+        for title, key in (
+            ("tables", "tables"),
+            ("p", "narrowest_bits"),
+            ("2^(d-p)", "prefix_candidates"),
+        ):
+            yield f"{title:<8}" + "".join(f"{_short(each[key]):>9}" for each in part)
+    yield ""
+    choice = answer["choice"]
+    yield (
+        f"fastest within the bounds: {choice['tables']} tables, {_short(choice['bytes'])} bytes, "
+        f"{_short(choice['microseconds'])} us"
+    )
+    yield answer["setting"]
+
+
+_OPTIMA_A_LINE = 8
+
+
+def _short(number: float) -> str:
+    """Write a number in three digits: 0.298, 512, 17.2G."""
+    rounded = float(f"{number:.3g}")
+    for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if scale <= rounded < 1e3 * scale:
+            return f"{rounded / scale:.3g}{unit}"
+    return f"{rounded:.3g}"
+
+
 _PRINTERS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "log": _print_decision,
     "query": _print_match,
     "explain": _print_explanation,
     "evaluate": _print_evaluation,
+    "plan": _print_plan,
 }

@@ -27,6 +27,9 @@ _ALL_BITS = 2**FINGERPRINT_BITS - 1
 FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 # Of a row: a table's number, then its permuted fingerprint.
 ROW_BYTES = 1 + FINGERPRINT_BYTES
+# Up to 2**32 documents a four-byte key would hold one fingerprint each, and the keys would cost
+# more than the fingerprints.
+MOST_KEY_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +213,8 @@ class Design:
 
     @property
     def key_bytes(self) -> int:
-        """Leading whole bytes that are a table's key in a store, 1 to 3.
-
-        At most three: up to 2**32 documents a four-byte key would hold one fingerprint each, and
-        the keys would cost more than the fingerprints.
-        """
-        return min(self.prefix_bits // 8, 3)
+        """Leading whole bytes that are a table's key in a store, 1 to 3."""
+        return min(self.prefix_bits // 8, MOST_KEY_BYTES)
 
 
 def check_fingerprint(fingerprint: int) -> int:

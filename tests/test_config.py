@@ -135,7 +135,9 @@ def test_bad_value_names_setting_value_and_range(name: str, value: Any, complain
     assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
 
 
-@pytest.mark.parametrize("value", ["5", "4:", "4:4", "3:3", "a:b", "100:3", "", "auto:3"])
+@pytest.mark.parametrize(
+    "value", ["5", "4:", "4:4", "3:3", "a:b", "100:3", "", "auto:3", "16,16:1", "4+4"]
+)
 def test_bad_design_is_named(value: str) -> None:
     with pytest.raises(SettingError, match=r"SIMHASH_TABLES") as raised:
         read("TABLES", value)
@@ -144,7 +146,7 @@ def test_bad_design_is_named(value: str) -> None:
 
 @pytest.mark.parametrize(
     ("tables", "most"),
-    [("auto", 7), ("4", 7), ("10", 4), ("16", 4), ("20", 4), ("6:2", 3), ("8:5", 6)],
+    [("auto", 7), ("4", 7), ("10", 4), ("16", 4), ("20", 4), ("6:2", 3), ("8:5", 6), ("4+2", 11)],
 )
 def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
     settings = {"SIMHASH_TABLES": tables, "SIMHASH_DISTANCE": most}
@@ -155,6 +157,10 @@ def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
     assert str(raised.value).startswith(
         f"SIMHASH_DISTANCE = {most + 1}: must be 0 to {most} bits with SIMHASH_TABLES = {tables!r}"
     )
+
+
+def test_a_design_of_block_widths() -> None:
+    assert read_config({"SIMHASH_TABLES": "11,11,10,11,11,10:3"}).distance == 4
 
 
 @pytest.mark.parametrize("tables", ["auto", "10"])
@@ -169,7 +175,7 @@ def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, dis
 
 
 def test_too_wide_a_distance_on_automatic_tables_names_the_way_out() -> None:
-    with pytest.raises(SettingError, match=r"'m:k', in SIMHASH_TABLES"):
+    with pytest.raises(SettingError, match=r"'m:k' or '4\+2', in SIMHASH_TABLES"):
         read("DISTANCE", 8)
 
 

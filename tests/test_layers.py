@@ -19,7 +19,16 @@ LAYERS = {
     "scrapy": {
         *("addon", "downloadermiddlewares", "spidermiddlewares", "eligibility"),
         *("exceptions", "signals"),
-        *("commands", "arguments", "inspection", "evaluation", "plots", "output", "logreader"),
+        *(
+            "commands",
+            "arguments",
+            "inspection",
+            "planning",
+            "evaluation",
+            "plots",
+            "output",
+            "logreader",
+        ),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
     "store": {
@@ -29,7 +38,7 @@ LAYERS = {
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
-        *("planner", "fingerprint", "recipe", "scopes"),
+        *("planner", "costs", "optimum", "fingerprint", "recipe", "scopes"),
         *(
             "config",
             "shared",
