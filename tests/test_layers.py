@@ -39,6 +39,7 @@ LAYERS = {
             "corpus",
             "quality",
         ),
+        *("huffman", "blocks"),
     },
 }
 # What a row must do without; the one above may have it.
