@@ -25,6 +25,7 @@ LAYERS = {
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
+        *("archive", "archive_file", "archive_format", "archive_writer"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "fingerprint", "recipe", "scopes"),
@@ -39,7 +40,7 @@ LAYERS = {
             "corpus",
             "quality",
         ),
-        *("huffman", "blocks"),
+        *("huffman", "blocks", "interpolation"),
     },
 }
 # What a row must do without; the one above may have it.
