@@ -287,6 +287,9 @@ class _Runs:
         joined = np.empty(counts.sum(), np.uint64)
         targets = np.cumsum(counts) - counts
         for owners, steps in self._runs:
-            joined[targets[owners, None] + np.arange(len(steps))] = np.stack(steps, axis=1)
-            targets += len(steps)
+            places = targets[owners]
+            for values in steps:
+                joined[places] = values
+                places += 1
+            targets[owners] = places
         return joined, counts
