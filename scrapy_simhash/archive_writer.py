@@ -69,7 +69,7 @@ def write_archive(  # noqa: PLR0913  # each by its name
         FileExistsError: the path is taken, and not to be overwritten.
         OSError: it cannot be written.
 
-    Cost: for each table, sorting and some 150 ns a fingerprint. Memory: two copies of the
+    Cost: for each table, sorting and some 250 ns a fingerprint. Memory: two copies of the
     fingerprints and 50 MB.
     """
     target = Path(path)

@@ -214,9 +214,9 @@ class BlockDecoder:
 
         Returns:
             The fingerprints of one block after the other, and how many each block has; shape (n,).
-            Cost: as many steps as the fullest block has fingerprints, each of some 20 calls of
-            numpy over all blocks, some 20 ns a fingerprint and call-bound below a thousand blocks.
-            Memory: about three times the fingerprints.
+            Cost: as many steps as the fullest block has fingerprints, each of some 25 calls of
+            numpy over all blocks: 60 ns a fingerprint where there are thousands of blocks, 8 ms
+            for a single one of 1024 bytes. Memory: about three times the fingerprints.
         """
         count, width = len(blocks), self._block_bytes // 8
         stride = width + _PADDING_WORDS
