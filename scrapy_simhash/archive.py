@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.permutation import Table
 
-# Decoded at once: enough blocks for numpy's calls to pay, few enough for the second cache.
+# Decoded at once: enough blocks for numpy's calls to pay. From 2,000 to 8,000 blocks of 1024 bytes
+# at once took the same time.
 _CHUNK_BYTES, _LEAST_BLOCKS = 1 << 22, 1_024
 
 
