@@ -35,6 +35,7 @@ LAYERS = {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
         *("lmdb_probe", "lmdb_compact", "lmdb_upkeep", "stored", "checks"),
+        *("archive", "archive_file", "archive_format", "archive_writer"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
@@ -50,6 +51,7 @@ LAYERS = {
             "corpus",
             "quality",
         ),
+        *("huffman", "blocks", "interpolation"),
     },
 }
 # What a row must do without; the one above may have it.
