@@ -38,6 +38,9 @@ LAYERS = {
             "kinds",
             "corpus",
             "quality",
+            "jointables",
+            "selfjoin",
+            "clusters",
         ),
     },
 }
