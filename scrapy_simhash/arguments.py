@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -89,6 +91,60 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_streams(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-i", "--input"),
+        default="-",
+        metavar="FILE",
+        dest="input_path",
+        help="fingerprints, a decimal number a line (default: -, standard input)",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        default="-",
+        metavar="FILE",
+        dest="output_path",
+        help="JSON arrays, one a line (default: -, standard output)",
+    )
+    parser.add_argument(
+        *("-d", "--distance"),
+        type=int,
+        default=PLAIN_DISTANCE_BITS,
+        metavar="BITS",
+        help=f"at most so many differ (default: {PLAIN_DISTANCE_BITS})",
+    )
+
+
+def _add_find_all(parser: argparse.ArgumentParser) -> None:
+    _add_streams(parser)
+    parser.add_argument(
+        *("-b", "--blocks"),
+        type=int,
+        metavar="M",
+        help="of the 64 bits, more than the distance (default: what is quickest)",
+    )
+
+
+def _add_find_clusters(parser: argparse.ArgumentParser) -> None:
+    _add_find_all(parser)
+    parser.add_argument(
+        "--representative",
+        action="store_true",
+        help="clusters around one that all others are near to: no chains",
+    )
+
+
+def _add_batch_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--queries",
+        required=True,
+        metavar="FILE",
+        dest="queries_path",
+        help="fingerprints to be looked up, a decimal number a line",
+    )
+    _add_streams(parser)
+
+
 COMMANDS = {
     "stats": Command(
         "Documents, duplicates, distances, scopes and bytes of a store",
@@ -110,6 +166,24 @@ COMMANDS = {
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",
         "inspection:evaluate_folder",
         _add_evaluate,
+        stored=False,
+    ),
+    "find-all": Command(
+        "All pairs of fingerprints within a distance",
+        "joining:find_all_pairs",
+        _add_find_all,
+        stored=False,
+    ),
+    "find-clusters": Command(
+        "Clusters of fingerprints, connected by pairs within a distance",
+        "joining:find_all_clusters",
+        _add_find_clusters,
+        stored=False,
+    ),
+    "batch-query": Command(
+        "Many fingerprints looked up among many others",
+        "joining:answer_batch",
+        _add_batch_query,
         stored=False,
     ),
 }

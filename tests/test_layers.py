@@ -19,7 +19,16 @@ LAYERS = {
     "scrapy": {
         *("addon", "downloadermiddlewares", "spidermiddlewares", "eligibility"),
         *("exceptions", "signals"),
-        *("commands", "arguments", "inspection", "evaluation", "plots", "output", "logreader"),
+        *(
+            "commands",
+            "arguments",
+            "inspection",
+            "evaluation",
+            "plots",
+            "output",
+            "logreader",
+            "joining",
+        ),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
     "store": {
@@ -41,6 +50,8 @@ LAYERS = {
             "jointables",
             "selfjoin",
             "clusters",
+            "batch",
+            "numbers",
         ),
     },
 }
