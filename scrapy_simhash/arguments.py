@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -99,6 +101,60 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tables", metavar="N", help="that the design may have")
 
 
+def _add_streams(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-i", "--input"),
+        default="-",
+        metavar="FILE",
+        dest="input_path",
+        help="fingerprints, a decimal number a line (default: -, standard input)",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        default="-",
+        metavar="FILE",
+        dest="output_path",
+        help="JSON arrays, one a line (default: -, standard output)",
+    )
+    parser.add_argument(
+        *("-d", "--distance"),
+        type=int,
+        default=PLAIN_DISTANCE_BITS,
+        metavar="BITS",
+        help=f"at most so many differ (default: {PLAIN_DISTANCE_BITS})",
+    )
+
+
+def _add_find_all(parser: argparse.ArgumentParser) -> None:
+    _add_streams(parser)
+    parser.add_argument(
+        *("-b", "--blocks"),
+        type=int,
+        metavar="M",
+        help="of the 64 bits, more than the distance (default: what is quickest)",
+    )
+
+
+def _add_find_clusters(parser: argparse.ArgumentParser) -> None:
+    _add_find_all(parser)
+    parser.add_argument(
+        "--representative",
+        action="store_true",
+        help="clusters around one that all others are near to: no chains",
+    )
+
+
+def _add_batch_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--queries",
+        required=True,
+        metavar="FILE",
+        dest="queries_path",
+        help="fingerprints to be looked up, a decimal number a line",
+    )
+    _add_streams(parser)
+
+
 COMMANDS = {
     "stats": Command(
         "Documents, duplicates, distances, scopes and bytes of a store",
@@ -126,6 +182,24 @@ COMMANDS = {
         "Table designs for so many documents: candidates, bytes, time, and the one to take",
         "planning:plan",
         _add_plan,
+        stored=False,
+    ),
+    "find-all": Command(
+        "All pairs of fingerprints within a distance",
+        "joining:find_all_pairs",
+        _add_find_all,
+        stored=False,
+    ),
+    "find-clusters": Command(
+        "Clusters of fingerprints, connected by pairs within a distance",
+        "joining:find_all_clusters",
+        _add_find_clusters,
+        stored=False,
+    ),
+    "batch-query": Command(
+        "Many fingerprints looked up among many others",
+        "joining:answer_batch",
+        _add_batch_query,
         stored=False,
     ),
 }

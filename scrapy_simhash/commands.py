@@ -86,10 +86,14 @@ class SimhashCommand(ScrapyCommand):
         return replace(config, store=data_path(config.store))
 
 
-def _answer(runner: str, config: Config, opts: argparse.Namespace) -> Iterable[dict[str, Any]]:
+def _answer(
+    runner: str, config: Config, opts: argparse.Namespace
+) -> Iterable[dict[str, Any] | str]:
     """Call `module:function` with those of the arguments that it names."""
     module, _, name = runner.partition(":")
     function = getattr(import_module(f"scrapy_simhash.{module}"), name)
     wanted = [name for name in signature(function).parameters if name != "config"]
-    answers: Iterable[dict[str, Any]] = function(config, **{n: getattr(opts, n) for n in wanted})
+    answers: Iterable[dict[str, Any] | str] = function(
+        config, **{n: getattr(opts, n) for n in wanted}
+    )
     return answers

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 # Answers of these commands are JSON with or without --json.
-_JSON_COMMANDS = {"fingerprint"}
+_JSON_COMMANDS = {"fingerprint", "find-all", "find-clusters", "batch-query"}
 _FOUND, _NOTHING_FOUND = 0, 1
 
 
-def show(command: str, answers: Iterable[dict[str, Any]], *, as_json: bool) -> int:
-    """Print each answer as it comes.
+def show(command: str, answers: Iterable[dict[str, Any] | str], *, as_json: bool) -> int:
+    """Print each answer as it comes; a `str` is ready to be printed, lines of JSON.
 
     Returns:
         The exit code: 0, or 1 when there was no answer.
@@ -27,7 +27,9 @@ def show(command: str, answers: Iterable[dict[str, Any]], *, as_json: bool) -> i
     try:
         for answer in answers:
             code = _FOUND
-            if as_json or command in _JSON_COMMANDS:
+            if isinstance(answer, str):
+                print(answer, end="", flush=True)  # noqa: T201
+            elif as_json or command in _JSON_COMMANDS:
                 print(json.dumps(answer), flush=True)  # noqa: T201 - that is what a command does
             else:
                 for line in _PRINTERS.get(command, _print_fields)(answer):
@@ -35,7 +37,7 @@ def show(command: str, answers: Iterable[dict[str, Any]], *, as_json: bool) -> i
     except (KeyboardInterrupt, BrokenPipeError):
         # `log --follow` is ended so, and so is a pipe to `head`; the rest of the pipe is gone.
         sys.stderr.close()
-    if code == _NOTHING_FOUND and not as_json and command != "log":
+    if code == _NOTHING_FOUND and not as_json and command not in {"log", *_JSON_COMMANDS}:
         print("nothing found")  # noqa: T201
     return code
 

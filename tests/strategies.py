@@ -69,3 +69,15 @@ texts = st.one_of(
     *(st.text(st.sampled_from(script), max_size=80) for script in _SCRIPTS),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
 )
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[int]:
+    """Draw fingerprints in clusters: a few centres, and others few bits away, some repeated."""
+    centres = draw(st.lists(fingerprints | st.sampled_from([0, 2**BITS - 1]), max_size=4))
+    drawn = list(centres)
+    if centres:
+        flips = st.integers(0, 12).flatmap(masks)
+        near = st.tuples(st.sampled_from(centres), flips).map(lambda pair: pair[0] ^ pair[1])
+        drawn += draw(st.lists(near, max_size=30))
+    return draw(st.permutations(drawn + drawn[:3]))

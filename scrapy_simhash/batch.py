@@ -1,0 +1,168 @@
+"""Many queries against many stored fingerprints at once (paper, section 3.3).
+
+The tables are built on the queries, in memory; the stored fingerprints pass by once, in chunks, in
+whatever order. In each table a map says which prefixes the queries have, and few of the stored
+fingerprints share one with any query.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.jointables import (
+    CHUNK,
+    JoinTable,
+    check_join,
+    choose_join_blocks,
+    make_join_tables,
+    sort_distinct,
+)
+from scrapy_simhash.simhash import FINGERPRINT_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+# Of a prefix, so many bits are looked up: the map takes 4 MB, one bit each, so it stays in the
+# cache, and with a million queries lets pass 3 % that have no query.
+_MOST_MAP_BITS = 25
+# Stored fingerprints that a core takes at a time.
+_VALUES_PER_TASK = 4 * CHUNK
+# Comparisons made at a time, 8 bytes each three times over.
+_COMPARISONS = 1 << 20
+
+
+def batch_query(
+    queries: NDArray[np.uint64],
+    chunks: Iterable[NDArray[np.uint64]],
+    distance: int,
+    blocks: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> NDArray[np.uint64]:
+    """Find all stored fingerprints within a distance of any query.
+
+    >>> batch_query(np.array([5], np.uint64), [np.array([4, 5], np.uint64)], 1).tolist()
+    [[5, 4, 1], [5, 5, 0]]
+
+    Args:
+        queries: in any order, shape (q,); repeated ones count once.
+        chunks: the stored fingerprints, any number of arrays of any size, read once; 100,000 and
+            more at a time keep all cores busy. A fingerprint that comes again counts once.
+        distance: bits, 0 to 63.
+        blocks: into which the 64 bits are cut, more than `distance`, up to 64; None for the
+            number that is quickest for so many queries.
+        progress: is told after each chunk how many fingerprints it had.
+
+    Returns:
+        Shape (matches, 3): query, stored fingerprint, and how many bits they differ in; one row
+        for each distinct pair, in ascending order.
+
+    Raises:
+        ValueError: a distance or number of blocks that is out of range.
+
+    Cost: all stored fingerprints are permuted once for each of the C(blocks, distance) tables.
+    Memory: for each table 8 bytes a query and up to 4 MB, a chunk, and 80 bytes a match. Queries
+    and stored fingerprints that all share a prefix are compared each with each.
+    """
+    check_join(distance, blocks)
+    distinct = sort_distinct(queries)
+    if not distinct.size:
+        return np.empty((0, 3), np.uint64)
+    if blocks is None:
+        # Stored fingerprints meet as many of the queries as the queries meet of themselves.
+        blocks = choose_join_blocks(distinct.size, distance) or distance + 1
+    tables = [_QueryTable(table, distinct) for table in make_join_tables(blocks, distance)]
+    found = [np.empty((0, 3), np.uint64)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for chunk in chunks:
+            tasks = [
+                chunk[start : start + _VALUES_PER_TASK]
+                for start in range(0, chunk.size, _VALUES_PER_TASK)
+            ]
+            for rows in pool.map(lambda values: _match(tables, values, distance), tasks):
+                found.extend(rows)
+            if progress is not None:
+                progress(chunk.size)
+    return _sort_rows(np.concatenate(found))
+
+
+def _match(
+    tables: list[_QueryTable], values: NDArray[np.uint64], distance: int
+) -> list[NDArray[np.uint64]]:
+    return [rows for table in tables for rows in table.match(values, distance)]
+
+
+def _sort_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort by query, then fingerprint; leave out what came again in another chunk."""
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    kept = np.ones(len(rows), np.bool_)
+    kept[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[kept]
+
+
+class _QueryTable:
+    """One table of the queries.
+
+    Args:
+        table: the permutation.
+        queries: distinct.
+    """
+
+    def __init__(self, table: JoinTable, queries: NDArray[np.uint64]) -> None:
+        self._table = table
+        self._queries = table.table.permute_array(queries)
+        self._queries.sort()
+        bits = min(table.table.prefix_bits, _MOST_MAP_BITS)
+        self._map_shift = np.uint64(FINGERPRINT_BITS - bits)
+        has_query = np.zeros(1 << bits, np.bool_)
+        has_query[self._queries >> self._map_shift] = True
+        self._map = np.packbits(has_query, bitorder="little")
+
+    def match(self, values: NDArray[np.uint64], distance: int) -> Iterator[NDArray[np.uint64]]:
+        """Find the pairs of a query and a value that this table reports, in rows of three."""
+        suffix = self._table.suffix
+        candidates = sort_distinct(self._filter(values))
+        starts = np.searchsorted(self._queries, candidates & ~suffix)
+        nearest = self._queries[np.minimum(starts, self._queries.size - 1)]
+        met = np.flatnonzero(nearest ^ candidates <= suffix)
+        candidates, starts = candidates[met], starts[met]
+        counts = np.searchsorted(self._queries, candidates | suffix, "right") - starts
+        ends = np.cumsum(counts)
+        cuts = np.flatnonzero(np.diff(ends // _COMPARISONS)) + 1
+        for part in np.split(np.arange(candidates.size), cuts):
+            total = counts[part].sum()
+            before = ends[part] - counts[part]  # comparisons of earlier candidates
+            places = np.repeat(starts[part] - before, counts[part])
+            places += np.arange(before[0], before[0] + total) if total else 0
+            values_of = np.repeat(candidates[part], counts[part])
+            yield self._report(self._queries[places], values_of, distance)
+
+    def _filter(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Permute values and leave out those whose prefix no query has."""
+        kept = [np.empty(0, np.uint64)]
+        for start in range(0, values.size, CHUNK):
+            permuted = self._table.table.permute_array(values[start : start + CHUNK])
+            prefixes = permuted >> self._map_shift
+            octets = self._map[(prefixes >> np.uint64(3)).view(np.int64)]
+            bits = octets >> (prefixes & np.uint64(7)).astype(np.uint8)
+            kept.append(permuted[(bits & np.uint8(1)).view(np.bool_)])
+        return np.concatenate(kept)
+
+    def _report(
+        self, queries: NDArray[np.uint64], values: NDArray[np.uint64], distance: int
+    ) -> NDArray[np.uint64]:
+        differing = queries ^ values
+        bits = np.bitwise_count(differing)
+        near = np.flatnonzero(bits <= distance)
+        restore = self._table.table.restore_array
+        near = near[self._table.is_first(restore(differing[near]))]
+        rows = np.empty((near.size, 3), np.uint64)
+        rows[:, 0] = restore(queries[near])
+        rows[:, 1] = restore(values[near])
+        rows[:, 2] = bits[near]
+        return rows
