@@ -26,8 +26,8 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import CHECKSUM, choose_key_bytes, group_blocks
 from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
 from scrapy_simhash.blocks import BLOCK_BYTES, BlockDecoder, count_symbols, encode_blocks
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.huffman import EQUAL, SYMBOLS, make_code
-from scrapy_simhash.permutation import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

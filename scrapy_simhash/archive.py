@@ -14,8 +14,9 @@ import numpy as np
 from scrapy_simhash.archive_file import ArchiveFile
 from scrapy_simhash.archive_format import cut_keys
 from scrapy_simhash.blocks import BlockDecoder
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.interpolation import find_first
-from scrapy_simhash.permutation import check_fingerprint, parse_design
+from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 

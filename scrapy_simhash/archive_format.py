@@ -28,8 +28,9 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.blocks import check_block_bytes
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.huffman import check_code
-from scrapy_simhash.permutation import FINGERPRINT_BYTES, parse_design
+from scrapy_simhash.permutation import FINGERPRINT_BYTES
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from scrapy_simhash.archive_format import (
     sum_group,
 )
 from scrapy_simhash.blocks import BLOCK_BYTES, check_block_bytes, count_symbols, encode_blocks
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.huffman import make_code
-from scrapy_simhash.permutation import check_fingerprint, parse_design
+from scrapy_simhash.permutation import check_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -93,13 +93,13 @@ def _read_blocks(name: str | int, blocks: str, distance: int) -> tuple[tuple[int
     return (widths if explicit else block_widths(count)), distance
 
 
-def block_widths(count: int) -> tuple[int, ...]:
-    """Cut 64 bits into blocks as equal as possible, wider ones first.
+def block_widths(count: int, bits: int = FINGERPRINT_BITS) -> tuple[int, ...]:
+    """Cut so many bits into blocks as equal as possible, wider ones first.
 
     >>> block_widths(6)
     (11, 11, 11, 11, 10, 10)
     """
-    width, wider = divmod(FINGERPRINT_BITS, count)
+    width, wider = divmod(bits, count)
     return (width + 1,) * wider + (width,) * (count - wider)
 
 

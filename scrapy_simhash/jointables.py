@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash.designs import block_widths
 from scrapy_simhash.permutation import Block, Table
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -119,12 +120,6 @@ def choose_join_blocks(count: int, distance: int, bits: int = FINGERPRINT_BITS) 
 
     possible = [m for m in range(distance + 1, bits + 1) if math.comb(m, distance) <= _MOST_TABLES]
     return min([0, *possible], key=cost)
-
-
-def block_widths(blocks: int, bits: int = FINGERPRINT_BITS) -> tuple[int, ...]:
-    """Cut so many bits into blocks as equal as possible, wider ones first."""
-    width, wider = divmod(bits, blocks)
-    return (width + 1,) * wider + (width,) * (blocks - wider)
 
 
 def make_join_tables(

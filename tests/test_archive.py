@@ -15,8 +15,8 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import ArchiveError, Header, cut_keys, pack_header
 from scrapy_simhash.archive_writer import write_archive
 from scrapy_simhash.blocks import BlockDecoder, encode_blocks
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.huffman import make_code
-from scrapy_simhash.permutation import parse_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.stores import StoreError
 from tests.oracle import distance_between
