@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import lmdb
 from filelock import FileLock
 
+from scrapy_simhash.lmdb_users import User, shrink_file
 from scrapy_simhash.shared import SharedByKey
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
 
@@ -60,13 +61,21 @@ class Environment:
         self.lock = threading.RLock()
         self.pid = os.getpid()
         with _explained(folder):
-            if readonly:
-                self._env = self._open(map_bytes)
-            else:
+            if not readonly:
                 folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-                # Two processes making the same store: the second would see an empty data file.
-                with FileLock(folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
-                    self._env = self._open(map_bytes)
+            self._user = User(folder, readonly=readonly)
+            try:
+                self._env = self._open_guarded(map_bytes)
+            except BaseException:
+                self._user.leave()
+                raise
+
+    def _open_guarded(self, map_bytes: int) -> lmdb.Environment:
+        if self.readonly:
+            return self._open(map_bytes)
+        # Two processes making the same store: the second would see an empty data file.
+        with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
+            return self._open(map_bytes)
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
         data = self.folder / DATA_FILE
@@ -197,6 +206,7 @@ class Environment:
         if os.getpid() == self.pid:
             with self.lock:
                 self._env.close()
+        self._user.leave()
 
 
 _environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
@@ -238,6 +248,18 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
             f"the store at {folder} is open read-only in this process; close it first"
         )
     return environment
+
+
+def shrink(folder: Path) -> tuple[int, int] | None:
+    """Rewrite a store's data file without its free pages, see `shrink_file`.
+
+    Raises:
+        StoreUnusableError: there is no store, or it cannot be read.
+    """
+    with _explained(folder):
+        if not has_data(folder):
+            raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
+        return shrink_file(folder.resolve(), DATA_FILE, LIB_VERSION)
 
 
 def release_environment(environment: Environment) -> None:

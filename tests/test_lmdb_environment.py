@@ -29,6 +29,7 @@ open_store(sys.argv[1]).close()
         "data.mdb": 0o600,
         "lock.mdb": 0o600,
         "opening.lock": 0o600,
+        "users.lock": 0o600,
     }
 
 

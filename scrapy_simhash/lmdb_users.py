@@ -1,0 +1,124 @@
+"""Who has a store open: a shared lock for each user, an exclusive one for who replaces the file.
+
+LMDB's own lock file names readers within transactions only. Replacing the data file under a live
+writer loses what it acknowledges, so the file is rewritten only when nobody has it open, and nobody
+can open it meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK_FILE = "users.lock"
+_FILE_MODE = 0o600
+
+
+class User:
+    """One who has the store of a folder open, until `leave`.
+
+    Args:
+        folder: of the store.
+        readonly: make no file; where there is none, or none that may be read, there is no lock.
+
+    Raises:
+        StoreUnusableError: the file is being replaced.
+    """
+
+    def __init__(self, folder: Path, *, readonly: bool) -> None:
+        self._file = _open_lock(folder, readonly=readonly)
+        if self._file is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise StoreUnusableError(
+                f"the file of the store at {folder} is being shrunk just now; try again later"
+            ) from None
+
+    def leave(self) -> None:
+        """Let others replace the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _open_lock(folder: Path, *, readonly: bool) -> int | None:
+    try:
+        return os.open(
+            folder / _LOCK_FILE,
+            os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT,
+            _FILE_MODE,
+        )
+    except OSError:
+        if readonly:  # a reader of a file that was replaced sees an old state, and loses nothing
+            return None
+        raise
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Keep everybody else out; says whether that was possible."""
+    file = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(file)
+
+
+def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | None:
+    """Rewrite a data file without its free pages, when nobody has it open.
+
+    Args:
+        folder: of the store.
+        name: of the data file.
+        lib_version: of the LMDB engine.
+
+    Returns:
+        Its bytes before and after, or None when somebody has it open. Cost: reads and writes the
+        file; needs room for both.
+
+    Raises:
+        StoreUnavailableError: the disk is full, or the like; the store is as it was.
+    """
+    data, shrunk = folder / name, folder / f"{name}.shrunk"
+    with _alone(folder) as alone:
+        if not alone:
+            return None
+        before = data.stat().st_size
+        try:
+            with shrunk.open("wb") as file:
+                os.fchmod(file.fileno(), _FILE_MODE)
+                with lmdb.open(
+                    str(folder), readonly=True, lock=False, lib_version=lib_version
+                ) as env:
+                    env.copyfd(file.fileno(), compact=True)
+                os.fsync(file.fileno())
+            shrunk.rename(data)
+        except (lmdb.Error, OSError) as error:
+            shrunk.unlink(missing_ok=True)
+            raise StoreUnavailableError(
+                f"the file of the store at {folder} could not be shrunk and is as it was: {error}"
+            ) from error
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+        return before, data.stat().st_size
