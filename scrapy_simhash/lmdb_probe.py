@@ -73,6 +73,7 @@ class Prober:
         self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * count)
         self._rests = Struct(f"{self._key_end}x{self._rest_bytes}s" * count)
         self._masks = [_masks(design.key_bytes, 0)]
+        self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
     def probe(
         self,
@@ -99,7 +100,7 @@ class Prober:
             bits that the design needs flipped for this distance.
         """
         rows = self._design.rows(fingerprint)
-        flips = self._design.flips_for(distance)
+        flips = self._flips[distance]
         keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
         found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
         complete_bits = distance
@@ -152,9 +153,10 @@ class Prober:
             found.append(get_rows(transaction, self._databases.hot, hot))
             hot = []
         for database in self._databases.single:
-            single = get_rows(transaction, database, keys)
-            if single.size:
-                found.append(single)
+            # After `compact` there are none, and knowing that is much quicker than looking.
+            if not transaction.cursor(database).first():
+                continue
+            found.append(get_rows(transaction, database, keys))
         return found, hot
 
     def _restore(

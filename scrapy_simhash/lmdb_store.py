@@ -10,6 +10,7 @@ import numpy as np
 
 from scrapy_simhash.checks import check_document, choose_distance
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
@@ -231,13 +232,14 @@ class LmdbStore:
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints are numpy uint64, got {fingerprints.dtype}")
-        fingerprints = np.unique(fingerprints)
+        fingerprints = sort_distinct(fingerprints)
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
-            for known in np.intersect1d(fingerprints, stored.list_indexed()).tolist():
+            indexed = stored.list_indexed()
+            for known in indexed[np.isin(indexed, fingerprints)].tolist():
                 stored.note_bulk_loaded(known)
             before = self._tables.read_table(txn, 0)
-            together = np.union1d(before, fingerprints)
+            together = sort_distinct(np.concatenate([before, fingerprints]))
             design = self._header.design
             if self._choosing and not before.size:
                 design = choose_design(len(fingerprints), self.distance).name

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrapy_simhash.buckets import pack_buckets, permuted_of, unpack_buckets
+from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_probe import Prober, TableDatabases, get_rows
 from scrapy_simhash.permutation import ROW_BYTES, Design, check_fingerprint
 
@@ -206,7 +207,7 @@ class Tables:
                 keys = cursor.iternext_nodup(keys=True, values=False)
                 wanted = list(takewhile(lambda key: key < past, keys))
                 parts.append(permuted_of(get_rows(transaction, database, wanted)))
-        return np.unique(np.concatenate(parts))
+        return sort_distinct(np.concatenate(parts))
 
     def _key_of(self, number: int, prefix: int) -> bytes:
         """Make a key; the one past the last of a table is the first of the next."""
