@@ -98,10 +98,9 @@ def main() -> None:
                 "judged": dict(judged[kind]),
             }
             rows.append(row)
-            counts = ", ".join(f"{name} {count:,}" for name, count in judged[kind].items())
-            print(
-                f"| {distance} bits | {kind} | {row['microseconds']:,.0f} | {ratio:.2f} | {counts} |"
-            )
+            counts = ", ".join(f"{name} {number:,}" for name, number in judged[kind].items())
+            cost = f"{row['microseconds']:,.0f} | {ratio:.2f}"
+            print(f"| {distance} bits | {kind} | {cost} | {counts} |")
     if arguments.output:
         result = {
             "command": " ".join(["python benchmarks/bench_skew.py", *sys.argv[1:]]),
