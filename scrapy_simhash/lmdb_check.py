@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash.jointables import contains
 from scrapy_simhash.lmdb_documents import (
     BULK_LOADED,
     Documents,
@@ -131,7 +132,7 @@ def _check_fingerprints(stored: NDArray[np.uint64], records: dict[int, Record]) 
         for fingerprint in record.fingerprints
     ]
     wanted = np.array([fingerprint for fingerprint, _ in owned], np.uint64)
-    missing = np.flatnonzero(~np.isin(wanted, stored))
+    missing = np.flatnonzero(~contains(stored, wanted))
     return [
         f"fingerprint {owned[at][0]:016x} of document {owned[at][1]} "
         f"({records[owned[at][1]].url!r}) is in no table"

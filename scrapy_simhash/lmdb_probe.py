@@ -167,6 +167,8 @@ class Prober:
         query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
         distances = np.bitwise_count(candidates["permuted"] ^ query)
         (near,) = (distances <= distance).nonzero()
+        if not near.size:
+            return []
         if most is not None and near.size > most:
             # Each may be found by every table; what is left over is cut below.
             order = np.argsort(distances[near], kind="stable")

@@ -10,7 +10,7 @@ import numpy as np
 
 from scrapy_simhash.checks import check_document, choose_distance
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.jointables import sort_distinct
+from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
@@ -236,7 +236,7 @@ class LmdbStore:
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
             indexed = stored.list_indexed()
-            for known in indexed[np.isin(indexed, fingerprints)].tolist():
+            for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
             before = self._tables.read_table(txn, 0)
             together = sort_distinct(np.concatenate([before, fingerprints]))
