@@ -80,22 +80,18 @@ def find_in_buckets(
         Rows, shape (m,) of `ROW`, or None for none: all that are near, and few that are not.
     """
     rest_bytes = len(queries[0])
-    beyond = FINGERPRINT_BYTES - rest_bytes
-    end = bytes(beyond)
-    rests = b"".join([value for _, value in buckets]) + end
-    wanted = (
-        b"".join([queries[key[0]] * (len(value) // rest_bytes) for key, value in buckets]) + end
-    )
-    shape = (len(rests) // rest_bytes,)
+    beyond = bytes(FINGERPRINT_BYTES - rest_bytes)
     # Of unrelated rests, the first 32 bits are within 3 bits in one of 700,000 cases, but within 7
     # in one of 1,000; then it pays to look at all bits.
     number = _HEAD if distance <= _HEAD_TELLS_BITS else _NUMBER
-    differing = np.ndarray(shape, number, rests, 0, (rest_bytes,)) ^ np.ndarray(
-        shape, number, wanted, 0, (rest_bytes,)
-    )
+    queries = [(query + beyond)[: number.itemsize] for query in queries]
+    pattern = b"".join([queries[key[0]] * (len(value) // rest_bytes) for key, value in buckets])
+    wanted = np.frombuffer(pattern, number)
+    rests = b"".join([value for _, value in buckets]) + beyond
+    differing = np.ndarray(wanted.shape, number, rests, 0, (rest_bytes,)) ^ wanted
     if number is _NUMBER:
         # A rest is the low octets of the number; what follows it in memory is shifted out.
-        differing <<= _BITS_BEYOND[beyond]
+        differing <<= _BITS_BEYOND[len(beyond)]
     distances = np.bitwise_count(differing)
     # Nearly always there is nothing, and octets say so sooner than a comparison and `nonzero`.
     if not distances.tobytes().translate(None, _FARTHER[distance]):
