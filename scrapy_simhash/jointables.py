@@ -167,4 +167,5 @@ def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray
     if not ordered.size:
         return np.zeros(wanted.size, np.bool_)
     at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
-    return ordered[at] == wanted
+    found: NDArray[np.bool_] = ordered[at] == wanted
+    return found
