@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from scrapy_simhash.batch import batch_query
 from scrapy_simhash.checks import check_document, choose_distance
+from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
@@ -31,11 +33,13 @@ from scrapy_simhash.lmdb_header import (
     unpack_header,
     write_header,
 )
+from scrapy_simhash.lmdb_joins import list_recorded_pairs
 from scrapy_simhash.lmdb_stats import (
     count_documents,
-    describe_document,
     describe_header,
     describe_tables,
+    find_documents,
+    read_document,
 )
 from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.lmdb_upkeep import (
@@ -48,6 +52,7 @@ from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
+from scrapy_simhash.selfjoin import find_all
 from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
 from scrapy_simhash.stores import StoreUnusableError
 
@@ -207,7 +212,7 @@ class LmdbStore:
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
-        bits = self.distance if distance is None else distance
+        bits = self._bits(distance)
         if not 0 <= bits <= self._tables.design.reach_bits:
             raise ValueError(
                 f"distance {bits}: table design {self._tables.design.name} is complete for "
@@ -261,22 +266,10 @@ class LmdbStore:
         self._tables.fill(transaction, fingerprints)
 
     def find_document(self, url: str) -> list[StoredDocument]:
-        return self._read(
-            lambda stored, _: [
-                describe_document(number, record, stored.get_text(number))
-                for number, record in stored
-                if record.url == url
-            ]
-        )
+        return self._read(partial(find_documents, url))
 
     def get_document(self, document: int) -> StoredDocument | None:
-        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> StoredDocument | None:
-            record = stored.get(document)
-            if record is None:
-                return None
-            return describe_document(document, record, stored.get_text(document))
-
-        return self._read(work)
+        return self._read(partial(read_document, document))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
@@ -299,6 +292,27 @@ class LmdbStore:
 
     def fingerprints(self) -> NDArray[np.uint64]:
         return self._read(lambda _, txn: self._tables.read_table(txn, 0))
+
+    def recorded_pairs(self) -> NDArray[np.uint64]:
+        return self._read(partial(list_recorded_pairs, self._tables.design.reach_bits))
+
+    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
+        return find_all(self.fingerprints(), self._bits(distance))
+
+    def find_clusters(
+        self, distance: int | None = None, *, representative: bool = False
+    ) -> list[list[int]]:
+        pairs = merge_pairs(self.find_all(distance), self.recorded_pairs())
+        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
+        return [cluster.tolist() for cluster in clusters]
+
+    def batch_query(
+        self, queries: NDArray[np.uint64], distance: int | None = None
+    ) -> NDArray[np.uint64]:
+        return batch_query(queries, [self.fingerprints()], self._bits(distance))
+
+    def _bits(self, distance: int | None) -> int:
+        return self.distance if distance is None else distance
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         self._require_writable()

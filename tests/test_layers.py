@@ -35,7 +35,15 @@ LAYERS = {
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
-        *("lmdb_probe", "lmdb_compact", "lmdb_upkeep", "lmdb_users", "stored", "checks"),
+        *(
+            "lmdb_probe",
+            "lmdb_compact",
+            "lmdb_upkeep",
+            "lmdb_joins",
+            "lmdb_users",
+            "stored",
+            "checks",
+        ),
         *("archive", "archive_file", "archive_format", "archive_writer"),
     },
     "pure": {
