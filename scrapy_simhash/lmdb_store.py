@@ -25,6 +25,7 @@ from scrapy_simhash.lmdb_environment import (
 from scrapy_simhash.lmdb_header import (
     check_design,
     check_recipe,
+    check_seed,
     make_store,
     open_databases,
     read_header,
@@ -53,7 +54,6 @@ from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.selfjoin import find_all
-from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
 from scrapy_simhash.stores import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -65,13 +65,19 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
+    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+
 Result = TypeVar("Result")
 
 
 class LmdbStore:
-    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments."""
+    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments.
 
-    def __init__(
+    A new store takes the `seed` of its token hash, 0 to 2**64 - 1, or draws one; one that is there
+    must have it.
+    """
+
+    def __init__(  # noqa: PLR0913  # those of `open_store`, and the seed
         self,
         path: Path,
         distance: int | None = 3,
@@ -80,6 +86,7 @@ class LmdbStore:
         confirm: float | None = None,
         *,
         readonly: bool = False,
+        seed: int | None = None,
     ) -> None:
         if confirm is not None and not 0 <= confirm <= 1:
             raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
@@ -92,12 +99,15 @@ class LmdbStore:
             choose_distance(distance, confirm, design)  # before anything is made
         self._environment = acquire_environment(path, readonly=readonly)
         try:
-            made = not readonly and make_store(self._environment, recipe or Recipe(), design.name)
+            made = not readonly and make_store(
+                self._environment, recipe or Recipe(), design.name, seed
+            )
             # Only its maker may choose again: others may rely on the design as it is.
             self._choosing = made and automatic
             self._databases = open_databases(self._environment)
             self._packed_header = b""
             self._environment.read(self._refresh)
+            check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
             self.distance = choose_distance(distance, confirm, self._tables.design)
@@ -218,20 +228,7 @@ class LmdbStore:
                 f"distance {bits}: table design {self._tables.design.name} is complete for "
                 f"0 to {self._tables.design.reach_bits} bits"
             )
-
-        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
-            matches: list[Match] = []
-            seen: set[int] = set()  # a document may have several fingerprints near by
-            for found_bits, found in stored.near(fingerprint, bits).near:
-                for number in stored.numbers(found):
-                    if number in seen:
-                        continue
-                    seen.update({number} - {0})
-                    record = stored.get(number) if number else None
-                    matches.append(Match(number, found, found_bits, record.url if record else None))
-            return matches
-
-        return self._read(work)
+        return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         if fingerprints.dtype != np.uint64:

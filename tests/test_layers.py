@@ -29,6 +29,8 @@ LAYERS = {
             "output",
             "logreader",
             "joining",
+            "upkeep",
+            "exchange",
         ),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
