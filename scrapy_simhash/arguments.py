@@ -102,13 +102,15 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_streams(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    sources = parser.add_mutually_exclusive_group()
+    sources.add_argument(
         *("-i", "--input"),
         default="-",
         metavar="FILE",
         dest="input_path",
-        help="fingerprints, a decimal number a line (default: -, standard input)",
+        help="an archive, or a decimal number a line (default: -, standard input)",
     )
+    sources.add_argument("--store", metavar="PATH", help="folder or URL of a store, instead")
     parser.add_argument(
         *("-o", "--output"),
         default="-",
@@ -153,6 +155,43 @@ def _add_batch_query(parser: argparse.ArgumentParser) -> None:
         help="fingerprints to be looked up, a decimal number a line",
     )
     _add_streams(parser)
+
+
+def _add_rebuild(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tables", metavar="DESIGN", help="another one (default: the same)")
+
+
+def _add_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--days", type=float, metavar="N", help="last seen more than so many days ago"
+    )
+    _add_choice(parser)
+
+
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL")
+    _add_choice(parser)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scope", metavar="S", help="only of this scope; '' for the global one")
+    parser.add_argument("--crawl", metavar="ID", help="only of this crawl")
+    parser.add_argument("--dry-run", action="store_true", help="list what would go, delete nothing")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_archive(parser)
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        dest="all_tables",
+        help="all tables of the store's design, so that the archive answers probes by itself",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+
+
+def _add_archive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("archive_path", type=Path, metavar="FILE")
 
 
 COMMANDS = {
@@ -201,5 +240,30 @@ COMMANDS = {
         "joining:answer_batch",
         _add_batch_query,
         stored=False,
+    ),
+    "compact": Command(
+        "Write the tables at full fill, and shrink the store's file", "upkeep:compact", _add_nothing
+    ),
+    "rebuild": Command(
+        "Write the tables anew from the documents, or in another design",
+        "upkeep:rebuild",
+        _add_rebuild,
+    ),
+    "check": Command(
+        "Compare the tables of a store with each other and with its documents",
+        "upkeep:check",
+        _add_nothing,
+    ),
+    "prune": Command("Delete documents by age, scope and crawl", "upkeep:prune", _add_prune),
+    "delete": Command("Delete documents by URL, scope and crawl", "upkeep:delete", _add_delete),
+    "export": Command(
+        "Write the fingerprints of a store into an archive",
+        "exchange:export_archive",
+        _add_export,
+    ),
+    "import": Command(
+        "Bulk-load an archive into a store, or make one of it",
+        "exchange:import_archive",
+        _add_archive,
     ),
 }

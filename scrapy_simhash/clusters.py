@@ -12,6 +12,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def merge_pairs(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Put pairs of several sources together, as clusters are made of.
+
+    >>> merge_pairs(np.array([[1, 3]]), np.array([[3, 1], [7, 7], [0, 1]])).tolist()
+    [[0, 1], [1, 3]]
+
+    Args:
+        parts: shape (pairs, 2) each, in any order, with repetitions.
+
+    Returns:
+        Shape (pairs, 2): the smaller fingerprint first, pairs in ascending order, each once, none
+        of a fingerprint with itself.
+    """
+    pairs: NDArray[np.uint64] = np.sort(np.concatenate(parts), axis=1)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    kept = np.ones(len(pairs), np.bool_)
+    kept[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    return pairs[kept]
+
+
 def connected_clusters(pairs: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
     """Put together what is connected by pairs, directly or through others.
 

@@ -100,6 +100,15 @@ class Config:
             _require("CONFIRM", self.confirm, 0 <= self.confirm <= 1, "0 to 1, or None")
         self._check_distance()
 
+    @property
+    def distance_to_open(self) -> int | None:
+        """The distance to open the store with; None for what it reaches, up to the default.
+
+        A store that was seeded with another design may reach less than the default.
+        """
+        automatic = self.tables == "auto" and self.distance == default_distance(self.confirm)
+        return None if automatic else self.distance
+
     def _check_distance(self) -> None:
         automatic = self.tables == "auto"
         try:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError, default_distance
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
 from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
@@ -113,11 +113,9 @@ class Detector:
 
     def _open(self, spider: str) -> None:
         config = self._config
-        # A store that was seeded with another design may reach less than the default.
-        automatic = config.tables == "auto" and config.distance == default_distance(config.confirm)
         self._store = open_store(
             config.store,
-            None if automatic else config.distance,
+            config.distance_to_open,
             config.tables,
             self._recipe,
             config.readonly,

@@ -39,14 +39,14 @@ class PartlyFailedError(Exception):
     """Some of several questions had no answer; the message says which and why."""
 
 
-def _open(config: Config) -> Store:
+def open_as_it_is(config: Config) -> Store:
     """Open the store as it is: a look at it needs no matching recipe or design."""
     return open_store(config.store, distance=0, readonly=True)
 
 
 def stats(config: Config) -> Iterator[dict[str, Any]]:
     """Describe the store."""
-    with _open(config) as store:
+    with open_as_it_is(config) as store:
         yield store.stats()
 
 
@@ -55,7 +55,7 @@ def fingerprint_files(config: Config, files: Sequence[str]) -> Iterator[dict[str
     failures = []
     for name in files:
         try:
-            page = _fingerprint(name, _recipe(config), seed=0)
+            page = _fingerprint(name, make_recipe_of(config), seed=0)
         except InspectionError as error:
             failures.append(str(error))
             continue
@@ -74,7 +74,8 @@ def fingerprint_files(config: Config, files: Sequence[str]) -> Iterator[dict[str
         raise PartlyFailedError("; ".join(failures))
 
 
-def _recipe(config: Config) -> Recipe:
+def make_recipe_of(config: Config) -> Recipe:
+    """Make the recipe of the settings."""
     from scrapy_simhash.fingerprint import make_recipe  # noqa: PLC0415 - loads trafilatura
 
     return make_recipe(config.extractor, config.features)
@@ -93,7 +94,7 @@ def _fingerprint(name: str, recipe: Recipe, seed: int) -> PageFingerprint:
 
 def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str, Any]]:
     """Find the near-duplicates of a fingerprint, URL, file or text in the store."""
-    with _open(config) as store:
+    with open_as_it_is(config) as store:
         reach_bits = parse_design(store.design).reach_bits
         bits = min(config.distance, reach_bits) if distance is None else distance
         found = [
@@ -150,7 +151,7 @@ def explain(config: Config, what: Sequence[str], log_path: str | None) -> Iterat
         return
     if len(what) != 2:  # noqa: PLR2004 - a pair
         raise InspectionError(f"name a URL, or two files; got {len(what)} arguments")
-    pages = [_fingerprint(name, _recipe(config), seed=0) for name in what]
+    pages = [_fingerprint(name, make_recipe_of(config), seed=0) for name in what]
     design = parse_design(4 if config.tables == "auto" else config.tables)
     yield {
         "pages": [
@@ -242,7 +243,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         for decision in read_log(log, LogFilter(url=url)):
             if decision.get("url") == url:
                 last = decision
-    with _open(config) as store:
+    with open_as_it_is(config) as store:
         documents = store.find_document(url)
         if not documents and last is None:
             raise InspectionError(f"{url} is neither in the store nor in the log {log}")

@@ -6,13 +6,17 @@ The first two read and print what the programs of the same names of seomoz/simha
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from scrapy_simhash.archive import Archive
+from scrapy_simhash.archive_format import MAGIC
 from scrapy_simhash.batch import batch_query
-from scrapy_simhash.clusters import connected_clusters, representative_clusters
+from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
+from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.jointables import check_join
 from scrapy_simhash.numbers import format_lists, format_rows, read_numbers, write_whole
 from scrapy_simhash.selfjoin import find_all
@@ -30,7 +34,8 @@ _FINGERPRINTS_PER_CHUNK = 1 << 20
 
 
 def find_all_pairs(
-    config: Config,  # noqa: ARG001 - every command gets it
+    config: Config,
+    store: str | None,
     input_path: str,
     output_path: str,
     blocks: int | None,
@@ -39,21 +44,25 @@ def find_all_pairs(
     """Answer `find-all`: every pair of fingerprints within a distance.
 
     Args:
-        config: not looked at.
-        input_path: decimals, one a line; "-" for standard input.
+        config: names the store, if one was asked for.
+        store: None for the fingerprints of `input_path`.
+        input_path: an archive, or decimals, one a line; "-" for standard input.
         output_path: where the pairs go; "-" for standard output.
         blocks: more than `distance`; None for what is quickest.
         distance: bits.
 
     Raises:
         ValueError: a bad line, or a number of blocks that is out of range.
+        StoreError: the archive is damaged, or the store cannot be opened.
         OSError: a file cannot be read or written.
     """
-    yield from _write(format_rows(_find_pairs(input_path, blocks, distance)), output_path)
+    pairs = _find_pairs(config, store, input_path, blocks, distance)
+    yield from _write(format_rows(pairs), output_path)
 
 
-def find_all_clusters(
-    config: Config,  # noqa: ARG001
+def find_all_clusters(  # noqa: PLR0913  # each by its name
+    config: Config,
+    store: str | None,
     input_path: str,
     output_path: str,
     blocks: int | None,
@@ -61,24 +70,30 @@ def find_all_clusters(
     *,
     representative: bool,
 ) -> Iterator[str]:
-    """Answer `find-clusters`; arguments as for `find_all_pairs`.
+    """Answer `find-clusters`; arguments and errors as for `find_all_pairs`.
 
     Args:
-        config: not looked at.
-        input_path: decimals, one a line; "-" for standard input.
+        config: names the store, if one was asked for.
+        store: None for the fingerprints of `input_path`; otherwise near-duplicates that the store
+            recorded stand with their originals.
+        input_path: an archive, or decimals, one a line; "-" for standard input.
         output_path: where the clusters go; "-" for standard output.
         blocks: more than `distance`; None for what is quickest.
         distance: bits.
         representative: clusters around a representative, each member within the distance of it,
             instead of connected ones.
     """
-    pairs = _find_pairs(input_path, blocks, distance)
+    pairs = _find_pairs(config, store, input_path, blocks, distance)
+    if store is not None:
+        with open_as_it_is(config) as opened:
+            pairs = merge_pairs(pairs, opened.recorded_pairs())
     clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
     yield from _write(format_lists(clusters), output_path)
 
 
 def answer_batch(
-    config: Config,  # noqa: ARG001
+    config: Config,
+    store: str | None,
     queries_path: str,
     input_path: str,
     output_path: str,
@@ -87,48 +102,85 @@ def answer_batch(
     """Answer `batch-query`: stored fingerprints near to those of a file.
 
     Args:
-        config: not looked at.
-        queries_path: decimals, one a line.
-        input_path: the stored fingerprints, likewise; "-" for standard input.
+        config: names the store, if one was asked for.
+        store: None for the fingerprints of `input_path`.
+        queries_path: an archive, or decimals, one a line.
+        input_path: the stored fingerprints, likewise; "-" for standard input. An archive is never
+            loaded whole.
         output_path: where the matches go; "-" for standard output.
         distance: bits.
 
     Raises:
         ValueError: a bad line, a distance that is out of range, or both files standard input.
+        StoreError: an archive is damaged, or the store cannot be opened.
         OSError: a file cannot be read or written.
     """
-    if queries_path == input_path == _STANDARD_STREAM:
+    if store is None and queries_path == input_path == _STANDARD_STREAM:
         raise ValueError("--queries and --input cannot both be standard input; name a file")
     check_join(distance, None)  # before all is read
-    queries, stored = read_fingerprints(queries_path), read_fingerprints(input_path)
-    chunks = (
-        stored[start : start + _FINGERPRINTS_PER_CHUNK]
-        for start in range(0, stored.size, _FINGERPRINTS_PER_CHUNK)
-    )
-    with tqdm(total=stored.size, unit=" fingerprints", disable=None) as bar:
+    queries = read_fingerprints(queries_path)
+    with (
+        _open_chunks(config, store, input_path) as (count, chunks),
+        tqdm(total=count, unit=" fingerprints", disable=None) as bar,
+    ):
         rows = batch_query(queries, chunks, distance, progress=bar.update)
     yield from _write(format_rows(rows), output_path)
 
 
+@contextmanager
+def _open_chunks(
+    config: Config, store: str | None, input_path: str
+) -> Iterator[tuple[int, Iterable[NDArray[np.uint64]]]]:
+    """Open what is stored: how many fingerprints there are, and these in chunks."""
+    if store is None and _is_archive(input_path):
+        with Archive(input_path) as archive:
+            yield archive.count, archive.read_chunks()
+        return
+    stored = _read_stored(config, store, input_path)
+    starts = range(0, stored.size, _FINGERPRINTS_PER_CHUNK)
+    yield stored.size, (stored[start : start + _FINGERPRINTS_PER_CHUNK] for start in starts)
+
+
+def _read_stored(config: Config, store: str | None, input_path: str) -> NDArray[np.uint64]:
+    if store is None:
+        return read_fingerprints(input_path)
+    with open_as_it_is(config) as opened:
+        return opened.fingerprints()
+
+
+def _is_archive(path: str) -> bool:
+    """Say whether a file is an archive; a pipe is not looked into, what is read of it is gone."""
+    if path == _STANDARD_STREAM or not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def read_fingerprints(path: str) -> NDArray[np.uint64]:
-    """Read all fingerprints of a file of decimals.
+    """Read all fingerprints of an archive, or of a file of decimals.
 
     Args:
         path: "-" for standard input.
 
     Raises:
         ValueError: a bad line; named.
+        ArchiveError: the archive is damaged.
         OSError: the file cannot be read.
     """
     if path == _STANDARD_STREAM:
         return read_numbers(sys.stdin.buffer, "standard input")
+    if _is_archive(path):
+        with Archive(path) as archive:
+            return archive.read_all()
     with Path(path).open("rb") as file:
         return read_numbers(file, path)
 
 
-def _find_pairs(input_path: str, blocks: int | None, distance: int) -> NDArray[np.uint64]:
+def _find_pairs(
+    config: Config, store: str | None, input_path: str, blocks: int | None, distance: int
+) -> NDArray[np.uint64]:
     check_join(distance, blocks)  # before all is read
-    fingerprints = read_fingerprints(input_path)
+    fingerprints = _read_stored(config, store, input_path)
     with tqdm(unit=" tables", disable=None) as bar:
 
         def show(done: int, tables: int) -> None:

@@ -26,8 +26,14 @@ _HEADER = b"header"
 _LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
 
 
-def make_store(environment: Environment, recipe: Recipe, design: str) -> bool:
+def make_store(environment: Environment, recipe: Recipe, design: str, seed: int | None) -> bool:
     """Make a store in an empty file: all databases and the header in one transaction.
+
+    Args:
+        environment: of the file.
+        recipe: its fingerprints are made with.
+        design: of its tables.
+        seed: of the token hash, 0 to 2**64 - 1; None to draw one.
 
     Returns:
         Whether the file was empty.
@@ -42,7 +48,7 @@ def make_store(environment: Environment, recipe: Recipe, design: str) -> bool:
             recipe=asdict(recipe),
             design=design,
             # Whoever does not know it cannot aim a page at another one's fingerprint.
-            seed=secrets.randbits(64),
+            seed=secrets.randbits(64) if seed is None else seed,
             created=time.time(),
             libraries={name: version(name) for name in _LIBRARIES},
         )
@@ -147,11 +153,24 @@ def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
     stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
     if recipe is not None and recipe != stored:
         raise StoreMismatchError(
-            "the store was made with another recipe (store / settings): "
+            "the store was made with another recipe (store / wanted): "
             f"{'; '.join(stored.differences(recipe))}. Set SIMHASH_EXTRACTOR and SIMHASH_FEATURES "
             "back, or name another SIMHASH_STORE and crawl again"
         )
     return stored
+
+
+def check_seed(header: Header, wanted: int | None) -> None:
+    """Accept the store's seed.
+
+    Raises:
+        StoreMismatchError: another one was asked for.
+    """
+    if wanted is not None and wanted != header.seed:
+        raise StoreMismatchError(
+            f"the store was made with seed {header.seed}, not {wanted}: fingerprints of different "
+            "seeds cannot be compared. Name another SIMHASH_STORE"
+        )
 
 
 def check_design(header: Header, wanted: str | None) -> None:

@@ -47,6 +47,23 @@ def describe_document(number: int, record: Record, text: str | None) -> StoredDo
     )
 
 
+def read_document(
+    number: int, stored: Documents, _: lmdb.Transaction[bytes]
+) -> StoredDocument | None:
+    """Describe a document by its number, with its text; None when there is no such document."""
+    record = stored.get(number)
+    return describe_document(number, record, stored.get_text(number)) if record else None
+
+
+def find_documents(url: str, stored: Documents, _: lmdb.Transaction[bytes]) -> list[StoredDocument]:
+    """Describe the documents with this URL; reads every record."""
+    return [
+        describe_document(number, record, stored.get_text(number))
+        for number, record in stored
+        if record.url == url
+    ]
+
+
 def describe_header(header: Header) -> dict[str, Any]:
     """Say what a store was made with."""
     return {

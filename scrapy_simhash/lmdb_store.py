@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from scrapy_simhash.batch import batch_query
 from scrapy_simhash.checks import check_document, choose_distance
+from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
@@ -24,6 +26,7 @@ from scrapy_simhash.lmdb_environment import (
 from scrapy_simhash.lmdb_header import (
     check_design,
     check_recipe,
+    check_seed,
     make_store,
     open_databases,
     read_header,
@@ -32,11 +35,13 @@ from scrapy_simhash.lmdb_header import (
     unpack_header,
     write_header,
 )
+from scrapy_simhash.lmdb_joins import list_recorded_pairs
 from scrapy_simhash.lmdb_stats import (
     count_documents,
-    describe_document,
     describe_header,
     describe_tables,
+    find_documents,
+    read_document,
 )
 from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.lmdb_upkeep import (
@@ -49,7 +54,7 @@ from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
-from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+from scrapy_simhash.selfjoin import find_all
 from scrapy_simhash.stores import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -61,13 +66,19 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
+    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+
 Result = TypeVar("Result")
 
 
 class LmdbStore:
-    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments."""
+    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments.
 
-    def __init__(
+    A new store takes the `seed` of its token hash, 0 to 2**64 - 1, or draws one; one that is there
+    must have it.
+    """
+
+    def __init__(  # noqa: PLR0913  # those of `open_store`, and the seed
         self,
         path: Path,
         distance: int | None = 3,
@@ -76,6 +87,7 @@ class LmdbStore:
         confirm: float | None = None,
         *,
         readonly: bool = False,
+        seed: int | None = None,
     ) -> None:
         if confirm is not None and not 0 <= confirm <= 1:
             raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
@@ -88,12 +100,15 @@ class LmdbStore:
             choose_distance(distance, confirm, design)  # before anything is made
         self._environment = acquire_environment(path, readonly=readonly)
         try:
-            made = not readonly and make_store(self._environment, recipe or Recipe(), design.name)
+            made = not readonly and make_store(
+                self._environment, recipe or Recipe(), design.name, seed
+            )
             # Only its maker may choose again: others may rely on the design as it is.
             self._choosing = made and automatic
             self._databases = open_databases(self._environment)
             self._packed_header = b""
             self._environment.read(self._refresh)
+            check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
             self.distance = choose_distance(distance, confirm, self._tables.design)
@@ -208,26 +223,13 @@ class LmdbStore:
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
-        bits = self.distance if distance is None else distance
+        bits = self._bits(distance)
         if not 0 <= bits <= self._tables.design.reach_bits:
             raise ValueError(
                 f"distance {bits}: table design {self._tables.design.name} is complete for "
                 f"0 to {self._tables.design.reach_bits} bits"
             )
-
-        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> list[Match]:
-            matches: list[Match] = []
-            seen: set[int] = set()  # a document may have several fingerprints near by
-            for found_bits, found in stored.near(fingerprint, bits).near:
-                for number in stored.numbers(found):
-                    if number in seen:
-                        continue
-                    seen.update({number} - {0})
-                    record = stored.get(number) if number else None
-                    matches.append(Match(number, found, found_bits, record.url if record else None))
-            return matches
-
-        return self._read(work)
+        return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         if fingerprints.dtype != np.uint64:
@@ -263,22 +265,10 @@ class LmdbStore:
         self._tables.fill(transaction, fingerprints)
 
     def find_document(self, url: str) -> list[StoredDocument]:
-        return self._read(
-            lambda stored, _: [
-                describe_document(number, record, stored.get_text(number))
-                for number, record in stored
-                if record.url == url
-            ]
-        )
+        return self._read(partial(find_documents, url))
 
     def get_document(self, document: int) -> StoredDocument | None:
-        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> StoredDocument | None:
-            record = stored.get(document)
-            if record is None:
-                return None
-            return describe_document(document, record, stored.get_text(document))
-
-        return self._read(work)
+        return self._read(partial(read_document, document))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
@@ -301,6 +291,27 @@ class LmdbStore:
 
     def fingerprints(self) -> NDArray[np.uint64]:
         return self._read(lambda _, txn: self._tables.read_table(txn, 0))
+
+    def recorded_pairs(self) -> NDArray[np.uint64]:
+        return self._read(partial(list_recorded_pairs, self._tables.design.reach_bits))
+
+    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
+        return find_all(self.fingerprints(), self._bits(distance))
+
+    def find_clusters(
+        self, distance: int | None = None, *, representative: bool = False
+    ) -> list[list[int]]:
+        pairs = merge_pairs(self.find_all(distance), self.recorded_pairs())
+        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
+        return [cluster.tolist() for cluster in clusters]
+
+    def batch_query(
+        self, queries: NDArray[np.uint64], distance: int | None = None
+    ) -> NDArray[np.uint64]:
+        return batch_query(queries, [self.fingerprints()], self._bits(distance))
+
+    def _bits(self, distance: int | None) -> int:
+        return self.distance if distance is None else distance
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         self._require_writable()

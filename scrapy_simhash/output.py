@@ -252,6 +252,39 @@ def _print_plan(answer: dict[str, Any]) -> Iterable[str]:
 _OPTIMA_A_LINE = 8
 
 
+def _print_compaction(answer: dict[str, Any]) -> Iterable[str]:
+    for key, unit in (
+        ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
+        ("file_bytes", "bytes of the file"),
+    ):
+        yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
+    if not answer["shrunk"]:
+        yield (
+            "the file was not shrunk because somebody has the store open; what became free in it "
+            "is used again. Run compact once more when nobody does"
+        )
+
+
+def _print_check(answer: dict[str, Any]) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if not answer["problems"]:
+        yield (
+            f"no problems: {answer['tables']} tables of {answer['fingerprints']:,} fingerprints "
+            "compared with each other and with the documents"
+        )
+
+
+def _print_removal(answer: dict[str, Any]) -> Iterable[str]:
+    if "url" in answer:
+        yield f"{answer['state']:<9}  {printable(answer['url'])}"
+    else:
+        done = "deleted" if answer["deleted"] else "would delete"
+        yield (
+            f"{done} {answer['documents']:,} documents and {answer['near_duplicates']:,} "
+            "near-duplicates of them"
+        )
+
+
 def _short(number: float) -> str:
     """Write a number in three digits: 0.298, 512, 17.2G."""
     rounded = float(f"{number:.3g}")
@@ -267,4 +300,8 @@ _PRINTERS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "explain": _print_explanation,
     "evaluate": _print_evaluation,
     "plan": _print_plan,
+    "compact": _print_compaction,
+    "check": _print_check,
+    "prune": _print_removal,
+    "delete": _print_removal,
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -153,6 +153,115 @@ class Store(Protocol):
         """Compare tables, fingerprints and documents; returns what is wrong, one line each.
 
         Cost grows with the store.
+        """
+
+    def fingerprints(self) -> NDArray[np.uint64]:
+        """Read all fingerprints of the tables: sorted, each once; shape (n,).
+
+        Those of near-duplicates are not among them. Cost: one table, and 8 bytes each.
+        """
+
+    def recorded_pairs(self) -> NDArray[np.uint64]:
+        """Pair the near-duplicates with what they were dropped for.
+
+        Returns:
+            Shape (n, 2): fingerprint of a near-duplicate, fingerprint of its original, those two
+            of each that are nearest. Near-duplicates whose original was deleted have none. Reads
+            every record.
+        """
+
+    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
+        """Find all pairs of fingerprints of the tables within a distance, of every scope.
+
+        Args:
+            distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+        Returns:
+            Shape (pairs, 2), sorted; cost and order are those of `selfjoin.find_all`.
+
+        Raises:
+            ValueError: the distance is out of range.
+        """
+
+    def find_clusters(
+        self, distance: int | None = None, *, representative: bool = False
+    ) -> list[list[int]]:
+        """Put fingerprints into clusters: by their distance, and by what was dropped for what.
+
+        Args:
+            distance: as for `find_all`.
+            representative: clusters around a fingerprint to which all others are paired, see
+                `clusters.representative_clusters`; otherwise all that is connected.
+
+        Returns:
+            Clusters of two fingerprints or more. They are made of the pairs of `find_all` and of
+            `recorded_pairs`, so a near-duplicate that is not in the tables stands with its
+            original.
+
+        Raises:
+            ValueError: the distance is out of range.
+        """
+
+    def batch_query(
+        self, queries: NDArray[np.uint64], distance: int | None = None
+    ) -> NDArray[np.uint64]:
+        """Find all fingerprints of the tables near to any of many queries.
+
+        Args:
+            queries: in any order, shape (q,).
+            distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+        Returns:
+            Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
+            `batch.batch_query`. For few queries `query` is quicker.
+
+        Raises:
+            ValueError: the distance is out of range.
+        """
+
+    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Write the tables anew, full and in order, while crawls go on.
+
+        The file does not shrink by that: its pages are used again. Killed in between, nothing is
+        lost, and the next one begins again.
+
+        Args:
+            progress: is told how many slices of how many are done.
+
+        Raises:
+            StoreError: another process is compacting, or rewrote the tables meanwhile.
+            StoreUnavailableError: a write failed; nothing is lost.
+        """
+
+    def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
+        """Write the tables anew from the documents and what was bulk-loaded: one transaction.
+
+        Args:
+            tables: another table design; None for the same.
+
+        Returns:
+            `fingerprints` and `tables`: how many there are now. Reads the whole store.
+
+        Raises:
+            StoreMismatchError: the design is not complete for the store's distance.
+            ValueError: no such design.
+        """
+
+    def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
+        """List the documents that are wanted, and the near-duplicates of these.
+
+        Documents that are pending in a running crawl are left out. Reads every record.
+
+        Args:
+            wanted: says so; may be asked several times about a document, whose `text` is None.
+        """
+
+    def delete(self, documents: Sequence[int]) -> int:
+        """Delete documents, those that `select` listed; returns how many.
+
+        Those that are gone already, or pending in a running crawl, are passed over. Fingerprints
+        that no other document has, nor were bulk-loaded, leave the tables. Reads all identities;
+        a transaction for each thousand documents.
         """
 
 

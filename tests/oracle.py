@@ -1,10 +1,21 @@
 """Brute force: a list and a loop, to compare the store with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
 def distance_between(first: int, second: int) -> int:
     return f"{first ^ second:b}".count("1")
+
+
+def union_find(pairs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Put together what pairs connect; sorted clusters, sorted."""
+    groups = {end: {end} for pair in pairs for end in pair}
+    for first, second in pairs:
+        joined = groups[first] | groups[second]
+        for end in joined:
+            groups[end] = joined
+    return sorted(map(list, {tuple(sorted(group)) for group in groups.values()}))
 
 
 @dataclass

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.clusters import connected_clusters, representative_clusters
+from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
 from scrapy_simhash.selfjoin import find_all
-from tests.oracle import distance_between
+from tests.oracle import distance_between, union_find
 from tests.strategies import crowds
 
 edges = st.lists(
@@ -18,15 +18,6 @@ edges = st.lists(
 
 def as_array(pairs: list[tuple[int, int]]) -> "np.ndarray[tuple[int, int], np.dtype[np.uint64]]":
     return np.array(sorted(pairs), np.uint64).reshape(-1, 2)
-
-
-def union_find(pairs: list[tuple[int, int]]) -> list[list[int]]:
-    groups = {end: {end} for pair in pairs for end in pair}
-    for first, second in pairs:
-        joined = groups[first] | groups[second]
-        for end in joined:
-            groups[end] = joined
-    return sorted(map(list, {tuple(sorted(group)) for group in groups.values()}))
 
 
 @given(edges)
@@ -73,3 +64,10 @@ def test_a_chain_is_one_cluster_or_several() -> None:
     pairs = as_array([(0, 1), (1, 3), (3, 7), (7, 15), (15, 31)])
     assert [each.tolist() for each in connected_clusters(pairs)] == [[0, 1, 3, 7, 15, 31]]
     assert [each.tolist() for each in representative_clusters(pairs)] == [[1, 0, 3], [7, 15]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(0, 20))
+def test_pairs_are_merged(pairs: list[tuple[int, int]], cut: int) -> None:
+    parts = (np.array(part, np.uint64).reshape(-1, 2) for part in (pairs[:cut], pairs[cut:]))
+    expected = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
+    assert [tuple(pair) for pair in merge_pairs(*parts).tolist()] == expected

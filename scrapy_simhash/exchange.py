@@ -1,0 +1,91 @@
+"""The commands export and import: fingerprints of a store into an archive, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash.archive import Archive
+from scrapy_simhash.archive_format import ArchiveError
+from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
+from scrapy_simhash.inspection import make_recipe_of, open_as_it_is
+from scrapy_simhash.stores import store_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
+
+_PROBLEMS_SHOWN = 3
+
+
+def export_archive(
+    config: Config, archive_path: Path, *, all_tables: bool, overwrite: bool
+) -> Iterator[dict[str, Any]]:
+    """Write all fingerprints of the store into an archive, with its seed and recipe.
+
+    Args:
+        config: the settings in force.
+        archive_path: of the archive.
+        all_tables: all tables of the store's design, so that the archive answers probes by itself;
+            otherwise the sorted fingerprints alone.
+        overwrite: replace a file that is there.
+
+    Raises:
+        FileExistsError: the path is taken, and not to be overwritten.
+        OSError: it cannot be written; what was there before is there still.
+    """
+    with open_as_it_is(config) as store:
+        fingerprints = store.fingerprints()
+        design = store.design if all_tables else SORTED_ONLY
+        seed, recipe = store.seed, store.recipe
+    file_bytes = write_archive(
+        archive_path, fingerprints, design=design, seed=seed, recipe=recipe, overwrite=overwrite
+    )
+    yield {
+        "archive": str(archive_path),
+        "design": design,
+        "fingerprints": fingerprints.size,
+        "file_bytes": file_bytes,
+    }
+
+
+def import_archive(config: Config, archive_path: Path) -> Iterator[dict[str, Any]]:
+    """Bulk-load an archive into the store; a new store takes over its seed and recipe.
+
+    The whole archive is compared with its checksums first.
+
+    Args:
+        config: the settings in force.
+        archive_path: of the archive.
+
+    Raises:
+        ArchiveError: no archive, or a damaged one; nothing was changed.
+        StoreMismatchError: the store has another seed or recipe; nothing was changed.
+        OSError: the archive cannot be read.
+    """
+    from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
+
+    with Archive(archive_path) as archive:
+        if problems := archive.verify():
+            more = len(problems) - _PROBLEMS_SHOWN
+            raise ArchiveError(
+                "; ".join(problems[:_PROBLEMS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+            )
+        fingerprints = archive.read_all()
+        seed, recipe = archive.seed, archive.recipe or make_recipe_of(config)
+    with LmdbStore(
+        store_folder(config.store),
+        config.distance_to_open,
+        config.tables,
+        recipe,
+        config.confirm,
+        seed=seed,
+    ) as store:
+        added = store.bulk_load(fingerprints)
+        yield {
+            "store": store.url,
+            "design": store.design,
+            "fingerprints": fingerprints.size,
+            "new": added,
+        }
