@@ -77,6 +77,9 @@ def find_in_buckets(
 
     Returns:
         Rows, shape (m,) of `ROW`, or None for none; their keys may add to the distance.
+
+    Raises:
+        ValueError: a bucket is damaged: it does not consist of whole rests.
     """
     rest_bytes = len(queries[0])
     beyond = FINGERPRINT_BYTES - rest_bytes
@@ -85,6 +88,8 @@ def find_in_buckets(
     wanted = b"".join(
         [*[queries[key[0]] * (len(value) // rest_bytes) for key, value in buckets], end]
     )
+    if len(rests) != len(wanted):
+        raise ValueError("a bucket does not consist of whole rests")
     # A rest is read as the low octets of a 64-bit number; what follows it in memory is shifted out.
     # Numbers of 5 to 7 octets would need several passes.
     shape = (len(rests) // rest_bytes,)
