@@ -78,6 +78,9 @@ def find_in_buckets(
 
     Returns:
         Rows, shape (m,) of `ROW`, or None for none: all that are near, and few that are not.
+
+    Raises:
+        ValueError: a bucket is damaged: it does not consist of whole rests.
     """
     rest_bytes = len(queries[0])
     beyond = bytes(FINGERPRINT_BYTES - rest_bytes)
@@ -88,6 +91,8 @@ def find_in_buckets(
     pattern = b"".join([queries[key[0]] * (len(value) // rest_bytes) for key, value in buckets])
     wanted = np.frombuffer(pattern, number)
     rests = b"".join([value for _, value in buckets]) + beyond
+    if len(rests) != wanted.size * rest_bytes + len(beyond):
+        raise ValueError("a bucket does not consist of whole rests")
     differing = np.ndarray(wanted.shape, number, rests, 0, (rest_bytes,)) ^ wanted
     if number is _NUMBER:
         # A rest is the low octets of the number; what follows it in memory is shifted out.

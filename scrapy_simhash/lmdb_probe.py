@@ -10,6 +10,7 @@ import numpy as np
 
 from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
 from scrapy_simhash.permutation import ROW_BYTES, Design
+from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -145,7 +146,10 @@ class Prober:
         found: list[NDArray[np.void]] = []
         hot: list[bytes] = []
         if buckets := transaction.cursor(self._databases.base).getmulti(keys):
-            near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+            try:
+                near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+            except ValueError as error:
+                raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
             if near is not None:
                 found.append(near)
             hot = [key for key, value in buckets if not value]

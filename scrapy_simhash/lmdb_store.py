@@ -49,6 +49,7 @@ from scrapy_simhash.lmdb_upkeep import (
     delete_documents,
     select_documents,
     trusted_fingerprints,
+    with_near_duplicates,
 )
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
@@ -331,10 +332,12 @@ class LmdbStore:
         return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))
 
     def delete(self, documents: Sequence[int]) -> int:
+        alive = self._leases.alive
+        chosen = self._read(lambda stored, _: with_near_duplicates(stored, documents, alive))
+        identities = self._read(lambda stored, _: stored.list_identities(set(chosen)))
         deleted = 0
-        identities = self._read(lambda stored, _: stored.list_identities(set(documents)))
-        for start in range(0, len(documents), DOCUMENTS_PER_DELETION):
-            part = documents[start : start + DOCUMENTS_PER_DELETION]
-            work = partial(delete_documents, part, identities, self._leases.alive)
+        for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
+            part = chosen[start : start + DOCUMENTS_PER_DELETION]
+            work = partial(delete_documents, part, identities, alive)
             deleted += self._write(work)
         return deleted
