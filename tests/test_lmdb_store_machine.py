@@ -2,9 +2,11 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import lmdb
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -213,7 +215,10 @@ class StoreMachine(RuleBasedStateMachine):
     def rewritten(self) -> None:
         """A compaction that was begun before stops at its next step."""
         write, databases = self.store._environment.write, self.store._databases
-        steps = [partial(_merge, databases, (0, 0, 1)), lambda txn: _switch(txn, databases)]
+        steps: list[Callable[[lmdb.Transaction[bytes]], None]] = [
+            partial(_merge, databases, (0, 0, 1)),
+            lambda txn: _switch(txn, databases),
+        ]
         for step in steps if self.pieces is not None else ():
             with pytest.raises(StoreError, match="rewritten by another process"):
                 write(step)
