@@ -2,11 +2,10 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lmdb
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -21,6 +20,11 @@ from tests.documents import document, open_lmdb
 from tests.oracle import Oracle, Page, distance_between
 from tests.strategies import fingerprints as any_fingerprint
 from tests.strategies import masks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import lmdb
 
 # Up to the distance of the paper, and as far as the designs reach with flipped bits.
 STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
