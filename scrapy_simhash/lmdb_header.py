@@ -8,11 +8,17 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_documents import Databases
 from scrapy_simhash.lmdb_probe import TableDatabases
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import Header, pack, unpack
-from scrapy_simhash.stores import StoreError, StoreMismatchError, StoreUnusableError
+from scrapy_simhash.stores import (
+    StoreError,
+    StoreMismatchError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
 
 if TYPE_CHECKING:
     import lmdb
@@ -142,6 +148,20 @@ def table_databases(databases: Databases, header: Header) -> TableDatabases:
         hot=databases.hot,
         building=bases[1 - header.base] if header.compacting else None,
     )
+
+
+def require_reach(header: Header, distance: int) -> None:
+    """Refuse to go on after another process changed the tables for a smaller distance.
+
+    Raises:
+        StoreUnavailableError: near-duplicates would be missed.
+    """
+    reach_bits = parse_design(header.design).reach_bits
+    if distance > reach_bits:
+        raise StoreUnavailableError(
+            f"the tables were rebuilt as {header.design} meanwhile, complete for {reach_bits} bits "
+            f"and not for the {distance} asked for; rebuild them with a wider design"
+        )
 
 
 def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:

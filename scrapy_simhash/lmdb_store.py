@@ -31,6 +31,7 @@ from scrapy_simhash.lmdb_header import (
     open_databases,
     read_header,
     read_packed_header,
+    require_reach,
     table_databases,
     unpack_header,
     write_header,
@@ -127,6 +128,8 @@ class LmdbStore:
             raise StoreUnusableError(f"{self.url} has no header; restore it from a backup")
         if packed != self._packed_header:
             self._header = unpack_header(packed)
+            if self._packed_header:
+                require_reach(self._header, self.distance)
             self._tables = Tables(
                 parse_design(self._header.design), table_databases(self._databases, self._header)
             )

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-# Probes pass over a bucket of more rows: flipping two bits of other tables costs about as much as
-# reading so many. Forty times what an ordinary bucket of four tables holds at 100 million.
-MOST_IN_BUCKET = 65_536
+# Probes pass over a bucket of more rows, so that crafted pages cost less than three times as much as
+# others (benchmarks/bench_skew.py; 8 times with four times as many rows). Ten times what an ordinary
+# bucket of four tables holds at 100 million.
+MOST_IN_BUCKET = 16_384
 # So many single rows of a key are packed: a probe reads packed ones five times as fast.
 _MOST_SINGLE = 1_024
 # A write transaction of `compact` holds the store for about a second.
@@ -66,9 +67,11 @@ class Tables:
             return
         base = transaction.cursor(self._databases.base)
         added = transaction.cursor(self._databases.added)
+        hot = transaction.cursor(self._databases.hot)
         for key, rest in self._split(fingerprint):
-            if base.get(key) == b"":
-                transaction.put(key, rest, db=self._databases.hot)
+            # While a base is being built, `hot` has rows of buckets that the one in use still has.
+            if hot.set_key(key) and base.get(key) == b"":
+                hot.put(key, rest)
             elif added.put(key, rest) and added.count() > _MOST_SINGLE:
                 self._pack(transaction, key)
 

@@ -1,12 +1,16 @@
 """The cross-check finds what was planted."""
 
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pytest
 
-from scrapy_simhash.lmdb_documents import octets, pack_identity
+from scrapy_simhash.lmdb_check import check_documents
+from scrapy_simhash.lmdb_documents import number_of, octets, pack_identity
+from scrapy_simhash.lmdb_header import read_header
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import StoreError
 from tests.documents import CRAWL, document, open_in_crawl
@@ -144,3 +148,109 @@ def test_an_empty_store_is_consistent(tmp_path: Path) -> None:
     for name in ("4", "20"):
         with open_in_crawl(tmp_path / name, tables=name) as store:
             assert store.check() == []
+
+
+@pytest.fixture
+def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LmdbStore]:
+    """A store with rows of every kind: the least that has them, as every bit is flipped below."""
+    monkeypatch.setattr("scrapy_simhash.lmdb_tables.MOST_IN_BUCKET", 2)
+    monkeypatch.setattr("scrapy_simhash.lmdb_tables._MOST_SINGLE", 1)
+    with open_in_crawl(tmp_path, tables="2:1", distance=1) as store:
+        store.bulk_load(np.array([5, C], np.uint64))
+        store.find_and_add([document("c", C, scope="s")])  # where nothing else is compared
+        store.find_and_add([document("a", A, text="text"), document("b", A ^ 1, aliases=(b"b2",))])
+        crowd = [7 << 48 | number << 8 for number in (1, 2, 4)]
+        store.bulk_load(np.array(crowd, np.uint64))
+        store.find_and_add([document("d", B)])
+        assert store.check() == []
+        yield store
+
+
+# Where rows are; the others are in use during and after a compaction.
+KINDS = {"header", "documents", "identities", "fingerprints", "base0", "added0", "hot"}
+KINDS |= {"duplicates", "crawls", "texts"}
+
+
+def flip(octets_: bytes, bit: int) -> bytes:
+    flipped = int.from_bytes(octets_, "big") ^ 1 << bit
+    return flipped.to_bytes(len(octets_), "big")
+
+
+class Silent(NamedTuple):
+    """A flipped bit of which the check says nothing."""
+
+    database: str
+    key: bytes
+    before: bytes
+    after: bytes
+
+
+def flip_every_bit(store: LmdbStore, *, keys: bool) -> list[Silent]:
+    """Flip every bit of every value, or of every key, one at a time.
+
+    Returns:
+        What was not reported.
+    """
+
+    def is_silent(transaction: "lmdb.Transaction[bytes]") -> bool:
+        try:
+            read_header(transaction, store._databases)
+            return not check_documents(transaction, store._databases, store._tables)
+        except StoreError:  # nobody opens it any more
+            return False
+
+    def work(transaction: "lmdb.Transaction[bytes]") -> list[Silent]:
+        silent = []
+        rows = [
+            (name, database, *row)
+            for name, database in store._databases._asdict().items()
+            for row in transaction.cursor(database)
+        ]
+        for name, opened, key, value in rows:
+            found.add(name)
+            for bit in range(8 * len(key if keys else value)):
+                row = (flip(key, bit), value) if keys else (key, flip(value, bit))
+                overwritten = transaction.get(row[0], db=opened)
+                transaction.delete(key, value, db=opened)
+                transaction.put(*row, db=opened)
+                if is_silent(transaction):
+                    silent.append(Silent(name, key, *((key, row[0]) if keys else (value, row[1]))))
+                transaction.delete(*row, db=opened)
+                if keys and overwritten is not None:
+                    transaction.put(row[0], overwritten, db=opened)
+                transaction.put(key, value, db=opened)
+        return silent
+
+    found: set[str] = set()
+    silent = store._environment.write(work)
+    assert store.check() == []
+    assert found == KINDS
+    return silent
+
+
+def test_every_flipped_bit_of_a_value_is_found(every_kind: LmdbStore) -> None:
+    """Except for two that do no harm.
+
+    Document numbers go on from a larger one, and the bits that fill up the last octet of a
+    compressed text mean nothing.
+    """
+    silent = flip_every_bit(every_kind, keys=False)
+    for database, key, before, after in silent:
+        if database == "header":
+            assert key == b"next"
+            assert after > before
+        else:
+            assert database == "texts"
+            assert zlib.decompress(after) == zlib.decompress(before)
+    # As many as the number has bits that are not set: none of the others is passed over.
+    following = every_kind._read(lambda stored, _: stored.following_number())
+    raised = [each for each in silent if each.database == "header"]
+    assert len(raised) == 64 - following.bit_count()
+
+
+def test_every_flipped_bit_of_a_key_is_found(every_kind: LmdbStore) -> None:
+    """Except that a text may be given to another document: it does not say whose it is."""
+    numbers = range(1, every_kind._read(lambda stored, _: stored.following_number()))
+    for database, _, _, after in flip_every_bit(every_kind, keys=True):
+        assert database == "texts"
+        assert number_of(after) in numbers

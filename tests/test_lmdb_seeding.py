@@ -11,6 +11,7 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import StoreUnavailableError
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.processes import run_python
 
 
 @pytest.fixture
@@ -179,3 +180,15 @@ def test_bad_crawl_ids(store: LmdbStore, crawl: str) -> None:
     with pytest.raises(ValueError, match="letters, digits"):
         store.start_crawl(crawl, "spider")
     assert store.stats()["crawls"] == 1
+
+
+def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
+    with open_lmdb(tmp_path, distance=7) as wide:
+        wide.bulk_load(np.array([5], np.uint64))
+        script = (
+            "import sys; from scrapy_simhash.stores import open_store\n"
+            "open_store(sys.argv[1], distance=3).rebuild(10)"
+        )
+        assert run_python("-c", script, tmp_path, cwd=tmp_path).stderr == ""
+        with pytest.raises(StoreUnavailableError, match="complete for 4 bits and not for the 7"):
+            wide.find_and_add([document("a", 5)])
