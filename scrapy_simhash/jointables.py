@@ -160,3 +160,12 @@ def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     kept = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
     return ordered if kept.all() else ordered[kept]
+
+
+def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Say which values are among sorted ones; `np.isin` would hash or sort all of these first."""
+    if not ordered.size:
+        return np.zeros(wanted.size, np.bool_)
+    at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
+    found: NDArray[np.bool_] = ordered[at] == wanted
+    return found

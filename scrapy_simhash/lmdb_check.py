@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash.jointables import contains
 from scrapy_simhash.lmdb_documents import (
     BULK_LOADED,
     Documents,
     number_of,
     unpack_identity,
 )
-from scrapy_simhash.records import Record, State, unpack
+from scrapy_simhash.records import CrawlRecord, Record, State, unpack
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def check_documents(
         problems += _check_record(stored, number, record, records)
     problems += _check_fingerprints(first, records)
     problems += _check_rows(transaction, databases, records)
-    problems += _check_texts(transaction, databases)
+    problems += _check_texts(transaction, databases, records)
     problems += tables.find_strays(transaction)
     following = stored.following_number()
     if records and following <= max(records):
@@ -75,9 +76,13 @@ def _check_rows(
     return problems
 
 
-def _check_texts(transaction: lmdb.Transaction[bytes], databases: Databases) -> list[str]:
+def _check_texts(
+    transaction: lmdb.Transaction[bytes], databases: Databases, records: dict[int, Record]
+) -> list[str]:
     problems = []
     for key, packed in transaction.cursor(databases.texts):
+        if number_of(key) not in records:
+            problems.append(f"there is a text of document {number_of(key)}, which is not there")
         try:
             zlib.decompress(packed)
         except zlib.error as error:
@@ -88,10 +93,16 @@ def _check_texts(transaction: lmdb.Transaction[bytes], databases: Databases) -> 
 def _read_records(
     transaction: lmdb.Transaction[bytes], databases: Databases
 ) -> tuple[dict[int, Record], list[str]]:
+    """Read the documents, and see whether the crawls can be read."""
     records, problems = {}, []
     for key, packed in transaction.cursor(databases.documents):
         try:
             records[number_of(key)] = unpack(Record, key, packed)
+        except StoreError as error:
+            problems.append(str(error))
+    for key, packed in transaction.cursor(databases.crawls):
+        try:
+            unpack(CrawlRecord, key, packed)
         except StoreError as error:
             problems.append(str(error))
     return records, problems
@@ -131,7 +142,7 @@ def _check_fingerprints(stored: NDArray[np.uint64], records: dict[int, Record]) 
         for fingerprint in record.fingerprints
     ]
     wanted = np.array([fingerprint for fingerprint, _ in owned], np.uint64)
-    missing = np.flatnonzero(~np.isin(wanted, stored))
+    missing = np.flatnonzero(~contains(stored, wanted))
     return [
         f"fingerprint {owned[at][0]:016x} of document {owned[at][1]} "
         f"({records[owned[at][1]].url!r}) is in no table"

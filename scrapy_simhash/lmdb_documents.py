@@ -300,6 +300,13 @@ class Documents:
         """Undo `link`."""
         self._transaction.delete(octets(original), octets(duplicate), db=self._databases.duplicates)
 
+    def list_duplicates(self, original: int) -> list[int]:
+        """List the near-duplicates of a document."""
+        cursor = self._transaction.cursor(self._databases.duplicates)
+        if not cursor.set_key(octets(original)):
+            return []
+        return [number_of(duplicate) for duplicate in cursor.iternext_dup()]
+
     def is_linked(self, original: int, duplicate: int) -> bool:
         """Say whether `link` noted this pair."""
         cursor = self._transaction.cursor(self._databases.duplicates)

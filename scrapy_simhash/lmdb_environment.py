@@ -104,6 +104,8 @@ class Environment:
                     max_readers=_MOST_READERS,
                     max_dbs=_MOST_DATABASES,
                     mode=_FILE_MODE,
+                    # Probes read a page here and a page there: reading ahead makes them slower.
+                    readahead=False,
                     lib_version=LIB_VERSION,
                 )
                 break
@@ -159,7 +161,14 @@ class Environment:
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again and must not keep views."""
-        return self._run(work, write=False)
+        self._require_own_process()
+        try:
+            with self.lock, self._env.begin() as transaction:
+                return work(transaction)
+        except lmdb.MapResizedError:
+            return self._run(work, write=False)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(error) from error
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in one durable write transaction; on disk when this returns.
@@ -174,10 +183,7 @@ class Environment:
         return self._run(work, write=True)
 
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        if os.getpid() != self.pid:
-            raise StoreUnavailableError(
-                f"the store at {self.folder} was opened before a fork; open it in the child"
-            )
+        self._require_own_process()
         try:
             with self.lock:
                 for _ in range(_GROWTHS_PER_WRITE):
@@ -189,8 +195,17 @@ class Environment:
                     except lmdb.MapResizedError:  # another process grew it
                         self._env.set_mapsize(0)
         except (lmdb.Error, OSError) as error:
-            raise StoreUnavailableError(f"the store at {self.folder} failed: {error}") from error
+            raise self._failed(error) from error
         raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
+
+    def _failed(self, error: Exception) -> StoreUnavailableError:
+        return StoreUnavailableError(f"the store at {self.folder} failed: {error}")
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self.pid:
+            raise StoreUnavailableError(
+                f"the store at {self.folder} was opened before a fork; open it in the child"
+            )
 
     @property
     def file_bytes(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
 from scrapy_simhash.permutation import ROW_BYTES, Design
+from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,6 +74,7 @@ class Prober:
         self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * count)
         self._rests = Struct(f"{self._key_end}x{self._rest_bytes}s" * count)
         self._masks = [_masks(design.key_bytes, 0)]
+        self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
     def probe(
         self,
@@ -99,7 +101,7 @@ class Prober:
             bits that the design needs flipped for this distance.
         """
         rows = self._design.rows(fingerprint)
-        flips = self._design.flips_for(distance)
+        flips = self._flips[distance]
         keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
         found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
         complete_bits = distance
@@ -144,7 +146,10 @@ class Prober:
         found: list[NDArray[np.void]] = []
         hot: list[bytes] = []
         if buckets := transaction.cursor(self._databases.base).getmulti(keys):
-            near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+            try:
+                near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+            except ValueError as error:
+                raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
             if near is not None:
                 found.append(near)
             hot = [key for key, value in buckets if not value]
@@ -152,9 +157,10 @@ class Prober:
             found.append(get_rows(transaction, self._databases.hot, hot))
             hot = []
         for database in self._databases.single:
-            single = get_rows(transaction, database, keys)
-            if single.size:
-                found.append(single)
+            # After `compact` there are none, and knowing that is much quicker than looking.
+            if not transaction.cursor(database).first():
+                continue
+            found.append(get_rows(transaction, database, keys))
         return found, hot
 
     def _restore(
@@ -165,6 +171,8 @@ class Prober:
         query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
         distances = np.bitwise_count(candidates["permuted"] ^ query)
         (near,) = (distances <= distance).nonzero()
+        if not near.size:
+            return []
         if most is not None and near.size > most:
             # Each may be found by every table; what is left over is cut below.
             order = np.argsort(distances[near], kind="stable")

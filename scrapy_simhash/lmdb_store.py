@@ -12,6 +12,7 @@ from scrapy_simhash.batch import batch_query
 from scrapy_simhash.checks import check_document, choose_distance
 from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_check import check_documents
@@ -48,6 +49,7 @@ from scrapy_simhash.lmdb_upkeep import (
     delete_documents,
     select_documents,
     trusted_fingerprints,
+    with_near_duplicates,
 )
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
@@ -233,13 +235,14 @@ class LmdbStore:
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints are numpy uint64, got {fingerprints.dtype}")
-        fingerprints = np.unique(fingerprints)
+        fingerprints = sort_distinct(fingerprints)
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
-            for known in np.intersect1d(fingerprints, stored.list_indexed()).tolist():
+            indexed = stored.list_indexed()
+            for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
             before = self._tables.read_table(txn, 0)
-            together = np.union1d(before, fingerprints)
+            together = sort_distinct(np.concatenate([before, fingerprints]))
             design = self._header.design
             if self._choosing and not before.size:
                 design = choose_design(len(fingerprints), self.distance).name
@@ -329,10 +332,12 @@ class LmdbStore:
         return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))
 
     def delete(self, documents: Sequence[int]) -> int:
+        alive = self._leases.alive
+        chosen = self._read(lambda stored, _: with_near_duplicates(stored, documents, alive))
+        identities = self._read(lambda stored, _: stored.list_identities(set(chosen)))
         deleted = 0
-        identities = self._read(lambda stored, _: stored.list_identities(set(documents)))
-        for start in range(0, len(documents), DOCUMENTS_PER_DELETION):
-            part = documents[start : start + DOCUMENTS_PER_DELETION]
-            work = partial(delete_documents, part, identities, self._leases.alive)
+        for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
+            part = chosen[start : start + DOCUMENTS_PER_DELETION]
+            work = partial(delete_documents, part, identities, alive)
             deleted += self._write(work)
         return deleted

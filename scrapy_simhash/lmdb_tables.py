@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrapy_simhash.buckets import pack_buckets, permuted_of, unpack_buckets
+from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_probe import Prober, TableDatabases, get_rows
 from scrapy_simhash.permutation import ROW_BYTES, Design, check_fingerprint
 
@@ -94,16 +95,21 @@ class Tables:
         added = transaction.cursor(self._databases.added)
         added.set_key(key)
         if len(value) // self._rest_bytes + added.count() > MOST_IN_BUCKET:
-            rows = ((key, rest) for rest in self._cut(value))
-            transaction.cursor(self._databases.hot).putmulti(rows)
-            for database in self._databases.single:
-                self._move(transaction, database, key)
-            transaction.put(key, b"", db=self._databases.base)
+            self._mark_hot(transaction, key)
         elif self._databases.building is None:
             # While a base is being built, the one in use is not to gain rows that it may not have.
             rests = sorted([*self._cut(value), *added.iternext_dup()])
             transaction.put(key, b"".join(rests), db=self._databases.base)
             transaction.delete(key, db=self._databases.added)
+
+    def _mark_hot(self, transaction: lmdb.Transaction[bytes], key: bytes) -> None:
+        """Move all rows of a key to where probes pass over them."""
+        value = transaction.get(key, default=b"", db=self._databases.base)
+        rows = ((key, rest) for rest in self._cut(value))
+        transaction.cursor(self._databases.hot).putmulti(rows)
+        for database in self._databases.single:
+            self._move(transaction, database, key)
+        transaction.put(key, b"", db=self._databases.base)
 
     def _move(
         self, transaction: lmdb.Transaction[bytes], database: lmdb._Database, key: bytes
@@ -168,15 +174,18 @@ class Tables:
         """
         hot = transaction.cursor(self._databases.hot)
 
-        def mark_hot() -> Iterator[tuple[bytes, bytes]]:
+        def pack() -> Iterator[tuple[bytes, bytes]]:
             for key, value in pack_buckets(number, permuted, self.design.key_bytes):
-                if len(value) > MOST_IN_BUCKET * self._rest_bytes:
-                    hot.putmulti((key, rest) for rest in self._cut(value))
-                    yield key, b""
-                else:
+                if len(value) <= MOST_IN_BUCKET * self._rest_bytes:
                     yield key, value
+                    continue
+                hot.putmulti((key, rest) for rest in self._cut(value))
+                if base is not self._databases.base:
+                    # The base in use must not keep what `hot` has now.
+                    self._mark_hot(transaction, key)
+                yield key, b""
 
-        transaction.cursor(base).putmulti(mark_hot(), append=True)
+        transaction.cursor(base).putmulti(pack(), append=True)
 
     def slices(self, transaction: lmdb.Transaction[bytes]) -> Iterator[tuple[int, int, int]]:
         """Cut the tables into ranges of keys of some million rows; (table, first key, end)."""
@@ -198,7 +207,8 @@ class Tables:
             for key, value in cursor:
                 if key >= past:
                     break
-                buckets.append((key, value))
+                if not len(value) % self._rest_bytes:  # others are damaged, see `find_strays`
+                    buckets.append((key, value))
         parts = [permuted_of(unpack_buckets(buckets))]
         for database in (*self._databases.single, self._databases.hot):
             cursor = transaction.cursor(database)
@@ -206,7 +216,7 @@ class Tables:
                 keys = cursor.iternext_nodup(keys=True, values=False)
                 wanted = list(takewhile(lambda key: key < past, keys))
                 parts.append(permuted_of(get_rows(transaction, database, wanted)))
-        return np.unique(np.concatenate(parts))
+        return sort_distinct(np.concatenate(parts))
 
     def _key_of(self, number: int, prefix: int) -> bytes:
         """Make a key; the one past the last of a table is the first of the next."""

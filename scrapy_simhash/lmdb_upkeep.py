@@ -10,7 +10,7 @@ from scrapy_simhash.lmdb_stats import describe_document
 from scrapy_simhash.records import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import lmdb
     from numpy.typing import NDArray
@@ -29,21 +29,28 @@ def select_documents(
     wanted: Callable[[StoredDocument], bool],
     alive: Callable[[str], bool],
 ) -> list[int]:
-    """List the documents that are wanted, and the near-duplicates of those; reads every record.
+    """List the documents that are wanted, and the near-duplicates of those; reads every record."""
+    found = [number for number, record in stored if wanted(describe_document(number, record, None))]
+    return with_near_duplicates(stored, found, alive)
 
-    Without its original nobody could say why a near-duplicate was dropped. Documents that a
-    running crawl is at work on are left out.
+
+def with_near_duplicates(
+    stored: Documents, numbers: Iterable[int], alive: Callable[[str], bool]
+) -> list[int]:
+    """List documents and their near-duplicates, and the near-duplicates of those.
+
+    Without its original nobody could say why a near-duplicate was dropped. A document of which
+    others are near-duplicates becomes one itself when its crawl dies and it is fetched again.
+    Documents that a running crawl is at work on are left out, and those that are gone.
     """
     chosen: set[int] = set()
-    originals: dict[int, int] = {}
-    for number, record in stored:
-        if _in_use(record, alive):
-            continue
-        if record.state == State.DUPLICATE:
-            originals[number] = record.original
-        if wanted(describe_document(number, record, None)):
+    waiting = list(numbers)
+    while waiting:
+        number = waiting.pop()
+        record = stored.get(number)
+        if number not in chosen and record is not None and not _in_use(record, alive):
             chosen.add(number)
-    chosen |= {number for number, original in originals.items() if original in chosen}
+            waiting += stored.list_duplicates(number)
     return sorted(chosen)
 
 
@@ -54,7 +61,9 @@ def delete_documents(
     stored: Documents,
     _: lmdb.Transaction[bytes],
 ) -> int:
-    """Delete documents; fingerprints that no other document has leave the tables.
+    """Delete documents and their near-duplicates.
+
+    Fingerprints that no other document has leave the tables.
 
     Args:
         numbers: of the documents; those that are gone or in use are passed over.
@@ -65,18 +74,16 @@ def delete_documents(
     Returns:
         How many were deleted.
     """
-    deleted = 0
-    for number in numbers:
+    chosen = with_near_duplicates(stored, numbers, alive)
+    for number in chosen:
         record = stored.get(number)
-        if record is None or _in_use(record, alive):
-            continue
+        assert record is not None  # noqa: S101 - chosen in this transaction
         if record.state == State.DUPLICATE:
             stored.unlink(record.original, number)
         else:
             stored.unindex(number, record)
         stored.remove(number, (record.identity, *identities.get(number, ())))
-        deleted += 1
-    return deleted
+    return len(chosen)
 
 
 def _in_use(record: Record, alive: Callable[[str], bool]) -> bool:
