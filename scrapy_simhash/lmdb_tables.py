@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-# Probes pass over a bucket of more rows, so that crafted pages cost less than three times as much as
-# others (benchmarks/bench_skew.py; 8 times with four times as many rows). Ten times what an ordinary
-# bucket of four tables holds at 100 million.
+# Probes pass over a bucket of more rows, so that crafted pages cost less than three times as much
+# as others (benchmarks/bench_skew.py; 8 times with four times as many rows). Ten times what an
+# ordinary bucket of four tables holds at 100 million.
 MOST_IN_BUCKET = 16_384
 # So many single rows of a key are packed: a probe reads packed ones five times as fast.
 _MOST_SINGLE = 1_024

@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,11 +19,6 @@ from tests.documents import document, open_lmdb
 from tests.oracle import Oracle, Page, distance_between
 from tests.strategies import fingerprints as any_fingerprint
 from tests.strategies import masks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import lmdb
 
 # Up to the distance of the paper, and as far as the designs reach with flipped bits.
 STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
@@ -219,15 +213,7 @@ class StoreMachine(RuleBasedStateMachine):
     def rewritten(self) -> None:
         """A compaction that was begun before stops at its next step."""
         write, databases = self.store._environment.write, self.store._databases
-<<<<<<< HEAD
-        steps: list[Callable[[lmdb.Transaction[bytes]], None]] = [
-            partial(_merge, databases, (0, 0, 1)),
-            lambda txn: _switch(txn, databases),
-        ]
-        for step in steps if self.pieces is not None else ():
-=======
         if self.pieces is not None:
->>>>>>> part3-b
             with pytest.raises(StoreError, match="rewritten by another process"):
                 write(partial(_merge, databases, (0, 0, 1)))
             with pytest.raises(StoreError, match="rewritten by another process"):
