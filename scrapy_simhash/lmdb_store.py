@@ -80,6 +80,9 @@ class LmdbStore:
     must have it.
     """
 
+    distance: int
+    _tables: Tables
+
     def __init__(  # noqa: PLR0913  # those of `open_store`, and the seed
         self,
         path: Path,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_stats import describe_document
 from scrapy_simhash.records import State
 
@@ -104,5 +105,7 @@ def trusted_fingerprints(
     content = [
         tables.read_table(transaction, number) for number in range(len(tables.design.tables))
     ]
-    found, counts = np.unique(np.concatenate(content), return_counts=True)
-    return np.union1d(found[counts >= min(2, len(content))], stored.list_indexed())
+    found = np.sort(np.concatenate(content))
+    if len(content) > 1:
+        found = found[1:][found[1:] == found[:-1]]
+    return sort_distinct(np.concatenate([found, stored.list_indexed()]))

@@ -152,7 +152,7 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
         assert fact in record.getMessage()
     after = read_files(tmp_path)
     assert {name: after.get(name) for name in before} == before
-    assert set(after) - set(before) <= {"store/opening.lock"}
+    assert set(after) - set(before) <= {"store/opening.lock", "store/users.lock"}
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> Non
             detector.note(decision)
         if path:
             assert read_lines(path) == [decision]
-    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock"]
+    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock", "users.lock"]
 
 
 @pytest.mark.parametrize("name", ["extractor", "features", "scope"])
@@ -174,7 +174,7 @@ async def test_nothing_is_left_open(store: Path) -> None:
             assert len(processes) == len(before[1]) + workers
             assert stores == before[2] + 1
         assert open_things() == before
-    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock"]
+    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock", "users.lock"]
 
 
 async def test_opening_twice_leaves_nothing_open(store: Path) -> None:
