@@ -23,6 +23,7 @@ from scrapy_simhash.buckets import pack_buckets, permuted_of, unpack_buckets
 from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_probe import Prober, TableDatabases, get_rows
 from scrapy_simhash.permutation import ROW_BYTES, Design, check_fingerprint
+from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +189,10 @@ class Tables:
                     self._mark_hot(transaction, key)
                 yield key, b""
 
-        transaction.cursor(base).putmulti(pack(), append=True)
+        buckets, appended = transaction.cursor(base).putmulti(pack(), append=True)
+        if appended < buckets:
+            # LMDB leaves out what is not in order, and says so nowhere else.
+            raise StoreError(f"table {number}: only {appended} of {buckets} buckets were written")
 
     def slices(self, transaction: lmdb.Transaction[bytes]) -> Iterator[tuple[int, int, int]]:
         """Cut the tables into ranges of keys of some million rows; (table, first key, end)."""

@@ -257,7 +257,7 @@ class Store(Protocol):
         """
 
     def delete(self, documents: Sequence[int]) -> int:
-        """Delete documents, those that `select` listed; returns how many.
+        """Delete documents with their near-duplicates; returns how many, these included.
 
         Those that are gone already, or pending in a running crawl, are passed over. Fingerprints
         that no other document has, nor were bulk-loaded, leave the tables. Reads all identities;
