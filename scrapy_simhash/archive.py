@@ -7,6 +7,7 @@ first: a flipped bit raises `ArchiveError` and is never taken for a fingerprint.
 from __future__ import annotations
 
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,7 +121,7 @@ class Archive:
         Returns:
             (distance, fingerprint) of each, nearest first; equal ones once. Cost: two
             interpolation searches a table and as many decoding steps as a block has fingerprints;
-            beyond the design's `distance_bits`, searches for each prefix with one bit flipped, too.
+            beyond the design's `distance_bits`, searches for each prefix with bits flipped, too.
 
         Raises:
             ArchiveError: damaged where it was read.
@@ -132,8 +133,9 @@ class Archive:
                 f"{self._file.path} has table design {self.design.name}, which is complete up to "
                 f"{self.design.reach_bits} bits, not {distance}; export it with another design"
             )
+        flips = self.design.flips_for(distance)
         wanted = [
-            self._find_blocks(number, table, query, flip=distance > self.design.distance_bits)
+            self._find_blocks(number, table, query, flips)
             for number, table in enumerate(self.design.tables)
         ]
         tables = np.repeat(np.arange(len(wanted)), [len(blocks) for blocks in wanted])
@@ -144,14 +146,14 @@ class Archive:
             found |= self._compare(tables[chunk], blocks[chunk], query, distance)
         return sorted(found)
 
-    def _find_blocks(
-        self, number: int, table: Table, query: int, *, flip: bool
-    ) -> NDArray[np.intp]:
-        """Find the blocks that hold the query's prefix, or that with any one bit flipped."""
+    def _find_blocks(self, number: int, table: Table, query: int, flips: int) -> NDArray[np.intp]:
+        """Find the blocks that hold the query's prefix, or that with up to so many bits flipped."""
         prefix = table.permute(query) >> (FINGERPRINT_BITS - table.prefix_bits)
-        prefixes = [prefix]
-        if flip:
-            prefixes += [prefix ^ 1 << bit for bit in range(table.prefix_bits)]
+        prefixes = [
+            prefix ^ sum(1 << bit for bit in bits)
+            for flipped in range(flips + 1)
+            for bits in combinations(range(table.prefix_bits), flipped)
+        ]
         ranges = [self._find_range(number, table, prefix) for prefix in prefixes]
         if len(ranges) == 1:
             return ranges[0]

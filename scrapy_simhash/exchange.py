@@ -22,7 +22,10 @@ _PROBLEMS_SHOWN = 3
 def export_archive(
     config: Config, archive_path: Path, *, all_tables: bool, overwrite: bool
 ) -> Iterator[dict[str, Any]]:
-    """Write all fingerprints of the store into an archive, with its seed and recipe.
+    """Write the fingerprints of the store into an archive, with its seed and recipe.
+
+    Those whose documents are all pending, withdrawn or too short are left out: bulk-loaded
+    elsewhere, they would make near-duplicates of pages that nobody ever had.
 
     Args:
         config: the settings in force.
@@ -36,7 +39,8 @@ def export_archive(
         OSError: it cannot be written; what was there before is there still.
     """
     with open_as_it_is(config) as store:
-        fingerprints = store.fingerprints()
+        everything = store.fingerprints().size
+        fingerprints = store.fingerprints(delivered=True)
         design = store.design if all_tables else SORTED_ONLY
         seed, recipe = store.seed, store.recipe
     file_bytes = write_archive(
@@ -46,6 +50,7 @@ def export_archive(
         "archive": str(archive_path),
         "design": design,
         "fingerprints": fingerprints.size,
+        "left_out": everything - fingerprints.size,
         "file_bytes": file_bytes,
     }
 

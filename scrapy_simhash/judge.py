@@ -195,6 +195,7 @@ class Judge:
                 complete = False
             for bits, found in probe.near:
                 if asked > MOST_CANDIDATES:
+                    complete = False
                     break
                 for number in self._documents.numbers(found, document.scope, MOST_CANDIDATES + 1):
                     asked += 1
@@ -278,6 +279,8 @@ class Judge:
             record.similarity, record.tests = match.similarity, match.tests
             self._documents.link(match.document, number)
         else:
+            # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
+            self._documents.keep_bulk_loaded(record.fingerprints)
             self._documents.index(number, record)
         self._documents.put(number, record, document.text)
         self._documents.name(number, document.identity, overwrite=True)

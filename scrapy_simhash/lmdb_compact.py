@@ -100,9 +100,8 @@ def _merge(
 ) -> None:
     """Merge a range of keys; what was added meanwhile stays where it is."""
     compaction = _open(transaction, databases)
-    number, first, end = piece
-    permuted = compaction.still.read_slice(transaction, number, first, end)
-    compaction.tables.append(transaction, compaction.building, number, permuted)
+    permuted = compaction.still.read_slice(transaction, piece)
+    compaction.tables.append(transaction, compaction.building, piece[0], permuted)
 
 
 def _switch(transaction: lmdb.Transaction[bytes], databases: Databases) -> None:

@@ -88,9 +88,16 @@ def open_databases(environment: Environment) -> Databases:
     return Databases.open(environment)
 
 
-def read_packed_header(transaction: lmdb.Transaction[bytes], databases: Databases) -> bytes | None:
-    """Get the header as it is stored: equal octets mean an unchanged header."""
-    return transaction.get(_KEY, db=databases.header)
+def read_packed_header(transaction: lmdb.Transaction[bytes], databases: Databases) -> bytes:
+    """Get the header as it is stored: equal octets mean an unchanged header.
+
+    Raises:
+        StoreUnusableError: it is gone.
+    """
+    packed = transaction.get(_KEY, db=databases.header)
+    if packed is None:
+        raise StoreUnusableError("the store has no header; restore it from a backup")
+    return packed
 
 
 def unpack_header(packed: bytes) -> Header:
@@ -124,10 +131,7 @@ def read_header(transaction: lmdb.Transaction[bytes], databases: Databases) -> H
     Raises:
         StoreUnusableError: it is gone, damaged, or of a newer version.
     """
-    packed = read_packed_header(transaction, databases)
-    if packed is None:
-        raise StoreUnusableError("the store has no header; restore it from a backup")
-    return unpack_header(packed)
+    return unpack_header(read_packed_header(transaction, databases))
 
 
 def write_header(
@@ -202,5 +206,5 @@ def check_design(header: Header, wanted: str | None) -> None:
     if wanted is not None and wanted != header.design:
         raise StoreMismatchError(
             f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or name another SIMHASH_STORE and crawl again"
+            f"'auto' or {header.design!r}, or change the store with `scrapy simhash rebuild`"
         )

@@ -48,6 +48,7 @@ from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
+    list_undelivered,
     select_documents,
     trusted_fingerprints,
     with_near_duplicates,
@@ -57,7 +58,6 @@ from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.selfjoin import find_all
-from scrapy_simhash.stores import StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,8 +127,6 @@ class LmdbStore:
     def _refresh(self, transaction: lmdb.Transaction[bytes]) -> Documents:
         """Begin with the header: another process may have changed the tables' design."""
         packed = read_packed_header(transaction, self._databases)
-        if packed is None:
-            raise StoreUnusableError(f"{self.url} has no header; restore it from a backup")
         if packed != self._packed_header:
             self._header = unpack_header(packed)
             if self._packed_header:
@@ -231,11 +229,7 @@ class LmdbStore:
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
         bits = self._bits(distance)
-        if not 0 <= bits <= self._tables.design.reach_bits:
-            raise ValueError(
-                f"distance {bits}: table design {self._tables.design.name} is complete for "
-                f"0 to {self._tables.design.reach_bits} bits"
-            )
+        self._tables.design.flips_for(bits)  # raises where the design is not complete
         return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
@@ -247,7 +241,7 @@ class LmdbStore:
             indexed = stored.list_indexed()
             for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
-            before = self._tables.read_table(txn, 0)
+            before = trusted_fingerprints(stored, self._tables, txn)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             design = self._header.design
             if self._choosing and not before.size:
@@ -296,8 +290,12 @@ class LmdbStore:
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
 
-    def fingerprints(self) -> NDArray[np.uint64]:
-        return self._read(lambda _, txn: self._tables.read_table(txn, 0))
+    def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
+        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
+            found = self._tables.read_table(txn, 0)
+            return found[~contains(list_undelivered(stored), found)] if delivered else found
+
+        return self._read(work)
 
     def recorded_pairs(self) -> NDArray[np.uint64]:
         return self._read(partial(list_recorded_pairs, self._tables.design.reach_bits))

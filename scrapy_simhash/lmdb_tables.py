@@ -66,12 +66,10 @@ class Tables:
         """Put a fingerprint into every table; harmless when it is there."""
         if self.holds(transaction, fingerprint):
             return
-        base = transaction.cursor(self._databases.base)
         added = transaction.cursor(self._databases.added)
         hot = transaction.cursor(self._databases.hot)
         for key, rest in self._split(fingerprint):
-            # While a base is being built, `hot` has rows of buckets that the one in use still has.
-            if hot.set_key(key) and base.get(key) == b"":
+            if hot.set_key(key):
                 hot.put(key, rest)
             elif added.put(key, rest) and added.count() > _MOST_SINGLE:
                 self._pack(transaction, key)
@@ -204,9 +202,23 @@ class Tables:
                 yield number, keys * piece // pieces, keys * (piece + 1) // pieces
 
     def read_slice(
-        self, transaction: lmdb.Transaction[bytes], number: int, first: int, end: int
+        self,
+        transaction: lmdb.Transaction[bytes],
+        keys_of: tuple[int, int, int],
+        *,
+        tolerant: bool = False,
     ) -> NDArray[np.uint64]:
-        """Read the permuted fingerprints of a range of keys; sorted, each once; shape (n,)."""
+        """Read the permuted fingerprints of a range of keys; sorted, each once; shape (n,).
+
+        Args:
+            transaction: any.
+            keys_of: the table, the first key, and the one after the last, as `slices` says.
+            tolerant: leave out buckets that are damaged, see `find_strays`.
+
+        Raises:
+            StoreError: a bucket is damaged.
+        """
+        number, first, end = keys_of
         lowest, past = self._key_of(number, first), self._key_of(number, end)
         cursor = transaction.cursor(self._databases.base)
         buckets = []
@@ -214,8 +226,13 @@ class Tables:
             for key, value in cursor:
                 if key >= past:
                     break
-                if not len(value) % self._rest_bytes:  # others are damaged, see `find_strays`
+                if not len(value) % self._rest_bytes:
                     buckets.append((key, value))
+                elif not tolerant:
+                    raise StoreError(
+                        f"the tables are damaged: key {key.hex()} has {len(value)} octets, no "
+                        "whole rows; mend them with `scrapy simhash rebuild`"
+                    )
         parts = [permuted_of(unpack_buckets(buckets))]
         for database in (*self._databases.single, self._databases.hot):
             cursor = transaction.cursor(database)
@@ -229,12 +246,14 @@ class Tables:
         """Make a key; the one past the last of a table is the first of the next."""
         return ((number << 8 * self.design.key_bytes) + prefix).to_bytes(self._key_end, "big")
 
-    def read_table(self, transaction: lmdb.Transaction[bytes], number: int) -> NDArray[np.uint64]:
-        """Read the fingerprints of a table, restored and sorted; shape (n,)."""
+    def read_table(
+        self, transaction: lmdb.Transaction[bytes], number: int, *, tolerant: bool = False
+    ) -> NDArray[np.uint64]:
+        """Read the fingerprints of a table, restored and sorted; shape (n,); see `read_slice`."""
         parts = [
-            self.read_slice(transaction, number, first, end)
-            for table, first, end in self.slices(transaction)
-            if table == number
+            self.read_slice(transaction, keys_of, tolerant=tolerant)
+            for keys_of in self.slices(transaction)
+            if keys_of[0] == number
         ]
         return np.sort(self.design.tables[number].restore_array(np.concatenate(parts)))
 

@@ -31,7 +31,11 @@ def select_documents(
     alive: Callable[[str], bool],
 ) -> list[int]:
     """List the documents that are wanted, and the near-duplicates of those; reads every record."""
-    found = [number for number, record in stored if wanted(describe_document(number, record, None))]
+    found = [
+        number
+        for number, record in stored
+        if not _in_use(record, alive) and wanted(describe_document(number, record, None))
+    ]
     return with_near_duplicates(stored, found, alive)
 
 
@@ -91,6 +95,22 @@ def _in_use(record: Record, alive: Callable[[str], bool]) -> bool:
     return record.state == State.PENDING and alive(record.crawl)
 
 
+def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
+    """List the fingerprints in the tables that are no ground to drop a page elsewhere; shape (n,).
+
+    All their documents are pending, withdrawn, or stubs, which simhash says nothing about; and
+    they were not bulk-loaded. Sorted, each once; reads every record.
+    """
+    done: set[int] = set()
+    others: set[int] = set()
+    for _, record in stored:
+        if record.state != State.DUPLICATE:
+            delivered = record.state == State.DONE and not record.stub
+            (done if delivered else others).update(record.fingerprints)
+    left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
+    return np.array(sorted(left), np.uint64)
+
+
 def trusted_fingerprints(
     stored: Documents, tables: Tables, transaction: lmdb.Transaction[bytes]
 ) -> NDArray[np.uint64]:
@@ -103,7 +123,8 @@ def trusted_fingerprints(
         if record.state != State.DUPLICATE:
             stored.list_by_fingerprint(number, record)
     content = [
-        tables.read_table(transaction, number) for number in range(len(tables.design.tables))
+        tables.read_table(transaction, number, tolerant=True)
+        for number in range(len(tables.design.tables))
     ]
     found = np.sort(np.concatenate(content))
     if len(content) > 1:

@@ -62,7 +62,7 @@ def _open_lock(folder: Path, *, readonly: bool) -> int | None:
             _FILE_MODE,
         )
     except OSError:
-        if readonly:  # a reader of a file that was replaced sees an old state, and loses nothing
+        if readonly:  # who has the replaced file open goes on to see its old state
             return None
         raise
 
@@ -104,12 +104,15 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
         before = data.stat().st_size
         try:
             with shrunk.open("wb") as file:
-                os.fchmod(file.fileno(), _FILE_MODE)
+                os.fchmod(file.fileno(), data.stat().st_mode & 0o777)
                 with lmdb.open(
                     str(folder), readonly=True, lock=False, lib_version=lib_version
                 ) as env:
                     env.copyfd(file.fileno(), compact=True)
                 os.fsync(file.fileno())
+            # LMDB's lock file counts transactions of the old file; a reader that has it open would
+            # hand it to the next writer, who would take the wrong one of two states for the last.
+            (folder / "lock.mdb").unlink(missing_ok=True)
             shrunk.rename(data)
         except (lmdb.Error, OSError) as error:
             shrunk.unlink(missing_ok=True)

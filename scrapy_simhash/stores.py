@@ -136,8 +136,8 @@ class Store(Protocol):
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints without documents, for seeding; returns how many were not there yet.
 
-        They match in every scope. Rewrites nothing, but reads all tables: cost grows with the
-        store. Shape (n,); one transaction.
+        They match in every scope. Reads everything and writes all tables anew: cost grows with
+        the store. Shape (n,); one transaction.
         """
 
     def find_document(self, url: str) -> list[StoredDocument]:
@@ -155,10 +155,14 @@ class Store(Protocol):
         Cost grows with the store.
         """
 
-    def fingerprints(self) -> NDArray[np.uint64]:
+    def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read all fingerprints of the tables: sorted, each once; shape (n,).
 
         Those of near-duplicates are not among them. Cost: one table, and 8 bytes each.
+
+        Args:
+            delivered: only those that were bulk-loaded, or have a document that is done and no
+                stub; reads every record.
         """
 
     def recorded_pairs(self) -> NDArray[np.uint64]:

@@ -416,3 +416,19 @@ def test_the_order_of_writing_does_not_matter(tmp_path: Path) -> None:
     numbers = draw(1_000)
     first = write(tmp_path, numbers, "4").read_bytes()
     assert write(tmp_path, np.sort(numbers)[::-1], "4").read_bytes() == first
+
+
+@pytest.mark.parametrize(("name", "distance"), [("4+2", 8), ("4+2", 11), ("10+2", 6)])
+def test_probes_flip_as_many_bits_as_the_design_needs(
+    tmp_path: Path, name: str, distance: int
+) -> None:
+    design = parse_design(name)
+    assert design.flips_for(distance) == 2
+    draw = np.random.default_rng(11)
+    stored = draw.integers(0, 2**64, 300, np.uint64)
+    write_archive(tmp_path / "archive", stored, design=name)
+    with Archive(tmp_path / "archive") as archive:
+        for fingerprint in stored[:5].tolist():
+            bits = draw.permutation(64)[:distance].tolist()
+            query = fingerprint ^ sum(1 << bit for bit in bits)
+            assert (distance, fingerprint) in archive.probe(query, distance)

@@ -12,7 +12,7 @@ from scrapy_simhash.archive_writer import write_archive
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
 from tests.commanding import Done, Run, make_run
-from tests.documents import document, open_in_crawl, open_lmdb
+from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 
 DRAWN = np.unique(np.random.default_rng(5).integers(0, 2**64 - 1, 3_000, np.uint64))
 RECIPE = Recipe("html2txt", "words-2", 2, 2)
@@ -55,6 +55,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
             "archive": "out",
             "design": design,
             "fingerprints": DRAWN.size,
+            "left_out": 0,
             "file_bytes": (tmp_path / "out").stat().st_size,
         }
     ]
@@ -74,10 +75,21 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
 def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> None:
     run("import", archive, "--store", "s")
     with open_in_crawl(tmp_path / "s") as store:
-        pages = [document("a", 5), document("b", int(DRAWN[0]) ^ 1)]
+        pages = [
+            *(
+                document("a", 5),
+                document("b", int(DRAWN[0]) ^ 1),
+                document("pending", 0x00FF_00FF_00FF_00FF),
+            ),
+            *(document("withdrawn", 0x0F0F_0F0F_0F0F_0F0F), document("stub", 1 << 60, stub=True)),
+            document("stub of a known one", int(DRAWN[1]), stub=True),
+        ]
         found = store.find_and_add(pages)
-        assert [verdict.status for verdict in found] == ["new", "near_duplicate"]
-    assert run("export", "both", "--store", "s").exit_code == 0
+        assert [verdict.status for verdict in found] == ["new", "near_duplicate", *["new"] * 4]
+        numbers = [verdict.document for verdict in found]
+        store.withdraw([numbers[3]], CRAWL)
+        store.mark_done([numbers[0], numbers[4], numbers[5]], CRAWL)
+    assert "left out: 3\n" in run("export", "both", "--store", "s").out
     with Archive(tmp_path / "both") as exported:
         assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
     write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
