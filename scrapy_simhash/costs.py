@@ -14,10 +14,12 @@ from scrapy_simhash.permutation import FINGERPRINT_BYTES
 
 @dataclass(frozen=True)
 class ProbeCosts:
-    """Microseconds on one machine, warm cache: fitted by benchmarks/bench_probe_costs.py.
+    """Microseconds on one machine, warm cache.
 
-    Two shared cores, stores of 0.1, 1 and 10 million; what was measured lies within 30 % of the
-    prediction. Other machines differ more in how fast they are than in what is faster.
+    Chosen between what benchmarks/bench_probe_costs.py fits for 0.1 to 10 million (38, 1.7, 0.026)
+    and what benchmarks/bench_scale.py measures from 10 to 100 million (0.006 a candidate): most
+    measured probes are within 0.6 to 1.7 times the prediction. Other machines differ more in how
+    fast they are than in what is faster.
 
     Attributes:
         probe_us: of a probe, whatever it reads.
@@ -26,9 +28,9 @@ class ProbeCosts:
         scanned_us: of each fingerprint when all are scanned in memory.
     """
 
-    probe_us: float = 44.0
-    key_us: float = 1.5
-    candidate_us: float = 0.046
+    probe_us: float = 38.0
+    key_us: float = 2.4
+    candidate_us: float = 0.0062
     scanned_us: float = 0.005
 
     def predict(self, keys: float, candidates: float) -> float:
