@@ -122,7 +122,7 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
     [
         (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
         (other_extractor, ["another recipe", "'trafilatura-fast' / 'html2txt'", "SIMHASH_STORE"]),
-        (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "SIMHASH_STORE"]),
+        (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash rebuild"]),
         (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
         (newer_format, ["format 99", "upgrade scrapy-simhash"]),
         (text_file, ["no LMDB file", "another folder"]),

@@ -61,6 +61,11 @@ MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMA
 
 
 @pytest.mark.usefixtures("warm_worker")
+def count_pending(folder: Path) -> int:
+    with open_store(str(folder), readonly=True) as store:
+        return int(store.stats()["pending"])
+
+
 async def test_killed_crawl_loses_no_page(site: Site, tmp_path: Path) -> None:
     originals = [site.url(f"/g{group}/c0") for group in range(GROUPS)]
     held = originals[-HELD:]
@@ -69,6 +74,8 @@ async def test_killed_crawl_loses_no_page(site: Site, tmp_path: Path) -> None:
     log = tmp_path / "store" / "log.jsonl"
     # All are judged and on disk; those that are held did not come through.
     wait_until(lambda: len(read_lines(log)) == GROUPS and len(read_lines(items)) == GROUPS - HELD)
+    # "Done" follows the items by up to a second.
+    wait_until(lambda: count_pending(tmp_path / "store") == HELD)
     first.kill()
     finish_crawl(first, tmp_path)
     before = {item["path"] for item in read_lines(items)}
