@@ -6,20 +6,17 @@ first: a flipped bit raises `ArchiveError` and is never taken for a fingerprint.
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scrapy_simhash.archive_file import ArchiveFile
 from scrapy_simhash.archive_format import cut_keys
+from scrapy_simhash.archive_probe import ArchiveProber
 from scrapy_simhash.blocks import BlockDecoder
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.interpolation import find_first
-from scrapy_simhash.permutation import check_fingerprint
+from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.permutation import Table
+    from scrapy_simhash.stored import Probe
 
 # Decoded at once: enough blocks for numpy's calls to pay. From 2,000 to 8,000 blocks of 1024 bytes
 # at once took the same time.
@@ -67,6 +64,7 @@ class Archive:
         self.file_bytes = header.file_bytes
         self._chunk_blocks = max(_CHUNK_BYTES // header.block_bytes, _LEAST_BLOCKS)
         self._decoder = BlockDecoder([table.lengths for table in header.tables], self.block_bytes)
+        self._prober = ArchiveProber(self._file, self._decoder, self.design, self._chunk_blocks)
 
     def __enter__(self) -> Self:
         return self
@@ -111,90 +109,38 @@ class Archive:
         """Read all fingerprints, sorted; shape (count,). Cost: 8 bytes each, and one chunk."""
         return np.concatenate([np.zeros(0, np.uint64), *self.read_chunks()])
 
-    def probe(self, fingerprint: int, distance: int) -> list[tuple[int, int]]:
-        """Find every fingerprint within a distance.
+    def probe(self, fingerprint: int, distance: int, most_rows: int | None = None) -> Probe:
+        """Find every fingerprint within a distance, see `ArchiveProber.probe`."""
+        return self._prober.probe(fingerprint, distance, most_rows)
 
-        Args:
-            fingerprint: the query.
-            distance: bits; at most the design's `reach_bits`.
+    def holds(self, fingerprint: int) -> bool:
+        """Say whether exactly this fingerprint is in the archive; reads one table."""
+        return self._prober.holds(fingerprint)
 
-        Returns:
-            (distance, fingerprint) of each, nearest first; equal ones once. Cost: two
-            interpolation searches a table and as many decoding steps as a block has fingerprints;
-            beyond the design's `distance_bits`, searches for each prefix with bits flipped, too.
+    def read_undamaged(self) -> NDArray[np.uint64]:
+        """Read what any table still has of it: sorted, each once; shape (n,).
 
-        Raises:
-            ArchiveError: damaged where it was read.
-            ValueError: no fingerprint, or beyond the reach of the design.
+        All of it, as long as of each fingerprint one table is whole. Cost: decodes all tables.
         """
-        query = check_fingerprint(fingerprint)
-        if not 0 <= distance <= self.design.reach_bits:
-            raise ValueError(
-                f"{self._file.path} has table design {self.design.name}, which is complete up to "
-                f"{self.design.reach_bits} bits, not {distance}; export it with another design"
-            )
-        flips = self.design.flips_for(distance)
-        wanted = [
-            self._find_blocks(number, table, query, flips)
-            for number, table in enumerate(self.design.tables)
-        ]
-        tables = np.repeat(np.arange(len(wanted)), [len(blocks) for blocks in wanted])
-        blocks = np.concatenate(wanted)
-        found: set[tuple[int, int]] = set()
-        for start in range(0, len(blocks), self._chunk_blocks):
-            chunk = slice(start, start + self._chunk_blocks)
-            found |= self._compare(tables[chunk], blocks[chunk], query, distance)
-        return sorted(found)
+        found = np.zeros(0, np.uint64)
+        for table, permutation in enumerate(self.design.tables):
+            parts = [found]
+            for start, stop in self._undamaged(table):
+                permuted, _ = self._decoder.decode(self._file.blocks(table)[start:stop], table)
+                parts.append(permutation.restore_array(permuted))
+            found = sort_distinct(np.concatenate(parts))
+        return found
 
-    def _find_blocks(self, number: int, table: Table, query: int, flips: int) -> NDArray[np.intp]:
-        """Find the blocks that hold the query's prefix, or that with up to so many bits flipped."""
-        prefix = table.permute(query) >> (FINGERPRINT_BITS - table.prefix_bits)
-        prefixes = [
-            prefix ^ sum(1 << bit for bit in bits)
-            for flipped in range(flips + 1)
-            for bits in combinations(range(table.prefix_bits), flipped)
-        ]
-        ranges = [self._find_range(number, table, prefix) for prefix in prefixes]
-        if len(ranges) == 1:
-            return ranges[0]
-        return np.unique(np.concatenate(ranges))
-
-    def _find_range(self, number: int, table: Table, prefix: int) -> NDArray[np.intp]:
-        header = self._file.header.tables[number]
-        read_key, key_bits = partial(self._file.key, number), 8 * header.key_bytes
-        least = prefix << (FINGERPRINT_BITS - table.prefix_bits)
-        largest = least | (1 << (FINGERPRINT_BITS - table.prefix_bits)) - 1
-        cut = FINGERPRINT_BITS - key_bits
-        first = find_first(read_key, header.blocks, least >> cut, key_bits)
-        # The first block with a larger key may begin within the prefix.
-        end = find_first(read_key, header.blocks, (largest >> cut) + 1, key_bits) + 1
-        end = min(end, header.blocks)
-        # The keys read on the way were not checked, but those at both ends prove the place.
-        self._file.check(number, max(0, first - 1), end)
-        return np.arange(first, end)
-
-    def _compare(
-        self, tables: NDArray[np.intp], blocks: NDArray[np.intp], query: int, distance: int
-    ) -> set[tuple[int, int]]:
-        """Decode checked blocks and keep what is near."""
-        parts = [
-            self._file.blocks(number)[blocks[tables == number]]
-            for number in range(len(self.design.tables))
-        ]
-        permuted, counts = self._decoder.decode(np.concatenate(parts), tables)
-        queries = np.array([table.permute(query) for table in self.design.tables], np.uint64)
-        owners = np.repeat(tables, counts)
-        distances = np.bitwise_count(permuted ^ queries[owners])
-        (near,) = (distances <= distance).nonzero()
-        return {
-            (bits, self.design.tables[number].restore(value))
-            for bits, number, value in zip(
-                distances[near].tolist(),
-                owners[near].tolist(),
-                permuted[near].tolist(),
-                strict=True,
-            )
-        }
+    def _undamaged(self, table: int) -> Iterator[tuple[int, int]]:
+        """List runs of blocks that are as they were written."""
+        size = self._file.group_blocks
+        for start, stop in self._chunks(table):
+            pieces = [(start, stop)]
+            if any(self._file.find_damage(table, start, stop)):
+                pieces = [(each, min(each + size, stop)) for each in range(start, stop, size)]
+            for piece in pieces:
+                if not any(self._file.find_damage(table, *piece)):
+                    yield piece
 
     def verify(self) -> list[str]:
         """Read everything and compare it; returns the problems, one line each, none if all is well.

@@ -39,6 +39,7 @@ class ArchiveFile:
 
     Attributes:
         header: what the file says of itself.
+        group_blocks: so many neighbouring blocks share a checksum.
 
     Raises:
         ArchiveError: no archive, cut short, damaged, or of a newer version.
@@ -54,7 +55,7 @@ class ArchiveFile:
                 raise ArchiveError(f"{self.path} cannot be used: {error}. {_CURE}") from error
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._sections = lay_out(self.header, header_bytes)
-        self._group_blocks = group_blocks(self.header.block_bytes)
+        self.group_blocks = group_blocks(self.header.block_bytes)
 
     def close(self) -> None:
         """Give the file back; a second time does nothing."""
@@ -86,7 +87,7 @@ class ArchiveFile:
 
     def find_damage(self, table: int, start: int, stop: int) -> Iterator[ArchiveError]:
         """Compare the checksums of all groups that these blocks are in; yields what is wrong."""
-        size, section = self._group_blocks, self._sections[table]
+        size, section = self.group_blocks, self._sections[table]
         width, count = self.header.block_bytes, self.header.tables[table].blocks
         for group in range(start // size, -(-stop // size)):
             first, end = group * size, min((group + 1) * size, count)

@@ -190,6 +190,15 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    _add_archive(parser)
+    parser.add_argument(
+        "--base",
+        action="store_true",
+        help="keep them compressed, in an archive beneath the store's tables",
+    )
+
+
 def _add_archive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive_path", type=Path, metavar="FILE")
 
@@ -264,6 +273,6 @@ COMMANDS = {
     "import": Command(
         "Bulk-load an archive into a store, or make one of it",
         "exchange:import_archive",
-        _add_archive,
+        _add_import,
     ),
 }

@@ -55,7 +55,7 @@ def export_archive(
     }
 
 
-def import_archive(config: Config, archive_path: Path) -> Iterator[dict[str, Any]]:
+def import_archive(config: Config, archive_path: Path, *, base: bool) -> Iterator[dict[str, Any]]:
     """Bulk-load an archive into the store; a new store takes over its seed and recipe.
 
     The whole archive is compared with its checksums first.
@@ -63,6 +63,7 @@ def import_archive(config: Config, archive_path: Path) -> Iterator[dict[str, Any
     Args:
         config: the settings in force.
         archive_path: of the archive.
+        base: keep it compressed beneath the tables, see `lmdb_archived`.
 
     Raises:
         ArchiveError: no archive, or a damaged one; nothing was changed.
@@ -87,7 +88,7 @@ def import_archive(config: Config, archive_path: Path) -> Iterator[dict[str, Any
         config.confirm,
         seed=seed,
     ) as store:
-        added = store.bulk_load(fingerprints)
+        added = store.bulk_load(fingerprints, archived=base)
         yield {
             "store": store.url,
             "design": store.design,

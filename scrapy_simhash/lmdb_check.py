@@ -31,14 +31,13 @@ def check_documents(
     """List everything that does not fit together, one line each; reads the whole store."""
     stored = Documents(transaction, databases, tables)
     records, problems = _read_records(transaction, databases)
-    first = tables.read_table(transaction, 0, tolerant=True)
-    for number in range(1, len(tables.design.tables)):
-        other = tables.read_table(transaction, number, tolerant=True)
+    first, *others = tables.read_tables(transaction, tolerant=True)
+    for number, other in enumerate(others, 1):
         for fingerprint in np.setxor1d(first, other, assume_unique=True):
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
     for number, record in records.items():
         problems += _check_record(stored, number, record, records)
-    problems += _check_fingerprints(first, records)
+    problems += _check_fingerprints(tables.read_all(transaction, tolerant=True), records)
     problems += _check_rows(transaction, databases, records)
     problems += _check_texts(transaction, databases, records)
     problems += tables.find_strays(transaction)

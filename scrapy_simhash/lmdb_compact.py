@@ -12,6 +12,7 @@ complete as before, and the next compaction begins again at step 2.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,12 +24,13 @@ from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import lmdb
 
     from scrapy_simhash.lmdb_documents import Databases
     from scrapy_simhash.lmdb_environment import Environment
+    from scrapy_simhash.records import Header
 
 
 def compact(
@@ -44,6 +46,22 @@ def compact(
     Raises:
         StoreError: another compaction is running, or the tables were rewritten meanwhile.
     """
+    with compacting_alone(environment):
+        slices = environment.write(lambda txn: list(freeze(txn, databases).still.slices(txn)))
+        for done, piece in enumerate(slices):
+            progress(done, len(slices))
+            environment.write(partial(_merge, databases, piece))
+        environment.write(lambda txn: _switch(txn, databases))
+        progress(len(slices), len(slices))
+
+
+@contextmanager
+def compacting_alone(environment: Environment) -> Iterator[None]:
+    """Keep other compactions away.
+
+    Raises:
+        StoreError: there is one.
+    """
     lock = FileLock(environment.folder / "compacting.lock", mode=0o600)
     try:
         lock.acquire(blocking=False)
@@ -52,30 +70,35 @@ def compact(
             f"the store at {environment.folder} is being compacted by another process; wait for it"
         ) from None
     try:
-        slices = environment.write(lambda txn: _freeze(txn, databases))
-        for done, piece in enumerate(slices):
-            progress(done, len(slices))
-            environment.write(partial(_merge, databases, piece))
-        environment.write(lambda txn: _switch(txn, databases))
-        progress(len(slices), len(slices))
+        yield
     finally:
         lock.release()
 
 
-def _freeze(
-    transaction: lmdb.Transaction[bytes], databases: Databases
-) -> list[tuple[int, int, int]]:
+def freeze(
+    transaction: lmdb.Transaction[bytes], databases: Databases, *, merging: str = ""
+) -> Compaction:
+    """Let new fingerprints go into another `added` from now on.
+
+    Args:
+        transaction: a write transaction.
+        databases: of the store.
+        merging: name of the archive that the others will be in; "" for a new base.
+    """
     header = read_header(transaction, databases)
     if not header.compacting:
         header.added, header.compacting = 1 - header.added, True
-        write_header(transaction, databases, header)
-    compaction = _open(transaction, databases)
+    header.merging = merging
+    write_header(transaction, databases, header)
+    compaction = open_compaction(transaction, databases)
     # Of a compaction that was killed.
     transaction.drop(compaction.building, delete=False)
-    return list(compaction.still.slices(transaction))
+    if not header.archive:
+        transaction.drop(databases.removed, delete=False)
+    return compaction
 
 
-class _Compaction(NamedTuple):
+class Compaction(NamedTuple):
     """What is being compacted: `still` are the tables without what is added meanwhile."""
 
     tables: Tables
@@ -85,30 +108,45 @@ class _Compaction(NamedTuple):
     building: lmdb._Database
 
 
-def _open(transaction: lmdb.Transaction[bytes], databases: Databases) -> _Compaction:
+def open_compaction(transaction: lmdb.Transaction[bytes], databases: Databases) -> Compaction:
+    """Find what `freeze` began.
+
+    Raises:
+        StoreError: another process ended it.
+    """
     header = read_header(transaction, databases)
     found = table_databases(databases, header)
     if found.frozen is None or found.building is None:
         raise StoreError("the tables were rewritten by another process meanwhile; nothing is lost")
     design = parse_design(header.design)
     still = Tables(design, found._replace(added=found.frozen, frozen=None))
-    return _Compaction(Tables(design, found), still, found.base, found.frozen, found.building)
+    return Compaction(Tables(design, found), still, found.base, found.frozen, found.building)
 
 
 def _merge(
     databases: Databases, piece: tuple[int, int, int], transaction: lmdb.Transaction[bytes]
 ) -> None:
     """Merge a range of keys; what was added meanwhile stays where it is."""
-    compaction = _open(transaction, databases)
+    compaction = open_compaction(transaction, databases)
     permuted = compaction.still.read_slice(transaction, piece)
     compaction.tables.append(transaction, compaction.building, piece[0], permuted)
 
 
 def _switch(transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
-    compaction = _open(transaction, databases)
+    compaction = open_compaction(transaction, databases)
+    header = read_header(transaction, databases)
+    switch(transaction, databases, compaction, header)
+
+
+def switch(
+    transaction: lmdb.Transaction[bytes],
+    databases: Databases,
+    compaction: Compaction,
+    header: Header,
+) -> None:
+    """Use what was written instead of what was frozen; writes the header."""
     compaction.tables.settle(transaction, compaction.building)
     transaction.drop(compaction.base, delete=False)
     transaction.drop(compaction.frozen, delete=False)
-    header = read_header(transaction, databases)
-    header.base, header.compacting = 1 - header.base, False
+    header.base, header.compacting, header.merging = 1 - header.base, False, ""
     write_header(transaction, databases, header)

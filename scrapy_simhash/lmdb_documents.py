@@ -7,6 +7,7 @@ Databases of one environment; numbers are big-endian, so that their order is tha
     identities     identity or alias -> document (8 bytes) + XXH3-64 of both, its first 4 bytes
     fingerprints   fingerprint (8 bytes) -> scope hash (8) + document (8), DUPFIXED
     base0, base1, added0, added1, hot    the permuted tables, see `lmdb_tables`
+    removed        fingerprint -> nothing: is in the archive beneath the tables, and does not count
     duplicates     original -> its near-duplicates (8 bytes each), DUPFIXED
     crawls         crawl id -> CrawlRecord
     texts          document -> main text, zlib, where texts are kept
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_environment import Environment
-    from scrapy_simhash.lmdb_probe import Probe
     from scrapy_simhash.lmdb_tables import Tables
+    from scrapy_simhash.stored import Probe
 
 _NEXT = b"next"
 BULK_LOADED = bytes(16)
@@ -81,6 +82,7 @@ class Databases(NamedTuple):
     added0: lmdb._Database
     added1: lmdb._Database
     hot: lmdb._Database
+    removed: lmdb._Database
     duplicates: lmdb._Database
     crawls: lmdb._Database
     texts: lmdb._Database
@@ -235,9 +237,7 @@ class Documents:
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        return self._tables.prober.probe(
-            self._transaction, fingerprint, distance, most, bounded=bounded
-        )
+        return self._tables.probe(self._transaction, fingerprint, distance, most, bounded=bounded)
 
     def numbers(
         self, fingerprint: int, scope: str | None = None, most: int | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_environment import Environment
 
 # Raised when a later version writes what an earlier one would misread.
-FORMAT = 2
+FORMAT = 3
 _KEY = b"store"
 _HEADER = b"header"
 _LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
@@ -151,6 +151,7 @@ def table_databases(databases: Databases, header: Header) -> TableDatabases:
         frozen=added[1 - header.added] if header.compacting else None,
         hot=databases.hot,
         building=bases[1 - header.base] if header.compacting else None,
+        removed=databases.removed,
     )
 
 

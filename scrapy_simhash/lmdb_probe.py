@@ -10,6 +10,7 @@ import numpy as np
 
 from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
 from scrapy_simhash.permutation import ROW_BYTES, Design
+from scrapy_simhash.stored import Probe
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class TableDatabases(NamedTuple):
         frozen: what is being compacted, or None.
         hot: of buckets that are too full.
         building: the base that `compact` is writing, or None.
+        removed: what does not count of the archive beneath.
     """
 
     base: lmdb._Database
@@ -35,23 +37,12 @@ class TableDatabases(NamedTuple):
     frozen: lmdb._Database | None
     hot: lmdb._Database
     building: lmdb._Database | None
+    removed: lmdb._Database
 
     @property
     def single(self) -> tuple[lmdb._Database, ...]:
         """Those where each row is a value of its own, except for buckets that are too full."""
         return (self.added,) if self.frozen is None else (self.added, self.frozen)
-
-
-class Probe(NamedTuple):
-    """What a probe found.
-
-    Attributes:
-        near: (distance, fingerprint) of each, nearest first.
-        complete_bits: within so many bits nothing was missed; -1 when every table was passed over.
-    """
-
-    near: list[tuple[int, int]]
-    complete_bits: int
 
 
 class Prober:
@@ -107,7 +98,7 @@ class Prober:
         complete_bits = distance
         if hot:
             radii = self._radii(rows, hot, [flips] * len(self._design.tables))
-            wider = self._widen(radii, flips, distance)
+            wider = self._design.widen(radii, flips, distance)
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
@@ -118,16 +109,6 @@ class Prober:
         if not found:
             return Probe([], complete_bits)
         return Probe(self._restore(found, rows, distance, most), complete_bits)
-
-    def _widen(self, radii: tuple[int, ...], flips: int, distance: int) -> tuple[int, ...]:
-        """Choose tables to probe with one more bit flipped: as few as make up for the others."""
-        wider = list(radii)
-        for number, radius in enumerate(radii):
-            if self._design.covered_bits(tuple(wider)) >= distance:
-                break
-            if radius == flips:
-                wider[number] += 1
-        return tuple(wider)
 
     def _read(
         self,

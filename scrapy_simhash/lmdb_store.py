@@ -15,6 +15,7 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
+from scrapy_simhash.lmdb_archived import delete_unused_archives, merge, open_tables
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_compact import compact
 from scrapy_simhash.lmdb_documents import Documents
@@ -32,7 +33,6 @@ from scrapy_simhash.lmdb_header import (
     read_header,
     read_packed_header,
     require_reach,
-    table_databases,
     unpack_header,
     write_header,
 )
@@ -44,7 +44,6 @@ from scrapy_simhash.lmdb_stats import (
     find_documents,
     read_document,
 )
-from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
+    from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
 
 Result = TypeVar("Result")
@@ -131,9 +131,7 @@ class LmdbStore:
             self._header = unpack_header(packed)
             if self._packed_header:
                 require_reach(self._header, self.distance)
-            self._tables = Tables(
-                parse_design(self._header.design), table_databases(self._databases, self._header)
-            )
+            self._tables = open_tables(self._environment.folder, self._databases, self._header)
             self._packed_header = packed
         return Documents(transaction, self._databases, self._tables)
 
@@ -232,10 +230,19 @@ class LmdbStore:
         self._tables.design.flips_for(bits)  # raises where the design is not complete
         return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
 
-    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
+    def bulk_load(self, fingerprints: NDArray[np.uint64], *, archived: bool = False) -> int:
+        """See `stores.Store.bulk_load`.
+
+        With `archived`, or where there is one already, everything in the tables goes into an
+        archive beneath them, see `lmdb_archived`.
+        """
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints are numpy uint64, got {fingerprints.dtype}")
         fingerprints = sort_distinct(fingerprints)
+
+        self._write(partial(self._choose_for, fingerprints.size))
+        if archived or self._header.archive:
+            return merge(self._environment, self._databases, fingerprints)
 
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> int:
             indexed = stored.list_indexed()
@@ -243,13 +250,16 @@ class LmdbStore:
                 stored.note_bulk_loaded(known)
             before = trusted_fingerprints(stored, self._tables, txn)
             together = sort_distinct(np.concatenate([before, fingerprints]))
-            design = self._header.design
-            if self._choosing and not before.size:
-                design = choose_design(len(fingerprints), self.distance).name
-            self._rewrite(txn, design, together)
+            self._rewrite(txn, self._header.design, together)
             return together.size - before.size
 
         return self._write(work)
+
+    def _choose_for(self, count: int, _: Documents, transaction: lmdb.Transaction[bytes]) -> None:
+        """Choose the design of empty tables for so many fingerprints."""
+        if self._choosing and not self._tables.count_rows(transaction):
+            design = choose_design(count, self.distance).name
+            self._rewrite(transaction, design, np.zeros(0, np.uint64))
 
     def _rewrite(
         self, transaction: lmdb.Transaction[bytes], design: str, fingerprints: NDArray[np.uint64]
@@ -257,8 +267,9 @@ class LmdbStore:
         """Write all tables anew, in this or another design; a compaction is given up."""
         header = read_header(transaction, self._databases)
         changed = design != header.design
-        compacting, header.compacting = header.compacting, False
-        if changed or compacting:
+        others = header.compacting or header.archive
+        header.compacting, header.archive, header.merging = False, "", ""
+        if changed or others:
             header.design = design
             write_header(transaction, self._databases, header)
         self._tables.clear(transaction)
@@ -292,7 +303,7 @@ class LmdbStore:
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
-            found = self._tables.read_table(txn, 0)
+            found = self._tables.read_all(txn)
             return found[~contains(list_undelivered(stored), found)] if delivered else found
 
         return self._read(work)
@@ -320,7 +331,11 @@ class LmdbStore:
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         self._require_writable()
-        compact(self._environment, self._databases, progress or (lambda *_: None))
+        self._environment.read(self._refresh)
+        if self._header.archive:
+            merge(self._environment, self._databases)
+        else:
+            compact(self._environment, self._databases, progress or (lambda *_: None))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
@@ -330,7 +345,9 @@ class LmdbStore:
             self._rewrite(txn, design, found)
             return {"fingerprints": found.size, "tables": len(self._tables.design.tables)}
 
-        return self._write(work)
+        written = self._write(work)
+        delete_unused_archives(self._environment.folder, self._header)
+        return written
 
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))

@@ -13,16 +13,16 @@ Each fingerprint is in one of them for each table.
 
 from __future__ import annotations
 
-from itertools import takewhile
 from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.buckets import pack_buckets, permuted_of, unpack_buckets
-from scrapy_simhash.jointables import sort_distinct
-from scrapy_simhash.lmdb_probe import Prober, TableDatabases, get_rows
-from scrapy_simhash.permutation import ROW_BYTES, Design, check_fingerprint
+from scrapy_simhash.buckets import pack_buckets, permuted_of
+from scrapy_simhash.jointables import contains
+from scrapy_simhash.lmdb_probe import Prober, get_rows
+from scrapy_simhash.lmdb_reading import TableReader
+from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -31,17 +31,19 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
+    from scrapy_simhash.lmdb_probe import TableDatabases
+    from scrapy_simhash.permutation import Design
+    from scrapy_simhash.stored import Probe
+
 # Probes pass over a bucket of more rows, so that crafted pages cost less than three times as much
 # as others (benchmarks/bench_skew.py; 8 times with four times as many rows). Ten times what an
 # ordinary bucket of four tables holds at 100 million.
 MOST_IN_BUCKET = 16_384
 # So many single rows of a key are packed: a probe reads packed ones five times as fast.
 _MOST_SINGLE = 1_024
-# A write transaction of `compact` holds the store for about a second.
-_ROWS_PER_SLICE = 1_048_576
 
 
-class Tables:
+class Tables(TableReader):
     """The tables of one design.
 
     Args:
@@ -50,11 +52,8 @@ class Tables:
     """
 
     def __init__(self, design: Design, databases: TableDatabases) -> None:
-        self.design = design
+        super().__init__(design, databases)
         self.prober = Prober(design, databases)
-        self._databases = databases
-        self._key_end = 1 + design.key_bytes
-        self._rest_bytes = ROW_BYTES - self._key_end
         self._items = Struct(f"{self._key_end}s{self._rest_bytes}s")
 
     def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
@@ -64,8 +63,10 @@ class Tables:
 
     def add(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         """Put a fingerprint into every table; harmless when it is there."""
-        if self.holds(transaction, fingerprint):
-            return
+        if not self.holds(transaction, fingerprint):
+            self._put(transaction, fingerprint)
+
+    def _put(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         added = transaction.cursor(self._databases.added)
         hot = transaction.cursor(self._databases.hot)
         for key, rest in self._split(fingerprint):
@@ -87,6 +88,18 @@ class Tables:
         while at > 0 and at % self._rest_bytes:
             at = value.find(rest, at + 1)
         return at >= 0
+
+    def probe(
+        self,
+        transaction: lmdb.Transaction[bytes],
+        fingerprint: int,
+        distance: int,
+        most: int | None = None,
+        *,
+        bounded: bool = False,
+    ) -> Probe:
+        """Find every fingerprint within a distance, see `Prober.probe`."""
+        return self.prober.probe(transaction, fingerprint, distance, most, bounded=bounded)
 
     def _cut(self, value: bytes) -> list[bytes]:
         return [value[at : at + self._rest_bytes] for at in range(0, len(value), self._rest_bytes)]
@@ -192,83 +205,17 @@ class Tables:
             # LMDB leaves out what is not in order, and says so nowhere else.
             raise StoreError(f"table {number}: only {appended} of {buckets} buckets were written")
 
-    def slices(self, transaction: lmdb.Transaction[bytes]) -> Iterator[tuple[int, int, int]]:
-        """Cut the tables into ranges of keys of some million rows; (table, first key, end)."""
-        rows = max(1, self.count_rows(transaction))
-        keys = 256**self.design.key_bytes
-        pieces = min(keys, 1 + rows // (_ROWS_PER_SLICE * len(self.design.tables)))
-        for number in range(len(self.design.tables)):
-            for piece in range(pieces):
-                yield number, keys * piece // pieces, keys * (piece + 1) // pieces
-
-    def read_slice(
-        self,
-        transaction: lmdb.Transaction[bytes],
-        keys_of: tuple[int, int, int],
-        *,
-        tolerant: bool = False,
-    ) -> NDArray[np.uint64]:
-        """Read the permuted fingerprints of a range of keys; sorted, each once; shape (n,).
-
-        Args:
-            transaction: any.
-            keys_of: the table, the first key, and the one after the last, as `slices` says.
-            tolerant: leave out buckets that are damaged, see `find_strays`.
-
-        Raises:
-            StoreError: a bucket is damaged.
-        """
-        number, first, end = keys_of
-        lowest, past = self._key_of(number, first), self._key_of(number, end)
-        cursor = transaction.cursor(self._databases.base)
-        buckets = []
-        if cursor.set_range(lowest):
-            for key, value in cursor:
-                if key >= past:
-                    break
-                if not len(value) % self._rest_bytes:
-                    buckets.append((key, value))
-                elif not tolerant:
-                    raise StoreError(
-                        f"the tables are damaged: key {key.hex()} has {len(value)} octets, no "
-                        "whole rows; mend them with `scrapy simhash rebuild`"
-                    )
-        parts = [permuted_of(unpack_buckets(buckets))]
-        for database in (*self._databases.single, self._databases.hot):
-            cursor = transaction.cursor(database)
-            if cursor.set_range(lowest):
-                keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = list(takewhile(lambda key: key < past, keys))
-                parts.append(permuted_of(get_rows(transaction, database, wanted)))
-        return sort_distinct(np.concatenate(parts))
-
-    def _key_of(self, number: int, prefix: int) -> bytes:
-        """Make a key; the one past the last of a table is the first of the next."""
-        return ((number << 8 * self.design.key_bytes) + prefix).to_bytes(self._key_end, "big")
-
-    def read_table(
-        self, transaction: lmdb.Transaction[bytes], number: int, *, tolerant: bool = False
-    ) -> NDArray[np.uint64]:
-        """Read the fingerprints of a table, restored and sorted; shape (n,); see `read_slice`."""
-        parts = [
-            self.read_slice(transaction, keys_of, tolerant=tolerant)
-            for keys_of in self.slices(transaction)
-            if keys_of[0] == number
-        ]
-        return np.sort(self.design.tables[number].restore_array(np.concatenate(parts)))
-
-    def count_rows(self, transaction: lmdb.Transaction[bytes]) -> int:
-        """Count the rows of all tables; reads the sizes of all buckets."""
-        octets = sum(len(value) for _, value in transaction.cursor(self._databases.base))
-        return octets // self._rest_bytes + sum(
-            transaction.stat(database)["entries"]
-            for database in (*self._databases.single, self._databases.hot)
-        )
-
-    def hot_keys(self, transaction: lmdb.Transaction[bytes]) -> list[bytes]:
-        """List the keys of buckets that are too full."""
-        cursor = transaction.cursor(self._databases.hot)
-        return list(cursor.iternext_nodup(keys=True, values=False))
+    def forget_hot(
+        self, transaction: lmdb.Transaction[bytes], fingerprints: NDArray[np.uint64]
+    ) -> None:
+        """Take fingerprints out of the buckets that are too full; sorted, shape (n,)."""
+        for key in self.hot_keys(transaction):
+            permuted = permuted_of(get_rows(transaction, self._databases.hot, [key]))
+            known = contains(fingerprints, self.design.tables[key[0]].restore_array(permuted))
+            transaction.delete(key, db=self._databases.hot)
+            hot = transaction.cursor(self._databases.hot)
+            for _, value in pack_buckets(key[0], np.sort(permuted[~known]), self.design.key_bytes):
+                hot.putmulti((key, rest) for rest in self._cut(value))
 
     def settle(self, transaction: lmdb.Transaction[bytes], base: lmdb._Database) -> None:
         """Bring a base that was built meanwhile up to date with the buckets that are too full.

@@ -149,6 +149,26 @@ class Design:
         """
         return covered_bits(self._prefixes, radii)
 
+    def widen(self, radii: tuple[int, ...], flips: int, distance: int) -> tuple[int, ...]:
+        """Choose tables to probe with one more bit flipped: as few as make up for the others.
+
+        Args:
+            radii: of each table, up to how many flipped bits nothing of it was passed over.
+            flips: what they would be if nothing had been.
+            distance: bits within which nothing should be missed.
+
+        Returns:
+            The radii, some one larger; they may still not cover the distance. Cost: a call of
+            `covered_bits` for each table.
+        """
+        wider = list(radii)
+        for number, radius in enumerate(radii):
+            if self.covered_bits(tuple(wider)) >= distance:
+                break
+            if radius == flips:
+                wider[number] += 1
+        return tuple(wider)
+
     @cached_property
     def _prefixes(self) -> tuple[int, ...]:
         return tuple(table.prefix for table in self.tables)

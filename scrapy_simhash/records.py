@@ -63,6 +63,8 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
 
     `base` and `added` say which of two databases of each kind is in use. While `compacting`, the
     other `added` is what is being compacted and the other `base` what is being written.
+    `archive` names the file beneath the tables, `merging` the one that is being written; "" for
+    none.
     """
 
     format: int
@@ -74,6 +76,8 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     base: int = 0
     added: int = 0
     compacting: bool = False
+    archive: str = ""
+    merging: str = ""
 
 
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
 MOST_FINGERPRINTS = 8
@@ -53,6 +53,18 @@ class Document:
     stub: bool = False
     text: str | None = None
     time: float = 0.0
+
+
+class Probe(NamedTuple):
+    """What a probe of the tables found.
+
+    Attributes:
+        near: (distance, fingerprint) of each, nearest first.
+        complete_bits: within so many bits nothing was missed; -1 when every table was passed over.
+    """
+
+    near: list[tuple[int, int]]
+    complete_bits: int
 
 
 @dataclass(frozen=True, slots=True)

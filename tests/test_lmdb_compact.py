@@ -23,7 +23,7 @@ COUNT = 300
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four tables of 300 fingerprints in some forty slices."""
-    monkeypatch.setattr("scrapy_simhash.lmdb_tables._ROWS_PER_SLICE", 32)
+    monkeypatch.setattr("scrapy_simhash.lmdb_reading._ROWS_PER_SLICE", 32)
     monkeypatch.setattr("scrapy_simhash.lmdb_tables._MOST_SINGLE", 4)
     monkeypatch.setattr("scrapy_simhash.lmdb_tables.MOST_IN_BUCKET", 8)
 
@@ -192,10 +192,10 @@ def test_many_of_one_key_come_meanwhile(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from scrapy_simhash import lmdb_compact, lmdb_tables
+from scrapy_simhash import lmdb_compact, lmdb_reading, lmdb_tables
 from tests.documents import open_lmdb
 
-lmdb_tables._ROWS_PER_SLICE, lmdb_tables._MOST_SINGLE, lmdb_tables.MOST_IN_BUCKET = 32, 4, 8
+lmdb_reading._ROWS_PER_SLICE, lmdb_tables._MOST_SINGLE, lmdb_tables.MOST_IN_BUCKET = 32, 4, 8
 stop = int(sys.argv[2])
 
 def die(*_):

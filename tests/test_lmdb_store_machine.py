@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.lmdb_compact import _freeze, _merge, _switch
+from scrapy_simhash.lmdb_archived import _begin, _Content, _end, _read, _write
+from scrapy_simhash.lmdb_compact import _merge, _switch, freeze
 from scrapy_simhash.stored import Verdict
 from scrapy_simhash.stores import StoreError, StoreMismatchError
 from tests.documents import document, open_lmdb
@@ -20,13 +22,21 @@ from tests.oracle import Oracle, Page, distance_between
 from tests.strategies import fingerprints as any_fingerprint
 from tests.strategies import masks
 
+if TYPE_CHECKING:
+    from scrapy_simhash.records import Header
+
 # Up to the distance of the paper, and as far as the designs reach with flipped bits.
 STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
 STORES += [("4", 7), ("4", 5), ("10", 4), ("16", 4), ("20", 4)]
 # MOST_IN_BUCKET, _MOST_SINGLE, _ROWS_PER_SLICE: as they are, then such that a few documents are
 # packed, fill several slices, and make buckets too full.
 SIZES = [(65_536, 1_024, 2**20), (65_536, 1, 4), (4, 2, 1), (2, 1, 2)]
-SIZE_NAMES = ("MOST_IN_BUCKET", "_MOST_SINGLE", "_ROWS_PER_SLICE")
+SIZE_NAMES = (
+    "lmdb_tables.MOST_IN_BUCKET",
+    "lmdb_tables._MOST_SINGLE",
+    "lmdb_reading._ROWS_PER_SLICE",
+)
+NOTHING = np.zeros(0, np.uint64)
 NAMES = [f"page{number}" for number in range(6)]
 names = st.sampled_from(NAMES)
 flips = st.integers(0, 9).flatmap(masks)
@@ -40,9 +50,11 @@ class StoreMachine(RuleBasedStateMachine):
     def make(self, store: tuple[str, int], sizes: tuple[int, int, int]) -> None:
         self.patch = pytest.MonkeyPatch()
         for name, size in zip(SIZE_NAMES, sizes, strict=True):
-            self.patch.setattr(f"scrapy_simhash.lmdb_tables.{name}", size)
+            self.patch.setattr(f"scrapy_simhash.{name}", size)
         self.crowded = sizes[0] < 65_536
         self.pieces: list[tuple[int, int, int]] | None = None
+        self.merging: Header | None = None
+        self.content: _Content | None = None
         self.folder = Path(tempfile.mkdtemp())
         self.design, distance = store
         self.oracle = Oracle(distance)
@@ -186,13 +198,39 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.store.compact()
-        self.pieces = None
+        self.pieces = self.merging = self.content = None
 
+    @precondition(lambda self: not self.store._header.archive)
     @rule()
     def begin_compaction(self) -> None:
         """One that was begun before is taken for killed."""
-        store = self.store
-        self.pieces = store._environment.write(lambda txn: _freeze(txn, store._databases))
+        self.pieces = self.store._environment.write(
+            lambda txn: list(freeze(txn, self.store._databases).still.slices(txn))
+        )
+        self.merging = self.content = None
+
+    @rule()
+    def begin_merge(self) -> None:
+        """Into an archive beneath the tables."""
+        self.merging = self.store._environment.write(partial(_begin, self.store._databases))
+        self.pieces = self.content = None
+
+    @precondition(lambda self: self.merging)
+    @rule()
+    def write_archive(self) -> None:
+        assert self.merging
+        read = partial(_read, self.folder, self.store._databases)
+        self.content = self.store._environment.read(read)
+        _write(self.folder / self.merging.merging, self.merging, self.content, NOTHING)
+
+    @precondition(lambda self: self.content)
+    @rule()
+    def finish_merge(self) -> None:
+        assert self.merging
+        assert self.content
+        end = partial(_end, self.store._databases, self.merging, self.content, NOTHING)
+        self.store._environment.write(end)
+        self.merging = self.content = None
 
     @precondition(lambda self: self.pieces)
     @rule(count=st.integers(1, 30))
@@ -218,7 +256,10 @@ class StoreMachine(RuleBasedStateMachine):
                 write(partial(_merge, databases, (0, 0, 1)))
             with pytest.raises(StoreError, match="rewritten by another process"):
                 write(lambda txn: _switch(txn, databases))
-        self.pieces = None
+        if self.merging and self.content:
+            with pytest.raises(StoreError, match="rewritten by another process"):
+                write(partial(_end, databases, self.merging, self.content, NOTHING))
+        self.pieces = self.merging = self.content = None
 
     @rule(design=st.sampled_from(["4", "10", "16", "20", "6:3", None]))
     def rebuild(self, design: str | None) -> None:
@@ -232,12 +273,12 @@ class StoreMachine(RuleBasedStateMachine):
         assert done["fingerprints"] == len(self.expected_fingerprints())
         self.rewritten()
 
-    @rule(data=st.data(), flips=several_flips)
-    def bulk_load(self, data: st.DataObject, flips: list[int]) -> None:
+    @rule(data=st.data(), flips=several_flips, archived=st.booleans())
+    def bulk_load(self, data: st.DataObject, flips: list[int], archived: bool) -> None:
         """Each is like a document of its own, with number 0."""
         loaded = {data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips}
         before = self.expected_fingerprints()
-        count = self.store.bulk_load(np.array(sorted(loaded), np.uint64))
+        count = self.store.bulk_load(np.array(sorted(loaded), np.uint64), archived=archived)
         assert count == len(loaded - before)
         for fingerprint in loaded:
             identity = b"bulk-loaded %016x" % fingerprint

@@ -48,6 +48,7 @@ def in_tables(
             frozen=environment.open_database("frozen", transaction, dupfixed=True),
             hot=environment.open_database("hot", transaction, dupfixed=True),
             building=environment.open_database("building", transaction),
+            removed=environment.open_database("removed", transaction),
         )
 
     tables = Tables(parse_design(name), environment.write(make))
@@ -77,10 +78,7 @@ def probe(
 
 def read_all(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> list[list[int]]:
     """Read every table back."""
-    return [
-        tables.read_table(transaction, number).tolist()
-        for number in range(len(tables.design.tables))
-    ]
+    return [content.tolist() for content in tables.read_tables(transaction)]
 
 
 def near(stored: set[int], query: int, distance: int) -> list[tuple[int, int]]:
