@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.records import Header
 
 # A probe takes as many decoding steps as a block has fingerprints: with an archive's usual 1,024
-# bytes eight times as many, for a file that is a twenty-fifth smaller (benchmarks/bench_archive.py).
+# bytes eight times as many, for a file a twenty-fifth smaller (benchmarks/bench_archive.py).
 _BLOCK_BYTES = 128
 
 
