@@ -47,11 +47,14 @@ from scrapy_simhash.lmdb_stats import (
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
+    list_dropped,
     list_undelivered,
     select_documents,
+    spare_documents,
     trusted_fingerprints,
     with_near_duplicates,
 )
+from scrapy_simhash.lost import keep_requests, list_lost, take_lost
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
@@ -59,7 +62,7 @@ from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.selfjoin import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -68,7 +71,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_tables import Tables
-    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+    from scrapy_simhash.stored import Document, LostPage, Match, StoredDocument, Verdict
 
 Result = TypeVar("Result")
 
@@ -196,6 +199,7 @@ class LmdbStore:
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
     ) -> list[Verdict]:
         for document in documents:
             check_document(document)
@@ -204,6 +208,7 @@ class LmdbStore:
             judge = self._judge(stored)
             judge.mark_done(done, crawl)
             judge.withdraw(withdrawn, crawl)
+            keep_requests(stored, requests or {})
             return [judge.judge(document) for document in documents]
 
         return self._read(work) if self.readonly else self._write(work)
@@ -223,6 +228,9 @@ class LmdbStore:
 
     def withdraw(self, documents: Sequence[int], crawl: str) -> None:
         self._write(lambda stored, _: self._judge(stored).withdraw(documents, crawl))
+
+    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+        return self._write(lambda stored, _: take_lost(stored, self._leases.alive, crawl, spider))
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
@@ -292,6 +300,7 @@ class LmdbStore:
                 **describe_tables(txn, self._databases, self._tables),
                 "crawls": txn.stat(self._databases.crawls)["entries"],
                 **counted,
+                "lost": sum(1 for _ in list_lost(stored, self._leases.alive)),
                 "file_bytes": octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
@@ -351,6 +360,15 @@ class LmdbStore:
 
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))
+
+    def list_dropped(
+        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
+    ) -> list[StoredDocument]:
+        alive = self._leases.alive
+        return self._read(lambda stored, _: list_dropped(stored, alive, wanted, lost=lost))
+
+    def spare(self, documents: Sequence[int]) -> None:
+        self._write(lambda stored, _: spare_documents(stored, documents))
 
     def delete(self, documents: Sequence[int]) -> int:
         alive = self._leases.alive

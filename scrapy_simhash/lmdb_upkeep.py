@@ -8,6 +8,7 @@ import numpy as np
 
 from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_stats import describe_document
+from scrapy_simhash.lost import list_lost
 from scrapy_simhash.records import State
 
 if TYPE_CHECKING:
@@ -37,6 +38,34 @@ def select_documents(
         if not _in_use(record, alive) and wanted(describe_document(number, record, None))
     ]
     return with_near_duplicates(stored, found, alive)
+
+
+def list_dropped(
+    stored: Documents,
+    alive: Callable[[str], bool],
+    wanted: Callable[[StoredDocument], bool],
+    *,
+    lost: bool,
+) -> list[StoredDocument]:
+    """List the near-duplicates that are wanted; reads every record, but of the lost ones only."""
+    records = (
+        ((number, record) for number, _, record in list_lost(stored, alive)) if lost else stored
+    )
+    described = (
+        describe_document(number, record, None)
+        for number, record in records
+        if record.state == State.DUPLICATE
+    )
+    return [document for document in described if wanted(document)]
+
+
+def spare_documents(stored: Documents, numbers: Iterable[int]) -> None:
+    """Let near-duplicates pass when they are judged again; those that are gone are passed over."""
+    for number in numbers:
+        record = stored.get(number)
+        if record is not None and record.state == State.DUPLICATE:
+            record.spared = True
+            stored.put(number, record)
 
 
 def with_near_duplicates(

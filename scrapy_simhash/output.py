@@ -304,4 +304,5 @@ _PRINTERS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "check": _print_check,
     "prune": _print_removal,
     "delete": _print_removal,
+    "undo": lambda answer: [printable(answer["url"])],
 }

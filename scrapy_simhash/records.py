@@ -30,7 +30,11 @@ class State(IntEnum):
 
 
 class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A document. `delivered`: it was done at least once, whatever its state is now."""
+    """A document.
+
+    `delivered`: it was done at least once, whatever its state is now. `spared`: judged again it is
+    no near-duplicate of anything, because somebody took its drop back.
+    """
 
     identity: bytes
     state: State
@@ -56,6 +60,7 @@ class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     link_sketch: bytes = b""
     stub: bool = False
     tests: tuple[str, ...] = ()
+    spared: bool = False
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
@@ -80,6 +85,17 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     merging: str = ""
 
 
+class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A drop that may have to be taken back: when it was made its original was pending.
+
+    `crawl` answers for it; `request` is how it can be fetched again, or b"".
+    """
+
+    original: int
+    crawl: str
+    request: bytes = b""
+
+
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A crawl; `ended` is 0 until it ends by itself."""
 
@@ -88,11 +104,11 @@ class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     ended: float = 0.0
 
 
-AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord)
+AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord, Waiting)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(key: bytes, record: Record | Header | CrawlRecord) -> bytes:
+def pack(key: bytes, record: Record | Header | CrawlRecord | Waiting) -> bytes:
     """Write a record for its key."""
     body = _encoder.encode(record)
     return _checksum(key, body) + body

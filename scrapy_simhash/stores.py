@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.recipe import Recipe
-    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+    from scrapy_simhash.stored import Document, LostPage, Match, StoredDocument, Verdict
 
 
 class StoreError(Exception):
@@ -85,6 +85,7 @@ class Store(Protocol):
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones: one durable transaction for all.
 
@@ -99,6 +100,8 @@ class Store(Protocol):
             crawl: the crawl of `done` and `withdrawn`.
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
+            requests: how dropped documents can be fetched again, see `take_lost`; None for one
+                that was not dropped after all. Kept only while its original is pending.
 
         Returns:
             One verdict for each document. When this returns, they are on disk.
@@ -131,6 +134,17 @@ class Store(Protocol):
         """Take back documents that are pending in this crawl.
 
         They make no other page a near-duplicate, and are judged afresh when fetched again.
+        """
+
+    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+        """Hand those documents over to a crawl that were dropped for one that never came through.
+
+        Its own, and those of the spider's crawls that ended. Each is handed over again until it
+        is judged again. Reads what waits: drops of the last seconds, and what is lost.
+
+        Args:
+            crawl: a running one.
+            spider: its spider's name.
         """
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
@@ -259,6 +273,19 @@ class Store(Protocol):
         Args:
             wanted: says so; may be asked several times about a document, whose `text` is None.
         """
+
+    def list_dropped(
+        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
+    ) -> list[StoredDocument]:
+        """List the near-duplicates that are wanted; reads every record.
+
+        Args:
+            wanted: says so.
+            lost: only those whose original never came through, and is not about to.
+        """
+
+    def spare(self, documents: Sequence[int]) -> None:
+        """Let near-duplicates pass when they are fetched again, whatever they are like."""
 
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many, these included.

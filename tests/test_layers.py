@@ -17,7 +17,14 @@ MOST_LINES = 350
 # From top to bottom, as in docs/design.md.
 LAYERS = {
     "scrapy": {
-        *("addon", "downloadermiddlewares", "spidermiddlewares", "eligibility"),
+        *(
+            "addon",
+            "downloadermiddlewares",
+            "spidermiddlewares",
+            "eligibility",
+            "delivery",
+            "refetch",
+        ),
         *("exceptions", "signals"),
         *(
             "commands",
@@ -31,6 +38,7 @@ LAYERS = {
             "joining",
             "upkeep",
             "exchange",
+            "undo",
         ),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
@@ -44,6 +52,7 @@ LAYERS = {
             "lmdb_joins",
             "lmdb_archived",
             "lmdb_reading",
+            "lost",
             "archive_probe",
             "lmdb_users",
             "stored",
