@@ -292,7 +292,7 @@ class LmdbStore:
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
-            found = self._tables.read_table(txn, 0)
+            found = next(self._tables.read_tables(txn))
             return found[~contains(list_undelivered(stored), found)] if delivered else found
 
         return self._read(work)

@@ -13,7 +13,8 @@ Each fingerprint is in one of them for each table.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import itemgetter
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -246,16 +247,16 @@ class Tables:
         """Make a key; the one past the last of a table is the first of the next."""
         return ((number << 8 * self.design.key_bytes) + prefix).to_bytes(self._key_end, "big")
 
-    def read_table(
-        self, transaction: lmdb.Transaction[bytes], number: int, *, tolerant: bool = False
-    ) -> NDArray[np.uint64]:
-        """Read the fingerprints of a table, restored and sorted; shape (n,); see `read_slice`."""
-        parts = [
-            self.read_slice(transaction, keys_of, tolerant=tolerant)
-            for keys_of in self.slices(transaction)
-            if keys_of[0] == number
-        ]
-        return np.sort(self.design.tables[number].restore_array(np.concatenate(parts)))
+    def read_tables(
+        self, transaction: lmdb.Transaction[bytes], *, tolerant: bool = False
+    ) -> Iterator[NDArray[np.uint64]]:
+        """Read the fingerprints of each table, restored and sorted; shape (n,); see `read_slice`.
+
+        All in one, since `slices` counts the rows of all tables.
+        """
+        for number, slices in groupby(self.slices(transaction), itemgetter(0)):
+            parts = [self.read_slice(transaction, each, tolerant=tolerant) for each in slices]
+            yield np.sort(self.design.tables[number].restore_array(np.concatenate(parts)))
 
     def count_rows(self, transaction: lmdb.Transaction[bytes]) -> int:
         """Count the rows of all tables; reads the sizes of all buckets."""

@@ -122,10 +122,7 @@ def trusted_fingerprints(
     for number, record in stored:
         if record.state != State.DUPLICATE:
             stored.list_by_fingerprint(number, record)
-    content = [
-        tables.read_table(transaction, number, tolerant=True)
-        for number in range(len(tables.design.tables))
-    ]
+    content = list(tables.read_tables(transaction, tolerant=True))
     found = np.sort(np.concatenate(content))
     if len(content) > 1:
         found = found[1:][found[1:] == found[:-1]]

@@ -77,10 +77,7 @@ def probe(
 
 def read_all(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> list[list[int]]:
     """Read every table back."""
-    return [
-        tables.read_table(transaction, number).tolist()
-        for number in range(len(tables.design.tables))
-    ]
+    return [content.tolist() for content in tables.read_tables(transaction)]
 
 
 def near(stored: set[int], query: int, distance: int) -> list[tuple[int, int]]:
