@@ -31,8 +31,9 @@ def check_documents(
     """List everything that does not fit together, one line each; reads the whole store."""
     stored = Documents(transaction, databases, tables)
     records, problems = _read_records(transaction, databases)
-    first, *others = tables.read_tables(transaction, tolerant=True)
-    for number, other in enumerate(others, 1):
+    content = tables.read_tables(transaction, tolerant=True)
+    first = next(content)
+    for number, other in enumerate(content, 1):
         for fingerprint in np.setxor1d(first, other, assume_unique=True):
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
     for number, record in records.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # For anything that ends by itself; only a broken test waits so long.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -169,7 +169,7 @@ def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, argumen
 def test_compact(run: Run, tmp_path: Path) -> None:
     drawn = np.random.default_rng(1).integers(0, 2**64 - 1, 20_000, np.uint64)
     with open_lmdb(tmp_path / "new") as store:
-        for part in np.split(drawn, 20):
+        for part in np.split(drawn, 5):
             store.bulk_load(part)
         before = store.stats()
     done = run("compact", "--json", "--store", "new")
