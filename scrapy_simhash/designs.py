@@ -103,9 +103,26 @@ def block_widths(count: int, bits: int = FINGERPRINT_BITS) -> tuple[int, ...]:
     return (width + 1,) * wider + (width,) * (count - wider)
 
 
+def lay_blocks(widths: Sequence[int], top: int = FINGERPRINT_BITS) -> tuple[Block, ...]:
+    """Lay blocks side by side, from the leading bits downwards.
+
+    >>> lay_blocks((3, 2), 8)
+    (Block(shift=5, width=3), Block(shift=3, width=2))
+
+    Args:
+        widths: bits of each.
+        top: the first block ends below this bit.
+    """
+    blocks = []
+    for width in widths:
+        top -= width
+        blocks.append(Block(top, width))
+    return tuple(blocks)
+
+
 def choose_blocks(widths: Sequence[int], distance_bits: int) -> tuple[Table, ...]:
     """Make one table for each choice of all blocks but `distance_bits` to lead it."""
-    cut = _blocks(widths, FINGERPRINT_BITS)
+    cut = lay_blocks(widths)
     return tuple(
         _table(leading, [block for block in cut if block not in leading])
         for leading in combinations(cut, len(cut) - distance_bits)
@@ -119,7 +136,7 @@ def _nest_sixteen() -> tuple[Table, ...]:
     the four blocks into which the other 48 bits are cut.
     """
     tables = []
-    outer = _blocks((16,) * 4, FINGERPRINT_BITS)
+    outer = lay_blocks((16,) * 4)
     for first in outer:
         rest = [block for block in outer if block is not first]
         # The 48 remaining bits are cut in fingerprint order; a block of 12 may straddle the gap.
@@ -129,15 +146,6 @@ def _nest_sixteen() -> tuple[Table, ...]:
             others = [run for runs in inner if runs is not second for run in runs]
             tables.append(_table([first, *second], others))
     return tuple(tables)
-
-
-def _blocks(widths: Sequence[int], top: int) -> tuple[Block, ...]:
-    """Lay blocks of these widths side by side, the first one ending below bit `top`."""
-    blocks = []
-    for width in widths:
-        top -= width
-        blocks.append(Block(top, width))
-    return tuple(blocks)
 
 
 def _table(leading: Sequence[Block], others: Sequence[Block]) -> Table:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.designs import block_widths
+from scrapy_simhash.designs import block_widths, lay_blocks
 from scrapy_simhash.permutation import Block, Table
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -132,10 +132,7 @@ def make_join_tables(
         distance: bits, less than the blocks.
         bits: only the lowest so many are cut; those above all fingerprints have in common.
     """
-    cut, top = [], bits
-    for width in block_widths(blocks or 1, bits):
-        top -= width
-        cut.append(Block(top, width))
+    cut = lay_blocks(block_widths(blocks or 1, bits), bits)
     shared = (Block(bits, FINGERPRINT_BITS - bits),) if bits < FINGERPRINT_BITS else ()
     tables = []
     for leading in combinations(cut, max(0, blocks - distance)):
