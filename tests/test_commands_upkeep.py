@@ -9,19 +9,12 @@ import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import open_store
-from tests.commanding import HOSTILE, Run, assert_printable, make_run
+from tests.commanding import HOSTILE, Run, assert_printable
 from tests.documents import document, open_in_crawl, open_lmdb
 
 DAY_SECONDS = 86_400
 # Two bits from "old", and so its near-duplicate; the others are far apart.
 OLD, COPY, YOUNG, OTHER = 0xFF, 0xFC, 0xFF << 20, 0xFF << 40
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture
