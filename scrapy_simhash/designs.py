@@ -13,8 +13,8 @@ from scrapy_simhash.simhash import FINGERPRINT_BITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Example 3.1 (k = 3): blocks and distance. The 16 tables are nested.
-_PAPER = {"4": (4, 3), "10": (5, 3), "20": (6, 3)}
+# Example 3.1 (k = 3), by the number of tables: blocks and distance; None for the nested ones.
+PAPER = {"4": (4, 3), "10": (5, 3), "16": None, "20": (6, 3)}
 _NAME = re.compile(
     r"(?:(?P<paper>4|10|16|20)|(?P<blocks>[0-9]{1,3}(?:,[0-9]{1,3})*):(?P<distance>[0-9]{1,3}))"
     r"(?:\+(?P<flips>[0-9]))?"
@@ -53,12 +53,9 @@ def parse_design(name: str | int) -> Design:
     flips = int(matched["flips"] or _DEFAULT_FLIPS)
     if flips > MOST_FLIPS:
         raise ValueError(f"table design {name!r} flips {flips} bits; at most {MOST_FLIPS}")
-    if matched["paper"] == "16":
-        base, tables = "16", _nest_sixteen()
-    elif matched["paper"]:
-        base = matched["paper"]
-        blocks, distance = _PAPER[base]
-        tables = choose_blocks(block_widths(blocks), distance)
+    if base := matched["paper"]:
+        cut = PAPER[base]
+        tables = choose_blocks(block_widths(cut[0]), cut[1]) if cut else _nest_sixteen()
     else:
         widths, distance = _read_blocks(name, matched["blocks"], int(matched["distance"]))
         explicit = "," in matched["blocks"]
