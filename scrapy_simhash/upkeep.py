@@ -9,6 +9,7 @@ from scrapy_simhash.checks import choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.planner import choose_design
+from scrapy_simhash.progress import show_progress
 from scrapy_simhash.stores import open_store, store_folder
 
 if TYPE_CHECKING:
@@ -33,16 +34,9 @@ def compact(config: Config) -> Iterator[dict[str, Any]]:
     Raises:
         StoreError: another process is compacting; the disk is full, and nothing is lost.
     """
-    from tqdm import tqdm  # noqa: PLC0415 - only for this
-
     from scrapy_simhash.lmdb_environment import shrink  # noqa: PLC0415 - loads lmdb
 
-    with _open_to_change(config) as store, tqdm(unit=" slices", disable=None) as bar:
-
-        def show(done: int, slices: int) -> None:
-            bar.total = slices
-            bar.update(done - bar.n)
-
+    with _open_to_change(config) as store, show_progress("slices") as show:
         before = store.stats()
         store.compact(show)
         after = store.stats()

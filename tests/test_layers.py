@@ -31,6 +31,7 @@ LAYERS = {
             "joining",
             "upkeep",
             "exchange",
+            "progress",
         ),
     },
     "service": {"detector", "workers", "writer", "decisionlog", "documents"},
