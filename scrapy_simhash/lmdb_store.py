@@ -287,6 +287,10 @@ class LmdbStore:
 
         return self._read(work)
 
+    def table_stats(self) -> dict[str, Any]:
+        found = self._read(lambda _, txn: describe_tables(txn, self._databases, self._tables))
+        return {**found, "file_bytes": self._environment.file_bytes}
+
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
 

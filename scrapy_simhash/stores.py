@@ -149,6 +149,9 @@ class Store(Protocol):
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, bytes; reads every record."""
 
+    def table_stats(self) -> dict[str, Any]:
+        """Count fingerprints, bytes of the tables and of the file; reads no record."""
+
     def check(self) -> list[str]:
         """Compare tables, fingerprints and documents; returns what is wrong, one line each.
 

@@ -37,9 +37,9 @@ def compact(config: Config) -> Iterator[dict[str, Any]]:
     from scrapy_simhash.lmdb_environment import shrink  # noqa: PLC0415 - loads lmdb
 
     with _open_to_change(config) as store, show_progress("slices") as show:
-        before = store.stats()
+        before = store.table_stats()
         store.compact(show)
-        after = store.stats()
+        after = store.table_stats()
     shrunk = shrink(store_folder(config.store))
     yield {
         "fingerprints": after["fingerprints"],
@@ -66,7 +66,7 @@ def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:
     """
     with _open_to_change(config) as store:
         if tables == "auto":
-            tables = choose_design(store.fingerprints().size, config.distance).name
+            tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
         written = store.rebuild(tables)
@@ -81,10 +81,12 @@ def check(config: Config) -> Iterator[dict[str, Any]]:
     """
     with open_as_it_is(config) as store:
         problems = store.check()
+        # Counted, not read: a damaged bucket can be counted.
+        counted = store.table_stats()
         yield {
             "problems": problems,
-            "tables": len(parse_design(store.design).tables),
-            "fingerprints": store.fingerprints().size,
+            "tables": counted["tables"],
+            "fingerprints": counted["fingerprints"],
         }
     if problems:
         raise PartlyFailedError(

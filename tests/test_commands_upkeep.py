@@ -214,6 +214,43 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert run("check", "--store", folder).exit_code == 0
 
 
+def cut_a_bucket(folder: Path) -> None:
+    """Take the last octet off the first bucket."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        base = env.open_db(b"base1")
+        with env.begin(write=True, db=base) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1])
+
+
+@pytest.mark.parametrize("options", [(), ("--tables", "auto")])
+def test_a_damaged_bucket_is_found_and_mended(
+    run: Run, folder: Path, options: tuple[str, ...]
+) -> None:
+    run("compact", "--store", folder)
+    cut_a_bucket(folder)
+    done = run("check", "--store", folder)
+    assert done.exit_code == 1
+    assert "octets, no whole rows\n" in done.out
+    assert "problems; rebuild mends the tables" in done.err
+    assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
+    assert run("rebuild", *options, "--store", folder).exit_code == 0
+    assert run("check", "--store", folder).exit_code == 0
+    assert names(folder) == ["old", "copy", "young", "other"]
+
+
+def test_a_damaged_record(run: Run, folder: Path) -> None:
+    """It keeps nobody from the tables."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        documents = env.open_db(b"documents")
+        with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
+    done = run("compact", "--json", "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.answers[0]["fingerprints"] == 3
+
+
 @pytest.mark.parametrize(
     ("given", "setting", "design"),
     [("10", "3", "10"), ("8:7", "7", "8:7"), ("auto", "3", "4"), ("11,11,10,11,11,10:3", "3", "")],
