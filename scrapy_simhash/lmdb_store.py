@@ -29,14 +29,14 @@ from scrapy_simhash.lmdb_header import (
     check_seed,
     make_store,
     open_databases,
-    read_header,
     read_packed_header,
     require_reach,
     table_databases,
     unpack_header,
-    write_header,
 )
 from scrapy_simhash.lmdb_joins import list_recorded_pairs
+from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
+from scrapy_simhash.lmdb_rows import scan_records
 from scrapy_simhash.lmdb_stats import (
     count_documents,
     describe_header,
@@ -48,9 +48,9 @@ from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
+    list_identities,
     list_undelivered,
     select_documents,
-    trusted_fingerprints,
     with_near_duplicates,
 )
 from scrapy_simhash.permutation import check_fingerprint
@@ -241,29 +241,16 @@ class LmdbStore:
             indexed = stored.list_indexed()
             for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
-            before = trusted_fingerprints(stored, self._tables, txn)
+            before = trusted_fingerprints(txn, self._databases, self._tables)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             design = self._header.design
             if self._choosing and not before.size:
                 design = choose_design(len(fingerprints), self.distance).name
-            self._rewrite(txn, design, together)
+            rewrite_tables(txn, self._databases, self._tables, design, together)
+            self._refresh(txn)
             return together.size - before.size
 
         return self._write(work)
-
-    def _rewrite(
-        self, transaction: lmdb.Transaction[bytes], design: str, fingerprints: NDArray[np.uint64]
-    ) -> None:
-        """Write all tables anew, in this or another design; a compaction is given up."""
-        header = read_header(transaction, self._databases)
-        changed = design != header.design
-        compacting, header.compacting = header.compacting, False
-        if changed or compacting:
-            header.design = design
-            write_header(transaction, self._databases, header)
-        self._tables.clear(transaction)
-        self._refresh(transaction)
-        self._tables.fill(transaction, fingerprints)
 
     def find_document(self, url: str) -> list[StoredDocument]:
         return self._read(partial(find_documents, url))
@@ -273,7 +260,7 @@ class LmdbStore:
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
-            counted = count_documents(stored)
+            counted = count_documents(stored, scan_records(txn, self._databases))
             octets = self._environment.file_bytes
             return {
                 "store": self.url,
@@ -327,12 +314,12 @@ class LmdbStore:
         compact(self._environment, self._databases, progress or (lambda *_: None))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
+        def work(_: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
             design = self._header.design if tables is None else parse_design(tables).name
             choose_distance(self.distance, self.confirm, parse_design(design))
-            found = trusted_fingerprints(stored, self._tables, txn)
-            self._rewrite(txn, design, found)
-            return {"fingerprints": found.size, "tables": len(self._tables.design.tables)}
+            written = rebuild(design, txn, self._databases, self._tables)
+            self._refresh(txn)
+            return written
 
         return self._write(work)
 
@@ -342,7 +329,7 @@ class LmdbStore:
     def delete(self, documents: Sequence[int]) -> int:
         alive = self._leases.alive
         chosen = self._read(lambda stored, _: with_near_duplicates(stored, documents, alive))
-        identities = self._read(lambda stored, _: stored.list_identities(set(chosen)))
+        identities = self._read(partial(list_identities, chosen))
         deleted = 0
         for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
             part = chosen[start : start + DOCUMENTS_PER_DELETION]

@@ -240,7 +240,7 @@ def test_a_damaged_bucket_is_found_and_mended(
 
 
 def test_a_damaged_record(run: Run, folder: Path) -> None:
-    """It keeps nobody from the tables."""
+    """It keeps nobody from the tables; what has to be read whole says what to do."""
     with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
         documents = env.open_db(b"documents")
         with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
@@ -249,6 +249,12 @@ def test_a_damaged_record(run: Run, folder: Path) -> None:
     done = run("compact", "--json", "--store", folder)
     assert (done.exit_code, done.err) == (0, "")
     assert done.answers[0]["fingerprints"] == 3
+    assert "damaged: 1\n" in run("stats", "--store", folder).out
+    assert "damaged: 1\n" in run("rebuild", "--store", folder).out
+    for arguments in (("delete", "http://site.example/old"), ("prune", "--days", "1")):
+        done = run(*arguments, "--store", folder)
+        assert (done.exit_code, done.out) == (2, "")
+        assert "restore the store from a backup (`scrapy simhash check` lists all" in done.err
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ LAYERS = {
             "lmdb_probe",
             "lmdb_compact",
             "lmdb_upkeep",
+            "lmdb_rebuild",
+            "lmdb_rows",
             "lmdb_joins",
             "lmdb_users",
             "stored",
