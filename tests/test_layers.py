@@ -69,6 +69,7 @@ LAYERS = {
             "clusters",
             "batch",
             "numbers",
+            "wholefile",
         ),
         *("huffman", "blocks", "interpolation"),
     },
