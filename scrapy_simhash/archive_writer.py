@@ -71,8 +71,8 @@ def write_archive(  # noqa: PLR0913  # each by its name
         FileExistsError: the path is taken, and not to be overwritten.
         OSError: it cannot be written.
 
-    Cost: for each table, sorting and some 250 ns a fingerprint. Memory: two copies of the
-    fingerprints and 50 MB.
+    Cost: for each table, sorting and compressing all fingerprints (`write_mb_s` of
+    benchmarks/bench_archive.py). Memory: two copies of the fingerprints, and some of the blocks.
     """
     fingerprints = np.asarray(fingerprints)
     if fingerprints.ndim != 1 or fingerprints.dtype != np.uint64:

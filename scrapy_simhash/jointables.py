@@ -26,7 +26,8 @@ _ALL_BITS = 2**FINGERPRINT_BITS - 1
 CHUNK = 32_768
 # Nanoseconds on one core of an Intel Xeon at 2.5 GHz with numpy 2.4: of a table whatever its
 # size, of a table per fingerprint (permute, sort, compare with the next one), and of each further
-# comparison. See bench_pairs in benchmarks/README.md.
+# comparison. Measured by hand: they need only be right enough to choose a number of blocks, and
+# bench_pairs compares that number with others.
 _TABLE_NS, _FINGERPRINT_NS, _COMPARISON_NS = 150_000, 35, 20
 # Beyond, making the tables takes longer than joining what fits into memory.
 _MOST_TABLES = 20_000
@@ -151,7 +152,7 @@ def make_join_tables(
 def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Sort fingerprints and leave out repeated ones; shape (n,) in, at most that out.
 
-    `np.unique` of numpy 2.3 and later hashes first: 1.5 s for a million, a sort takes 0.02 s.
+    `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
     """
     ordered = np.sort(fingerprints)
     kept = np.ones(ordered.size, np.bool_)
