@@ -30,13 +30,13 @@ from scrapy_simhash.lmdb_header import (
     check_seed,
     make_store,
     open_databases,
-    read_header,
     read_packed_header,
     require_reach,
     unpack_header,
-    write_header,
 )
 from scrapy_simhash.lmdb_joins import list_recorded_pairs
+from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
+from scrapy_simhash.lmdb_rows import scan_records
 from scrapy_simhash.lmdb_stats import (
     count_documents,
     describe_header,
@@ -48,10 +48,10 @@ from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
     list_dropped,
+    list_identities,
     list_undelivered,
     select_documents,
     spare_documents,
-    trusted_fingerprints,
     with_near_duplicates,
 )
 from scrapy_simhash.lost import keep_requests, list_lost, take_lost
@@ -256,9 +256,10 @@ class LmdbStore:
             indexed = stored.list_indexed()
             for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
-            before = trusted_fingerprints(stored, self._tables, txn)
+            before = trusted_fingerprints(txn, self._databases, self._tables)
             together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewrite(txn, self._header.design, together)
+            rewrite_tables(txn, self._databases, self._tables, self._header.design, together)
+            self._refresh(txn)
             return together.size - before.size
 
         return self._write(work)
@@ -267,22 +268,9 @@ class LmdbStore:
         """Choose the design of empty tables for so many fingerprints."""
         if self._choosing and not self._tables.count_rows(transaction):
             design = choose_design(count, self.distance).name
-            self._rewrite(transaction, design, np.zeros(0, np.uint64))
-
-    def _rewrite(
-        self, transaction: lmdb.Transaction[bytes], design: str, fingerprints: NDArray[np.uint64]
-    ) -> None:
-        """Write all tables anew, in this or another design; a compaction is given up."""
-        header = read_header(transaction, self._databases)
-        changed = design != header.design
-        others = header.compacting or header.archive
-        header.compacting, header.archive, header.merging = False, "", ""
-        if changed or others:
-            header.design = design
-            write_header(transaction, self._databases, header)
-        self._tables.clear(transaction)
-        self._refresh(transaction)
-        self._tables.fill(transaction, fingerprints)
+            nothing = np.zeros(0, np.uint64)
+            rewrite_tables(transaction, self._databases, self._tables, design, nothing)
+            self._refresh(transaction)
 
     def find_document(self, url: str) -> list[StoredDocument]:
         return self._read(partial(find_documents, url))
@@ -292,7 +280,7 @@ class LmdbStore:
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
-            counted = count_documents(stored)
+            counted = count_documents(stored, scan_records(txn, self._databases))
             octets = self._environment.file_bytes
             return {
                 "store": self.url,
@@ -306,6 +294,10 @@ class LmdbStore:
             }
 
         return self._read(work)
+
+    def table_stats(self) -> dict[str, Any]:
+        found = self._read(lambda _, txn: describe_tables(txn, self._databases, self._tables))
+        return {**found, "file_bytes": self._environment.file_bytes}
 
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
@@ -347,12 +339,12 @@ class LmdbStore:
             compact(self._environment, self._databases, progress or (lambda *_: None))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
+        def work(_: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
             design = self._header.design if tables is None else parse_design(tables).name
             choose_distance(self.distance, self.confirm, parse_design(design))
-            found = trusted_fingerprints(stored, self._tables, txn)
-            self._rewrite(txn, design, found)
-            return {"fingerprints": found.size, "tables": len(self._tables.design.tables)}
+            written = rebuild(design, txn, self._databases, self._tables)
+            self._refresh(txn)
+            return written
 
         written = self._write(work)
         delete_unused_archives(self._environment.folder, self._header)
@@ -373,7 +365,7 @@ class LmdbStore:
     def delete(self, documents: Sequence[int]) -> int:
         alive = self._leases.alive
         chosen = self._read(lambda stored, _: with_near_duplicates(stored, documents, alive))
-        identities = self._read(lambda stored, _: stored.list_identities(set(chosen)))
+        identities = self._read(partial(list_identities, chosen))
         deleted = 0
         for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
             part = chosen[start : start + DOCUMENTS_PER_DELETION]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.wholefile import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,9 +120,5 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
             raise StoreUnavailableError(
                 f"the file of the store at {folder} could not be shrunk and is as it was: {error}"
             ) from error
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        sync_folder(folder)
         return before, data.stat().st_size

@@ -19,6 +19,20 @@ from scrapy_simhash.stores import StoreError
 _CHECKSUM_BYTES = 8
 
 
+class DamagedError(StoreError):
+    """A record cannot be read; the message names the cure.
+
+    Args:
+        what: which one, and why; kept as an attribute for who lists all of them.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; restore the store from a backup (`scrapy simhash check` lists all damage)"
+        )
+        self.what = what
+
+
 class State(IntEnum):
     """Of a document's record."""
 
@@ -118,15 +132,17 @@ def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
     """Read the record of a key.
 
     Raises:
-        StoreError: the record is damaged.
+        DamagedError: the record is damaged.
+        StoreError: the header is, for which there is more than one cure.
     """
     body = octets[_CHECKSUM_BYTES:]
+    damaged = StoreError if kind is Header else DamagedError
     if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
-        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
+        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
 
 
 def _checksum(key: bytes, body: bytes) -> bytes:

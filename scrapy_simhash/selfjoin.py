@@ -21,6 +21,7 @@ from scrapy_simhash.jointables import (
     choose_join_blocks,
     make_join_tables,
     sort_distinct,
+    sort_rows,
 )
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -95,8 +96,9 @@ def _gather(parts: Iterable[_Pairs]) -> _Pairs:
 
 def _sort_pairs(pairs: _Pairs) -> NDArray[np.uint64]:
     second = pairs.first ^ pairs.differing
-    rows = np.stack([np.minimum(pairs.first, second), np.maximum(pairs.first, second)], axis=1)
-    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    return sort_rows(
+        np.stack([np.minimum(pairs.first, second), np.maximum(pairs.first, second)], axis=1)
+    )
 
 
 def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:

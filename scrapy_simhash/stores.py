@@ -161,7 +161,13 @@ class Store(Protocol):
         """Get a document by its number, or None."""
 
     def stats(self) -> dict[str, Any]:
-        """Count documents, duplicates by distance and scope, bytes; reads every record."""
+        """Count documents, duplicates by distance and scope, bytes; reads every record.
+
+        Records that cannot be read are counted as `damaged`, where there are any.
+        """
+
+    def table_stats(self) -> dict[str, Any]:
+        """Count fingerprints, bytes of the tables and of the file; reads no record."""
 
     def check(self) -> list[str]:
         """Compare tables, fingerprints and documents; returns what is wrong, one line each.
@@ -254,11 +260,15 @@ class Store(Protocol):
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Write the tables anew from the documents and what was bulk-loaded: one transaction.
 
+        What leads to documents is mended as well: identities, lists of near-duplicates.
+
         Args:
             tables: another table design; None for the same.
 
         Returns:
-            `fingerprints` and `tables`: how many there are now. Reads the whole store.
+            `fingerprints` and `tables`: how many there are now. Where there are any, `damaged`:
+            records that cannot be read, whose fingerprints stay as they are; `aliases_dropped`:
+            damaged aliases, which no record names. Reads the whole store.
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.workers import Workers
+from tests.commanding import Run, make_run
 from tests.documents import open_in_crawl
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
@@ -36,3 +37,10 @@ def store(tmp_path: Path) -> Iterator[LmdbStore]:
     with open_in_crawl(tmp_path) as store:
         yield store
         assert store.check() == []
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run commands in a folder outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return make_run(capsys)

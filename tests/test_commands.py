@@ -7,16 +7,9 @@ import pytest
 
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.stores import open_store
-from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into, make_run
+from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into
 from tests.crawling import read_files
 from tests.pages import edit_words, make_page, make_words, page
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture(scope="module")
