@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import lmdb
 from filelock import FileLock
@@ -54,6 +54,9 @@ class Environment:
     Raises:
         StoreUnusableError: names what is wrong and the cure; nothing was changed.
     """
+
+    # Kept up to date after a fork: asking the system takes longer than beginning a transaction.
+    process: ClassVar = os.getpid()
 
     def __init__(self, folder: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> None:
         self.folder = folder
@@ -161,7 +164,8 @@ class Environment:
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again and must not keep views."""
-        self._require_own_process()
+        if self.process != self.pid:
+            raise self._forked()
         try:
             with self.lock, self._env.begin() as transaction:
                 return work(transaction)
@@ -183,7 +187,8 @@ class Environment:
         return self._run(work, write=True)
 
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        self._require_own_process()
+        if self.process != self.pid:
+            raise self._forked()
         try:
             with self.lock:
                 for _ in range(_GROWTHS_PER_WRITE):
@@ -201,11 +206,10 @@ class Environment:
     def _failed(self, error: Exception) -> StoreUnavailableError:
         return StoreUnavailableError(f"the store at {self.folder} failed: {error}")
 
-    def _require_own_process(self) -> None:
-        if os.getpid() != self.pid:
-            raise StoreUnavailableError(
-                f"the store at {self.folder} was opened before a fork; open it in the child"
-            )
+    def _forked(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"the store at {self.folder} was opened before a fork; open it in the child"
+        )
 
     @property
     def file_bytes(self) -> int:
@@ -223,6 +227,8 @@ class Environment:
                 self._env.close()
         self._user.leave()
 
+
+os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
 
 _environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
 

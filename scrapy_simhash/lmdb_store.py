@@ -235,8 +235,11 @@ class LmdbStore:
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
         bits = self._bits(distance)
-        self._tables.design.flips_for(bits)  # raises where the design is not complete
-        return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
+        if distance is not None:
+            self._tables.design.flips_for(bits)  # raises where the design is not complete
+        return self._environment.read(
+            lambda txn: self._refresh(txn).find_matches(fingerprint, bits)
+        )
 
     def bulk_load(self, fingerprints: NDArray[np.uint64], *, archived: bool = False) -> int:
         """See `stores.Store.bulk_load`.
