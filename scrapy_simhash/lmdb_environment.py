@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import lmdb
 from filelock import FileLock
 
-from scrapy_simhash.lmdb_users import User, shrink_file
+from scrapy_simhash.lmdb_users import User, make_folder, shrink_file, sync_folder
 from scrapy_simhash.shared import SharedByKey
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
 
@@ -62,7 +62,7 @@ class Environment:
         self.pid = os.getpid()
         with _explained(folder):
             if not readonly:
-                folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                make_folder(folder, _FOLDER_MODE)
             self._user = User(folder, readonly=readonly)
             try:
                 self._env = self._open_guarded(map_bytes)
@@ -75,7 +75,10 @@ class Environment:
             return self._open(map_bytes)
         # Two processes making the same store: the second would see an empty data file.
         with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
-            return self._open(map_bytes)
+            env = self._open(map_bytes)
+        # LMDB syncs its file only. Whoever made it may have been killed before this line.
+        sync_folder(self.folder)
+        return env
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
         data = self.folder / DATA_FILE

@@ -82,6 +82,23 @@ def _alone(folder: Path) -> Iterator[bool]:
         os.close(file)
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder that is not there, and those it is in; a power cut does not undo it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to disk: to sync a file is not to sync its name."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | None:
     """Rewrite a data file without its free pages, when nobody has it open.
 
@@ -119,9 +136,5 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
             raise StoreUnavailableError(
                 f"the file of the store at {folder} could not be shrunk and is as it was: {error}"
             ) from error
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        sync_folder(folder)
         return before, data.stat().st_size

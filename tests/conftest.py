@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.workers import Workers
 from tests.documents import open_in_crawl
+from tests.tracing import require_strace
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
 settings.register_profile(
@@ -28,6 +29,12 @@ def warm_worker() -> Iterator[None]:
     workers.start()
     yield
     workers.stop()
+
+
+@pytest.fixture
+def strace() -> None:
+    """For tests that do nothing without strace."""
+    require_strace()
 
 
 @pytest.fixture
