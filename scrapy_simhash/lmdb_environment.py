@@ -14,6 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 import lmdb
 from filelock import FileLock
 
+from scrapy_simhash.lmdb_guard import (
+    clear_suspect,
+    find_damage,
+    is_damage,
+    is_suspect,
+    mark_suspect,
+    require_local,
+    require_whole,
+)
 from scrapy_simhash.lmdb_users import User, make_folder, shrink_file, sync_folder
 from scrapy_simhash.shared import SharedByKey
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
@@ -42,6 +51,9 @@ _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 class Environment:
     """An open LMDB environment and its named databases.
 
+    After an I/O error or in a damaged file nothing is read or written any more: the store is
+    marked `suspect`, and whoever opens it next verifies it.
+
     A transaction belongs to one thread and one process. lmdb says nothing when either is violated
     and the file then breaks, so transactions are only handed to functions run by `read` and
     `write`, under one lock, and refused in a forked child.
@@ -60,9 +72,12 @@ class Environment:
         self.readonly = readonly
         self.lock = threading.RLock()
         self.pid = os.getpid()
+        self._failure = ""
         with _explained(folder):
+            require_local(folder)
             if not readonly:
                 make_folder(folder, _FOLDER_MODE)
+            self.suspect = is_suspect(folder)
             self._user = User(folder, readonly=readonly)
             try:
                 self._env = self._open_guarded(map_bytes)
@@ -83,7 +98,7 @@ class Environment:
     def _open(self, map_bytes: int) -> lmdb.Environment:
         data = self.folder / DATA_FILE
         if data.exists():
-            self._guard(data)
+            require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
             return self._open_lmdb(map_bytes)
         if self.readonly:
             raise StoreUnusableError(
@@ -121,26 +136,6 @@ class Environment:
             env.reader_check()
         return env
 
-    def _guard(self, data: Path) -> None:
-        """Refuse a file that LMDB would overwrite, or that would kill the process once mapped."""
-        if not data.stat().st_size:
-            raise StoreUnusableError(
-                f"{data} is empty: it was cut to nothing, and LMDB would take it for a new store. "
-                "Restore it from a backup; to start over, move it away yourself"
-            )
-        # Read-only and without a lock, so that a foreign file is not touched.
-        with lmdb.open(
-            str(self.folder), readonly=True, lock=False, max_dbs=1, lib_version=LIB_VERSION
-        ) as env:
-            needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        # Looked at last: another process may be writing, and the file only grows.
-        size = data.stat().st_size
-        if size < needed:
-            raise StoreUnusableError(
-                f"{data} is cut short: {size:,} of {needed:,} bytes. Restore it from a backup; "
-                "to start over, move it away yourself"
-            )
-
     def open_database(
         self,
         name: str,
@@ -164,7 +159,7 @@ class Environment:
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again and must not keep views."""
-        self._require_own_process()
+        self._require_usable()
         try:
             with self.lock, self._env.begin() as transaction:
                 return work(transaction)
@@ -186,7 +181,7 @@ class Environment:
         return self._run(work, write=True)
 
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        self._require_own_process()
+        self._require_usable()
         try:
             with self.lock:
                 for _ in range(_GROWTHS_PER_WRITE):
@@ -202,13 +197,34 @@ class Environment:
         raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
-        return StoreUnavailableError(f"the store at {self.folder} failed: {error}")
+        told = f"the store at {self.folder} failed: {error}"
+        if is_damage(self.folder, error):
+            mark_suspect(self.folder, told)
+            told += ". Nothing is read or written any more; it is verified when it is opened again"
+            self._failure = told
+        return StoreUnavailableError(told)
 
-    def _require_own_process(self) -> None:
+    def _require_usable(self) -> None:
+        if self._failure:
+            raise StoreUnavailableError(self._failure)
         if os.getpid() != self.pid:
             raise StoreUnavailableError(
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
+
+    def find_damage(self) -> list[str]:
+        """Verify every page of the file, see `lmdb_guard.find_damage`."""
+        return self.read(lambda _: find_damage(self.folder / DATA_FILE))
+
+    def settle_suspicion(self, check: Callable[[], list[str]]) -> None:
+        """Check the records of a store that was marked suspect; the mark goes if all is well.
+
+        Raises:
+            StoreUnusableError: something is wrong.
+        """
+        if self.suspect:
+            clear_suspect(self.folder, check(), readonly=self.readonly)
+            self.suspect = False
 
     @property
     def file_bytes(self) -> int:

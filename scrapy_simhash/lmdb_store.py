@@ -113,6 +113,7 @@ class LmdbStore:
             self._databases = open_databases(self._environment)
             self._packed_header = b""
             self._environment.read(self._refresh)
+            self._environment.settle_suspicion(self.check)
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
@@ -288,7 +289,9 @@ class LmdbStore:
         return self._read(work)
 
     def check(self) -> list[str]:
-        return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
+        return self._environment.find_damage() or self._read(
+            lambda _, txn: check_documents(txn, self._databases, self._tables)
+        )
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:

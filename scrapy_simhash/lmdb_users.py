@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
+from scrapy_simhash.lmdb_guard import LOCK_FILE
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
                 os.fsync(file.fileno())
             # LMDB's lock file counts transactions of the old file; a reader that has it open would
             # hand it to the next writer, who would take the wrong one of two states for the last.
-            (folder / "lock.mdb").unlink(missing_ok=True)
+            (folder / LOCK_FILE).unlink(missing_ok=True)
+            # An empty one says that the file was not copied here, see `lmdb_guard`.
+            (folder / LOCK_FILE).touch(_FILE_MODE)
             shrunk.rename(data)
         except (lmdb.Error, OSError) as error:
             shrunk.unlink(missing_ok=True)

@@ -43,6 +43,7 @@ LAYERS = {
             "lmdb_upkeep",
             "lmdb_joins",
             "lmdb_users",
+            "lmdb_guard",
             "stored",
             "checks",
         ),
