@@ -226,7 +226,7 @@ class Tables:
             for key, value in cursor:
                 if key >= past:
                     break
-                if not len(value) % self._rest_bytes:
+                if len(key) == self._key_end and not len(value) % self._rest_bytes:
                     buckets.append((key, value))
                 elif not tolerant:
                     raise StoreError(
@@ -238,7 +238,11 @@ class Tables:
             cursor = transaction.cursor(database)
             if cursor.set_range(lowest):
                 keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = list(takewhile(lambda key: key < past, keys))
+                wanted = [
+                    key
+                    for key in takewhile(lambda key: key < past, keys)
+                    if len(key) == self._key_end
+                ]
                 parts.append(permuted_of(get_rows(transaction, database, wanted)))
         return sort_distinct(np.concatenate(parts))
 
@@ -301,12 +305,11 @@ class Tables:
             elif not value:
                 marked.add(key)
         for database in (*self._databases.single, self._databases.hot):
-            cursor = transaction.cursor(database)
-            if cursor.set_range(past):
-                problems += [
-                    f"key {key.hex()} belongs to table {key[0]}, which is not there"
-                    for key in cursor.iternext_nodup(keys=True, values=False)
-                ]
+            problems += [
+                f"key {key.hex()} belongs to table {key[0]}, which is not there"
+                for key in transaction.cursor(database).iternext_nodup(keys=True, values=False)
+                if key >= past or len(key) != self._key_end
+            ]
         for key in marked.symmetric_difference(self.hot_keys(transaction)):
             problems.append(
                 f"key {key.hex()} {'is' if key in marked else 'is not'} marked as too full"

@@ -28,9 +28,11 @@ def test_no_damage_kills_a_process_or_is_believed(tmp_path: Path) -> None:
         if outcome.told == "works: []":
             assert not outcome.unchanged, outcome
             continue
-        assert outcome.told.startswith("refused: "), outcome
-        assert any(cure in outcome.told for cure in ("backup", "name another folder")), outcome
         assert outcome.unchanged, outcome
+        # LMDB does not see a flipped bit in a record, but `check` does.
+        if not outcome.name.startswith("flip_bits") or not outcome.told.startswith("found: "):
+            assert outcome.told.startswith("refused: "), outcome
+            assert any(cure in outcome.told for cure in ("backup", "another folder")), outcome
     worked = [outcome.name for outcome in outcomes if outcome.told == "works: []"]
     assert len(worked) < SEEDS, worked
 
