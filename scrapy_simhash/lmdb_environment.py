@@ -6,6 +6,7 @@ simulated power cuts, and `writemap=True` turns a full disk into a killed proces
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from filelock import FileLock
 
 from scrapy_simhash.lmdb_guard import (
     clear_suspect,
+    error_code,
     find_damage,
     is_damage,
     is_suspect,
@@ -316,10 +318,15 @@ def _explained(folder: Path) -> Iterator[None]:
         NotADirectoryError: "is not a folder; name a folder",
         FileExistsError: "is a file; name a folder",
     }
+    codes = {
+        errno.EACCES: "cannot be read; check who owns it and its permissions",
+        errno.EIO: "is on a disk that fails; restore it from a backup to another one",
+    }
     try:
         yield
     except (lmdb.Error, OSError) as error:
         cure = next((cure for kind, cure in cures.items() if isinstance(error, kind)), "")
+        cure = cure or codes.get(error_code(error), "")
         raise StoreUnusableError(
             f"store {folder} {cure or 'cannot be opened'} ({error})"
         ) from error

@@ -7,12 +7,14 @@ that LMDB relies on are not kept between machines.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import lmdb
+import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash.stores import StoreUnusableError
@@ -45,7 +47,6 @@ _NETWORK_FILE_SYSTEMS = {
     *("fuse", "glusterfs", "gpfs", "lustre", "macfuse", "ncpfs", "ocfs2", "osxfuse", "webdav"),
 }
 _SUSPECT_FILE = "suspect"
-_IO_ERROR = 5
 _RESTORE = "Restore it from a backup; to start over, move it away yourself"
 
 
@@ -70,8 +71,6 @@ def require_local(folder: Path) -> None:
 
 def _file_system_of(folder: Path) -> str:
     """Name the kind of file system a folder is on, or will be on; "" where nobody tells."""
-    import psutil  # noqa: PLC0415 - only to open a store
-
     resolved = folder.resolve()
     kinds = {part.mountpoint: part.fstype for part in psutil.disk_partitions(all=True)}
     for path in (resolved, *resolved.parents):
@@ -92,6 +91,8 @@ def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool)
     Raises:
         StoreUnusableError: names what is wrong and the cure; nothing was touched.
     """
+    if not data.is_file():
+        raise StoreUnusableError(f"{data} is no file; move it away, or name another folder")
     if not data.stat().st_size:
         raise StoreUnusableError(
             f"{data} is empty: it was cut to nothing, and LMDB would take it for a new store. "
@@ -145,8 +146,13 @@ def is_damage(folder: Path, error: Exception) -> bool:
     """
     if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError)):
         return True
+    return error_code(error) == errno.EIO and _has_room(folder)
+
+
+def error_code(error: Exception) -> int:
+    """Get the number of an error of LMDB or of the operating system; 0 for none."""
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
-    return code == _IO_ERROR and _has_room(folder)
+    return code or 0
 
 
 def _has_room(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,6 +36,14 @@ def warm_worker() -> Iterator[None]:
 def strace() -> None:
     """For tests that do nothing without strace."""
     require_strace()
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder for tests whose many syncs are counted and need not be real."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

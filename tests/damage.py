@@ -166,11 +166,11 @@ def _use_in_child(folder: Path) -> int:
     os._exit(0)
 
 
-def main(whole: str, work: str, seeds: str) -> None:
+def main(whole: str, work: str, first: str, seeds: str) -> None:
     """Spoil a data file in every way with every seed, and print what became of each as JSON."""
     octets = Path(whole).read_bytes()
     outcomes = []
-    for mutate, seed in product(MUTATORS, range(int(seeds))):
+    for mutate, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
         folder = Path(work) / f"{mutate.__name__}-{seed}"
         folder.mkdir()
         spoilt = mutate(octets, random.Random(seed))  # noqa: S311 - named in the outcome

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import xxhash
@@ -307,13 +306,11 @@ def cut(trace: Trace, root: Path, work: Path, states: int, seed: int) -> Iterato
         shutil.rmtree(folder)
 
 
-def main(log: str, root: str, states: str, seed: str) -> None:
+def main(log: str, root: str, work: str, states: str, seed: str) -> None:
     """Print what is wrong with which states, as JSON."""
     trace = read_trace(Path(log), Path(root))
-    memory = Path("/dev/shm")  # noqa: S108 - a disk would sync each state for nothing
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as work:
-        found = cut(trace, Path(root), Path(work), int(states), int(seed))
-        print(json.dumps([fault for fault in found if fault]))  # noqa: T201
+    found = cut(trace, Path(root), Path(work), int(states), int(seed))
+    print(json.dumps([fault for fault in found if fault]))  # noqa: T201
 
 
 if __name__ == "__main__":

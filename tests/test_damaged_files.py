@@ -10,18 +10,21 @@ from tests.damage import MUTATORS, Outcome, make_store
 from tests.documents import open_lmdb
 from tests.processes import ROOT, run_python
 
-SEEDS = 10
+SEEDS = 5
 
 
-def test_no_damage_kills_a_process_or_is_believed(tmp_path: Path) -> None:
-    """130 damaged files, each in a process of its own; every exit code is looked at."""
-    (tmp_path / "work").mkdir()
-    make_store(tmp_path / "whole")
-    data = tmp_path / "whole" / "data.mdb"
-    done = run_python("-m", "tests.damage", data, tmp_path / "work", str(SEEDS), cwd=ROOT)
+@pytest.mark.parametrize("first", [0, SEEDS])
+def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -> None:
+    """2 x 65 damaged files, each in a process of its own; every exit code is looked at."""
+    (in_memory / "work").mkdir()
+    make_store(in_memory / "whole")
+    data = in_memory / "whole" / "data.mdb"
+    done = run_python(
+        "-m", "tests.damage", data, in_memory / "work", str(first), str(SEEDS), cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
     outcomes = [Outcome(*outcome) for outcome in json.loads(done.stdout)]
-    assert len(outcomes) == len(MUTATORS) * SEEDS == 130
+    assert len(outcomes) == len(MUTATORS) * SEEDS
     for outcome in outcomes:
         assert outcome.code == 0, outcome
         # A page that is not in use may be spoilt.
@@ -34,7 +37,7 @@ def test_no_damage_kills_a_process_or_is_believed(tmp_path: Path) -> None:
             assert outcome.told.startswith("refused: "), outcome
             assert any(cure in outcome.told for cure in ("backup", "another folder")), outcome
     worked = [outcome.name for outcome in outcomes if outcome.told == "works: []"]
-    assert len(worked) < SEEDS, worked
+    assert len(worked) < len(outcomes) / 4, worked
 
 
 @pytest.fixture

@@ -84,26 +84,28 @@ lmdb.open = partial(lmdb.open, sync=False)
 UNSYNCED_FILES = "os.fsync = lambda _: None"
 
 
-def replay(tmp_path: Path, states: int, sabotage: str = "") -> tuple[int, list[str]]:
+def replay(folder: Path, states: int, sabotage: str = "") -> tuple[int, list[str]]:
     """Let a process write, then cut the power; returns its exit code and what went wrong."""
     seed = random.SystemRandom().getrandbits(32)
-    root, log = tmp_path / "disk", tmp_path / "log"
+    root, log = folder / "disk", folder / "log"
     root.mkdir()
     script = WRITER.replace("{sabotage}", sabotage)
     written = run_traced(trace_options(log, CALLS), "-c", script, root / "store", seed)
     assert written.returncode == 0, (seed, written.stderr)
-    done = run_python("-m", "tests.powercut", *map(str, (log, root, states, seed)), cwd=ROOT)
+    done = run_python(
+        "-m", "tests.powercut", *map(str, (log, root, folder, states, seed)), cwd=ROOT
+    )
     faults = json.loads(done.stdout) if done.returncode == 0 else [done.stderr[-2_000:]]
     return done.returncode, [f"seed {seed}: {fault}" for fault in faults]
 
 
 @pytest.mark.usefixtures("strace")
-def test_a_power_cut_loses_nothing(tmp_path: Path) -> None:
-    assert replay(tmp_path, STATES) == (0, [])
+def test_a_power_cut_loses_nothing(in_memory: Path) -> None:
+    assert replay(in_memory, STATES) == (0, [])
 
 
 @pytest.mark.usefixtures("strace")
 @pytest.mark.parametrize("sabotage", [UNSYNCED_COMMITS, UNSYNCED_FILES])
-def test_without_the_syncs_the_replay_finds_losses(tmp_path: Path, sabotage: str) -> None:
+def test_without_the_syncs_the_replay_finds_losses(in_memory: Path, sabotage: str) -> None:
     """The test of the test: a replay that finds nothing here would find nothing above."""
-    assert replay(tmp_path, 20, sabotage)[1]
+    assert replay(in_memory, 20, sabotage)[1]

@@ -48,7 +48,7 @@ def run_traced(
 ) -> subprocess.CompletedProcess[str]:
     """Run Python under strace to its end; its exit code is Python's."""
     return subprocess.run(
-        ["strace", "-f", "-qq", *options, sys.executable, *map(str, arguments)],  # noqa: S607
+        ["strace", "-f", "--seccomp-bpf", "-qq", *options, sys.executable, *map(str, arguments)],  # noqa: S607
         cwd=cwd,
         env=environment(),
         capture_output=True,
