@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.stores import StoreUnusableError
+from tests.children import running
 from tests.damage import MUTATORS, Outcome, make_store
 from tests.documents import open_lmdb
 from tests.processes import ROOT, run_python
@@ -73,3 +74,26 @@ def test_a_large_file_that_was_marked_suspect_is_verified(large: Path) -> None:
         with pytest.raises(StoreUnusableError, match=r"data\.mdb is damaged: .*backup"):
             open_lmdb(large, readonly=readonly)
     assert (large / "suspect").read_text() == "an I/O error"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.documents import document, open_in_crawl
+store = open_in_crawl(Path(sys.argv[1]))
+store.find_and_add([document("a", 1)])
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_large_file_is_opened_unread_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB needs no repair after one, so that a large store opens as quickly as a small one."""
+    monkeypatch.setattr("scrapy_simhash.lmdb_guard._ALWAYS_VERIFIED_BYTES", 0)
+    monkeypatch.setattr("scrapy_simhash.lmdb_guard.verify", pytest.fail)
+    with running(KILLED, tmp_path / "store") as child:
+        child.kill()
+    with open_lmdb(tmp_path / "store") as store:
+        assert store.stats()["documents"] == 1

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.stores import open_store
 from tests.processes import ROOT, run_python
-from tests.tracing import lacking, run_traced
+from tests.tracing import run_traced
 
 # Which call of a kind fails is counted for each process: a child that is to fail at its third call
 # makes as many calls in vain before, on the same file.
@@ -162,7 +162,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     if mounted.returncode:
-        lacking(f"no file system may be mounted: {mounted.stderr.strip()}")
+        # Not even in CI, where containers seldom may; a limited file size stands for it there.
+        pytest.skip(f"no file system may be mounted: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
 
