@@ -228,7 +228,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with open_store(sys.argv[1]) as store:
     store.start_crawl("mine", "spider")
     store.find_and_add(pages(0))
-    limit_file_size((Path(sys.argv[1]) / "data.mdb").stat().st_size)
+    limit_file_size((Path(sys.argv[1]) / "data.mdb").stat().st_size + int(sys.argv[2]))
     for batch in range(1, 9):
         kept = store.stats()["documents"]
         try:
@@ -248,6 +248,8 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
-    lines = run_script(DISK_FULL, tmp_path).splitlines()
+@pytest.mark.parametrize("room_bytes", [0, 5_000])
+def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, room_bytes: int) -> None:
+    """With some room left a write is short, which LMDB tells as an I/O error."""
+    lines = run_script(DISK_FULL, tmp_path, room_bytes).splitlines()
     assert lines == ["True True []", "still full 1", "{'new'}", "True []", "True []"]

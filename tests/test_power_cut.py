@@ -92,9 +92,8 @@ def replay(folder: Path, states: int, sabotage: str = "") -> tuple[int, list[str
     script = WRITER.replace("{sabotage}", sabotage)
     written = run_traced(trace_options(log, CALLS), "-c", script, root / "store", seed)
     assert written.returncode == 0, (seed, written.stderr)
-    done = run_python(
-        "-m", "tests.powercut", *map(str, (log, root, folder, states, seed)), cwd=ROOT
-    )
+    arguments = map(str, (log, root, folder, states, seed))
+    done = run_python("-m", "tests.powercut", *arguments, cwd=ROOT, seconds=100 + states)
     faults = json.loads(done.stdout) if done.returncode == 0 else [done.stderr[-2_000:]]
     return done.returncode, [f"seed {seed}: {fault}" for fault in faults]
 
