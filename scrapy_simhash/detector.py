@@ -17,7 +17,8 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store, store_folder
+from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.workers import WorkerDiedError, Workers
 from scrapy_simhash.writer import GroupWriter

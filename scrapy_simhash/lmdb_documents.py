@@ -150,7 +150,10 @@ class Documents:
     def get_text(self, number: int) -> str | None:
         """Get a document's main text, or None where none was kept."""
         packed = self._transaction.get(octets(number), db=self._databases.texts)
-        return None if packed is None else zlib.decompress(packed).decode()
+        try:
+            return None if packed is None else zlib.decompress(packed).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise StoreError(f"text of document {number} is damaged: {error}") from error
 
     def remove(self, number: int, identities: Iterable[bytes]) -> None:
         """Delete a record with its text and identities; it must be out of all lists."""

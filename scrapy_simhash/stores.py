@@ -10,9 +10,9 @@ Errors::
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote, urlsplit
+
+from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -336,26 +336,7 @@ def open_store(
         StoreMismatchError: it was made with another recipe or table design.
         ValueError: an argument is out of its range.
     """
-    folder = store_folder(url)
     from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
 
+    folder = store_folder(url)
     return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly)
-
-
-def store_folder(url: str) -> Path:
-    """Find the folder of a store's URL.
-
-    Raises:
-        ValueError: the URL has another scheme, or names no folder.
-    """
-    parts = urlsplit(url)
-    if parts.scheme == "lmdb" and parts.netloc:
-        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
-    if parts.scheme != "lmdb" and "://" in url:
-        raise ValueError(
-            f"store URL {url!r}: unknown scheme {parts.scheme!r}; a folder or lmdb:///folder"
-        )
-    path = unquote(parts.path) if parts.scheme == "lmdb" else url
-    if not path:
-        raise ValueError(f"store URL {url!r} names no folder")
-    return Path(path)

@@ -10,7 +10,8 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.progress import show_progress
-from scrapy_simhash.stores import open_store, store_folder
+from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
