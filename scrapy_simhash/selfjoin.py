@@ -102,13 +102,28 @@ def _sort_pairs(pairs: _Pairs) -> NDArray[np.uint64]:
 
 
 def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
-    """Find the pairs that this table reports, among distinct values."""
+    """Find the pairs that this table reports, among distinct, sorted values."""
     permuted = table.table.permute_array(values)
-    permuted.sort()
-    for found in _join_sorted(permuted, table, distance):
+    if table.passed_over:  # otherwise every block stays where it is, and all are in order
+        permuted.sort()
+    for found in _in_batches(_join_sorted(permuted, table, distance)):
         differing = table.table.restore_array(found.differing)
         reported = table.is_first(differing)
         yield _Pairs(table.table.restore_array(found.first[reported]), differing[reported])
+
+
+def _in_batches(parts: Iterable[_Pairs]) -> Iterator[_Pairs]:
+    """Put parts together: to restore ten pairs takes as long as to restore a thousand."""
+    batch: list[_Pairs] = []
+    pairs = 0
+    for part in parts:
+        batch.append(part)
+        pairs += part.first.size
+        if pairs >= CHUNK:
+            yield _gather(batch)
+            batch, pairs = [], 0
+    if batch:
+        yield _gather(batch)
 
 
 def _join_sorted(ordered: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
