@@ -14,7 +14,7 @@ from scrapy_simhash.lmdb_documents import (
     number_of,
     unpack_identity,
 )
-from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, scan_records
+from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, is_waiting, scan_records
 from scrapy_simhash.records import CrawlRecord, DamagedError, State, unpack
 from scrapy_simhash.stores import StoreError
 
@@ -40,9 +40,10 @@ def check_documents(
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
     for number, record in records.items():
         problems += _check_record(stored, number, record, records)
-    problems += _check_fingerprints(tables.read_all(transaction, tolerant=True), records)
+    held = tables.read_all(transaction, tolerant=True)
+    problems += _check_fingerprints(held, records)
     problems += _check_rows(transaction, databases, records)
-    problems += _check_bulk_loaded(transaction, databases, first)
+    problems += _check_bulk_loaded(transaction, databases, held)
     problems += _check_texts(transaction, databases, records)
     problems += tables.find_strays(transaction)
     following = stored.following_number()
@@ -68,6 +69,9 @@ def _check_rows(
                 f"document {number_of(duplicate)} is listed as a near-duplicate of "
                 f"{number_of(original)}, and is not"
             )
+    for key, packed in transaction.cursor(databases.waiting):
+        if not is_waiting(records.get(number_of(key)), key, packed):
+            problems.append(f"what is noted of the drop of document {number_of(key)} is damaged")
     for identity, value in transaction.cursor(databases.identities):
         try:
             if unpack_identity(identity, value) not in records:

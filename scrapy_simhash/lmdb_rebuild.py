@@ -20,9 +20,9 @@ from scrapy_simhash.lmdb_documents import (
     unpack_identity,
 )
 from scrapy_simhash.lmdb_header import read_header, table_databases, write_header
-from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, scan_records
+from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, is_waiting, scan_records
 from scrapy_simhash.lmdb_tables import Tables
-from scrapy_simhash.records import DamagedError, State
+from scrapy_simhash.records import DamagedError, State, Waiting
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -181,4 +181,16 @@ def _mend_duplicates(
     ]
     for original, duplicate in strays:
         transaction.delete(original, duplicate, db=databases.duplicates)
+    unread = [
+        key
+        for key, packed in transaction.cursor(databases.waiting)
+        if number_of(key) not in damaged and not is_waiting(stored.get(number_of(key)), key, packed)
+    ]
+    for key in unread:
+        # Which crawl took it over, and the request, are gone; that it waits is not.
+        number = number_of(key)
+        page = stored.get(number)
+        stored.drop_waiting(number)
+        if page is not None and page.state == State.DUPLICATE:
+            stored.put_waiting(number, Waiting(page.original, page.crawl))
     return len(damaged)

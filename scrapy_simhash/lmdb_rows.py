@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.lmdb_documents import _scope_hash, number_of
-from scrapy_simhash.records import DamagedError, Record, State, unpack
+from scrapy_simhash.records import DamagedError, Record, State, Waiting, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,15 @@ def is_listed(record: Record | None, fingerprint: bytes, row: bytes) -> bool:
         and number_of(fingerprint) in record.fingerprints
         and row.startswith(_scope_hash(record.scope))
     )
+
+
+def is_waiting(record: Record | None, key: bytes, packed: bytes) -> bool:
+    """Say whether a row of `waiting` can be read and is that of a drop."""
+    try:
+        waiting = unpack(Waiting, key, packed)
+    except DamagedError:
+        return False
+    return record is not None and is_duplicate_of(record, waiting.original.to_bytes(8, "big"))
 
 
 def is_duplicate_of(record: Record | None, original: bytes) -> bool:
