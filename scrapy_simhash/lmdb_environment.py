@@ -207,6 +207,10 @@ class Environment:
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
 
+    def copy(self, transaction: lmdb.Transaction[bytes], file: int) -> None:
+        """Write what a read transaction sees into an open file, without free pages."""
+        self._env.copyfd(file, compact=True, txn=transaction)
+
     @property
     def file_bytes(self) -> int:
         """Size of the data file."""

@@ -16,6 +16,7 @@ from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_archived import delete_unused_archives, merge, open_tables
+from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_compact import compact
 from scrapy_simhash.lmdb_documents import Documents
@@ -300,6 +301,9 @@ class LmdbStore:
 
     def check(self) -> list[str]:
         return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
+
+    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
+        return back_up(self._environment, self._databases, folder, check=check)
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:

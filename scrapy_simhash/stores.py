@@ -6,6 +6,7 @@ Errors::
     +-- StoreUnusableError      at opening: nothing was changed; the message names the cure
     |   +-- StoreMismatchError  made with another recipe or table design
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
+    +-- StoreDamagedError       what is stored does not fit together; lists the problems
 """
 
 from __future__ import annotations
@@ -40,6 +41,18 @@ class StoreMismatchError(StoreUnusableError):
 
 class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
+
+
+class StoreDamagedError(StoreError):
+    """What is stored does not fit together.
+
+    Attributes:
+        problems: one line each, as `check` lists them.
+    """
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message)
+        self.problems = problems
 
 
 class Store(Protocol):
@@ -153,6 +166,30 @@ class Store(Protocol):
         """Compare tables, fingerprints and documents; returns what is wrong, one line each.
 
         Cost grows with the store.
+        """
+
+    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
+        """Copy the store into a new folder while crawls write; the copy is checked, then named.
+
+        It has everything that was acknowledged before this was called. Opened as a store, it is
+        one whose crawls have all ended. Decision logs are not copied. Cost: reads the store and
+        writes it once, without free pages; the check as for `check`. Other processes go on
+        meanwhile, and the file grows by what they change; other users of the store in this process
+        wait.
+
+        Args:
+            folder: that is not there, in one that is. Killed in between, this leaves nothing of
+                that name.
+            check: compare everything in the copy first.
+
+        Returns:
+            `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
+
+        Raises:
+            FileExistsError: the folder is there.
+            StoreDamagedError: the check found problems; nothing is left of the copy.
+            StoreUnavailableError: it could not be written; nothing is left of it.
+            ValueError: the folder is within the store.
         """
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:

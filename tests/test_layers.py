@@ -43,6 +43,7 @@ LAYERS = {
             "lmdb_upkeep",
             "lmdb_joins",
             "lmdb_archived",
+            "lmdb_backup",
             "lmdb_reading",
             "archive_probe",
             "lmdb_users",
