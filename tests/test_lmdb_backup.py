@@ -21,6 +21,9 @@ from tests.test_lmdb_archived import LOADED, make
 from tests.test_lmdb_compact import compare
 from tests.test_lmdb_store_processes import WRITER
 
+# Backups of one store while it is written; 100 is the long version.
+ROUNDS = int(os.environ.get("SIMHASH_TEST_BACKUPS", "3"))
+
 
 def fill(folder: Path) -> None:
     """Make a store of a page that is done, its near-duplicate and one that is pending."""
@@ -86,8 +89,7 @@ def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
         assert store.check() == []
 
 
-@pytest.mark.parametrize("rounds", [int(os.environ.get("SIMHASH_BACKUP_ROUNDS", "3"))])
-def test_backup_while_another_process_writes(tmp_path: Path, rounds: int) -> None:
+def test_backup_while_another_process_writes(tmp_path: Path) -> None:
     """Whatever was acknowledged before a backup began is in it, and all of it fits together."""
     told: list[str] = []
     with (
@@ -95,7 +97,7 @@ def test_backup_while_another_process_writes(tmp_path: Path, rounds: int) -> Non
         open_lmdb(tmp_path / "store", readonly=True) as store,
     ):
         writer.tell("go")
-        for number in range(rounds):
+        for number in range(ROUNDS):
             told += [writer.read() for _ in range(100)]
             backup = tmp_path / f"backup-{number}"
             made = store.backup(backup)
