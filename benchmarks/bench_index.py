@@ -8,9 +8,7 @@ README.md for what is measured and what is not.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import faiss
 import numpy as np
 from bench_store import Times, add_pages, add_to_simhash_index, progress
-from machine import describe_machine, describe_versions
+from machine import write_result
 from simhash import Simhash, SimhashIndex
 from subjects import (
     CRAWL,
@@ -177,9 +175,8 @@ def measure_writes(
     }
 
 
-def lines(result: dict[str, Any]) -> Sequence[str]:
+def lines(probes: dict[str, Any], writes: dict[str, Any]) -> Sequence[str]:
     """Write the results as a Markdown table with the bars."""
-    probes, writes = result["probes"], result["writes"]
 
     def us(times: dict[str, Any], name: str) -> str:
         return f"{times[name]['median_us']:,.0f} us"
@@ -237,17 +234,14 @@ def main() -> None:
         writes = measure_writes(
             Path(folder) / "writes", arguments.stored, arguments.indexed, arguments.runs, random
         )
-    result = {
-        "command": " ".join(["python benchmarks/bench_index.py", *sys.argv[1:]]),
-        "machine": describe_machine(),
-        "versions": describe_versions("scrapy-simhash", "lmdb", "numpy", "faiss-cpu", "simhash"),
-        "runs": arguments.runs,
-        "probes": probes,
-        "writes": writes,
-    }
-    print("\n".join(lines(result)))
-    if arguments.output:
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    print("\n".join(lines(probes, writes)))
+    write_result(
+        arguments.output,
+        ["scrapy-simhash", "lmdb", "numpy", "faiss-cpu", "simhash"],
+        runs=arguments.runs,
+        probes=probes,
+        writes=writes,
+    )
 
 
 if __name__ == "__main__":

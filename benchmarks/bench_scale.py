@@ -7,10 +7,8 @@ See README.md for what is measured and what is not, and docs/scale.md for what f
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_index import forget_pages
 from bench_store import add_pages, progress
-from machine import describe_machine, describe_versions
+from machine import write_result
 from subjects import CRAWL, Pages, draw
 
 from scrapy_simhash.stores import Store, open_store
@@ -123,14 +121,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bench_scale-", dir=arguments.folder) as folder:
             rows.append(measure(Path(folder), count, arguments.tables))
     print("\n".join(lines(rows)))
-    if arguments.output:
-        result = {
-            "command": " ".join(["python benchmarks/bench_scale.py", *sys.argv[1:]]),
-            "machine": describe_machine(),
-            "versions": describe_versions("scrapy-simhash", "lmdb", "numpy"),
-            "rows": rows,
-        }
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(arguments.output, ["scrapy-simhash", "lmdb", "numpy"], rows=rows)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ in each round. See README.md for what is measured and what is not.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_store import progress
-from machine import describe_machine, describe_versions
+from machine import write_result
 from subjects import CRAWL, Pages, draw
 
 from scrapy_simhash.stores import open_store
@@ -101,14 +99,7 @@ def main() -> None:
             counts = ", ".join(f"{name} {number:,}" for name, number in judged[kind].items())
             cost = f"{row['microseconds']:,.0f} | {ratio:.2f}"
             print(f"| {distance} bits | {kind} | {cost} | {counts} |")
-    if arguments.output:
-        result = {
-            "command": " ".join(["python benchmarks/bench_skew.py", *sys.argv[1:]]),
-            "machine": describe_machine(),
-            "versions": describe_versions("scrapy-simhash", "lmdb", "numpy"),
-            "rows": rows,
-        }
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(arguments.output, ["scrapy-simhash", "lmdb", "numpy"], rows=rows)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def describe_machine() -> dict[str, str | int]:
@@ -27,3 +33,22 @@ def describe_machine() -> dict[str, str | int]:
 def describe_versions(*names: str) -> dict[str, str]:
     """Say which versions of these distributions were measured."""
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def write_result(path: Path | None, distributions: Sequence[str], **figures: Any) -> None:
+    """Write what was measured as JSON: by which command, on what machine, with which versions.
+
+    Args:
+        path: of the file; None to write nothing.
+        distributions: those that were measured.
+        figures: the rest of the file.
+    """
+    if path is not None:
+        script, *arguments = sys.argv
+        result = {
+            "command": " ".join([f"python benchmarks/{Path(script).name}", *arguments]),
+            "machine": describe_machine(),
+            "versions": describe_versions(*distributions),
+            **figures,
+        }
+        path.write_text(json.dumps(result, indent=1) + "\n")

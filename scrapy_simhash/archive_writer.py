@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +24,12 @@ from scrapy_simhash.blocks import BLOCK_BYTES, check_block_bytes, count_symbols,
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.huffman import make_code
 from scrapy_simhash.permutation import check_fingerprint
+from scrapy_simhash.wholefile import open_whole
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
+    from typing import IO
 
     from numpy.typing import NDArray
 
@@ -70,10 +71,9 @@ def write_archive(  # noqa: PLR0913  # each by its name
         FileExistsError: the path is taken, and not to be overwritten.
         OSError: it cannot be written.
 
-    Cost: for each table, sorting and some 250 ns a fingerprint. Memory: two copies of the
-    fingerprints and 50 MB.
+    Cost: for each table, sorting and compressing all fingerprints (`write_mb_s` of
+    benchmarks/bench_archive.py). Memory: two copies of the fingerprints, and some of the blocks.
     """
-    target = Path(path)
     fingerprints = np.asarray(fingerprints)
     if fingerprints.ndim != 1 or fingerprints.dtype != np.uint64:
         raise ValueError(
@@ -89,37 +89,12 @@ def write_archive(  # noqa: PLR0913  # each by its name
         block_bytes=check_block_bytes(block_bytes),
         tables=[],
     )
-    _check_free(target, overwrite=overwrite)
-    # In the same folder, so that renaming it is one step.
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            _write(file, header, fingerprints)
-            file.flush()
-            os.fsync(file.fileno())
-        _check_free(target, overwrite=overwrite)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    with open_whole(Path(path), overwrite=overwrite) as file:
+        _write(file, header, fingerprints)
     return header.file_bytes
 
 
-def _check_free(target: Path, *, overwrite: bool) -> None:
-    if not overwrite and os.path.lexists(target):
-        raise FileExistsError(f"{target} is there already; name another file, or overwrite it")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write(file: BinaryIO, header: Header, fingerprints: NDArray[np.uint64]) -> None:
+def _write(file: IO[bytes], header: Header, fingerprints: NDArray[np.uint64]) -> None:
     header_bytes = reserve_header(header)
     file.write(bytes(header_bytes))
     for number, table in enumerate(parse_design(header.design).tables):
@@ -132,7 +107,7 @@ def _write(file: BinaryIO, header: Header, fingerprints: NDArray[np.uint64]) -> 
 
 
 def _write_table(
-    file: BinaryIO, number: int, table: Table, permuted: NDArray[np.uint64], block_bytes: int
+    file: IO[bytes], number: int, table: Table, permuted: NDArray[np.uint64], block_bytes: int
 ) -> TableHeader:
     """Write blocks, keys and checksums."""
     code = make_code(count_symbols(permuted))

@@ -179,6 +179,20 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list what would go, delete nothing")
 
 
+def _add_undo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="that were dropped")
+    parser.add_argument("--original", metavar="URL", help="only drops for this page")
+    parser.add_argument("--distance", type=int, metavar="BITS", help="only of this distance")
+    parser.add_argument("--crawl", metavar="ID", help="only of this crawl")
+    parser.add_argument(
+        "--lost", action="store_true", help="only drops for pages whose items never came through"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", dest="urls_path", help="write the URLs there"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="list them, change nothing")
+
+
 def _add_export(parser: argparse.ArgumentParser) -> None:
     _add_archive(parser)
     parser.add_argument(
@@ -275,6 +289,11 @@ COMMANDS = {
     ),
     "prune": Command("Delete documents by age, scope and crawl", "upkeep:prune", _add_prune),
     "delete": Command("Delete documents by URL, scope and crawl", "upkeep:delete", _add_delete),
+    "undo": Command(
+        "Take drops back: list the URLs to fetch again, and let them pass then",
+        "undo:undo",
+        _add_undo,
+    ),
     "export": Command(
         "Write the fingerprints of a store into an archive",
         "exchange:export_archive",

@@ -20,6 +20,7 @@ from scrapy_simhash.jointables import (
     choose_join_blocks,
     make_join_tables,
     sort_distinct,
+    sort_rows,
 )
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -88,21 +89,14 @@ def batch_query(
                 found.extend(rows)
             if progress is not None:
                 progress(chunk.size)
-    return _sort_rows(np.concatenate(found))
+    # By query, then fingerprint; one may have come again in another chunk.
+    return sort_rows(np.concatenate(found))
 
 
 def _match(
     tables: list[_QueryTable], values: NDArray[np.uint64], distance: int
 ) -> list[NDArray[np.uint64]]:
     return [rows for table in tables for rows in table.match(values, distance)]
-
-
-def _sort_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort by query, then fingerprint; leave out what came again in another chunk."""
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    kept = np.ones(len(rows), np.bool_)
-    kept[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return rows[kept]
 
 
 class _QueryTable:

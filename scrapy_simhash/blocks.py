@@ -213,8 +213,8 @@ class BlockDecoder:
         Returns:
             The fingerprints of one block after the other, and how many each block has; shape (n,).
             Cost: as many steps as the fullest block has fingerprints, each of some 25 calls of
-            numpy over all blocks: 60 to 80 ns a fingerprint where there are thousands, about 8 ms
-            for a single one of 1024 bytes. Memory: about three times the fingerprints.
+            numpy over all blocks, so that it pays to give thousands at once
+            (benchmarks/bench_archive.py has both). Memory: about three times the fingerprints.
         """
         count, width = len(blocks), self._block_bytes // 8
         stride = width + _PADDING_WORDS

@@ -28,6 +28,8 @@ ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
 _NUMBER, _HEAD = np.dtype("<u8"), np.dtype("<u4")
 _HEAD_TELLS_BITS = 3
 _BITS_BEYOND = [np.uint64(8 * count) for count in range(FINGERPRINT_BYTES)]
+# What a number needs behind the shortest rest to have all its octets.
+_PADDING = bytes(3)
 _FARTHER = [bytes(range(distance + 1, FINGERPRINT_BITS + 1)) for distance in range(65)]
 
 
@@ -67,13 +69,13 @@ def unpack_buckets(buckets: Sequence[tuple[bytes, bytes]]) -> NDArray[np.void]:
 
 
 def find_in_buckets(
-    buckets: Sequence[tuple[bytes, bytes]], queries: Sequence[bytes], distance: int
+    buckets: Sequence[tuple[bytes, bytes]], rows: bytes, distance: int
 ) -> NDArray[np.void] | None:
     """Find the rows whose rests are within a distance of their table's query.
 
     Args:
         buckets: keys and values, at least one.
-        queries: the rest of the query's row in each table.
+        rows: of the query, in the order of the tables (`Design.rows`).
         distance: bits.
 
     Returns:
@@ -82,21 +84,25 @@ def find_in_buckets(
     Raises:
         ValueError: a bucket is damaged: it does not consist of whole rests.
     """
-    rest_bytes = len(queries[0])
-    beyond = bytes(FINGERPRINT_BYTES - rest_bytes)
+    key_bytes = len(buckets[0][0])
+    rest_bytes = ROW_BYTES - key_bytes
     # Of unrelated rests, the first 32 bits are within 3 bits in one of 700,000 cases, but within 7
     # in one of 1,000; then it pays to look at all bits.
     number = _HEAD if distance <= _HEAD_TELLS_BITS else _NUMBER
-    queries = [(query + beyond)[: number.itemsize] for query in queries]
-    pattern = b"".join([queries[key[0]] * (len(value) // rest_bytes) for key, value in buckets])
-    wanted = np.frombuffer(pattern, number)
-    rests = b"".join([value for _, value in buckets]) + beyond
-    if len(rests) != wanted.size * rest_bytes + len(beyond):
+    width, rows = number.itemsize, rows + _PADDING
+    patterns, values = [], []
+    for key, value in buckets:
+        start = ROW_BYTES * key[0] + key_bytes
+        patterns.append(rows[start : start + width] * (len(value) // rest_bytes))
+        values.append(value)
+    values.append(_PADDING)
+    wanted, rests = np.frombuffer(b"".join(patterns), number), b"".join(values)
+    if len(rests) != wanted.size * rest_bytes + len(_PADDING):
         raise ValueError("a bucket does not consist of whole rests")
     differing = np.ndarray(wanted.shape, number, rests, 0, (rest_bytes,)) ^ wanted
     if number is _NUMBER:
         # A rest is the low octets of the number; what follows it in memory is shifted out.
-        differing <<= _BITS_BEYOND[len(beyond)]
+        differing <<= _BITS_BEYOND[key_bytes - 1]
     distances = np.bitwise_count(differing)
     # Nearly always there is nothing, and octets say so sooner than a comparison and `nonzero`.
     if not distances.tobytes().translate(None, _FARTHER[distance]):

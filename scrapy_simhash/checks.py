@@ -24,20 +24,15 @@ def choose_distance(distance: int | None, confirm: float | None, design: Design)
     if distance is None:
         return min(default_distance(confirm), design.reach_bits)
     if not 0 <= distance <= design.reach_bits:
-        wider = next(
-            (name for name in ("4", "'4+2'", "'4+3'") if _reach(name) >= distance),
-            "one that `scrapy simhash plan` names",
-        )
+        names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
+        settings = (f"SIMHASH_TABLES = {name!r}" for name in names)
+        wider = next(settings, "one that `scrapy simhash plan` names")
         raise StoreMismatchError(
             f"distance {distance}: table design {design.name} is complete for 0 to "
             f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a design for it, such "
-            f"as SIMHASH_TABLES = {wider} (`scrapy simhash rebuild` gives it to a store)"
+            f"as {wider} (`scrapy simhash rebuild` gives it to a store)"
         )
     return distance
-
-
-def _reach(name: str) -> int:
-    return parse_design(name.strip("'")).reach_bits
 
 
 def check_document(document: Document) -> None:

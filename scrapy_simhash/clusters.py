@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.jointables import sort_distinct
+from scrapy_simhash.jointables import sort_distinct, sort_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,11 +26,7 @@ def merge_pairs(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
         of a fingerprint with itself.
     """
     pairs: NDArray[np.uint64] = np.sort(np.concatenate(parts), axis=1)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    kept = np.ones(len(pairs), np.bool_)
-    kept[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    return pairs[kept]
+    return sort_rows(pairs[pairs[:, 0] != pairs[:, 1]])
 
 
 def connected_clusters(pairs: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:

@@ -24,6 +24,7 @@ CONFIRM = 0.8
 CONFIRMED_DISTANCE_BITS = 7
 # The paper's k for 64-bit fingerprints (section 2).
 PLAIN_DISTANCE_BITS = 3
+DONE_ON = ("items", "feed")
 ACTIONS = ("drop", "ignore-outlinks", "flag")
 CROSS_SITE = ("drop", "flag")
 LOG_IN_STORE = "log.jsonl"
@@ -69,6 +70,8 @@ class Config:
         keep_text: keep main texts in the store, for `explain`.
         log: path of the decision log; None writes none. Unset: `log.jsonl` in the store's folder.
         readonly: judge, but write nothing to the store.
+        done_on: a page counts as seen when its `items` came through the pipelines, or when the
+            `feed` with them is stored.
     """
 
     enabled: bool = True
@@ -90,12 +93,14 @@ class Config:
     keep_text: bool = False
     log: str | None = DEFAULT_LOG
     readonly: bool = False
+    done_on: str = "items"
 
     def __post_init__(self) -> None:
         _require("STORE", self.store, bool(self.store), "a folder or URL")
         _require("ACTION", self.action, self.action in ACTIONS, " or ".join(map(repr, ACTIONS)))
         known = self.cross_site in CROSS_SITE
         _require("CROSS_SITE", self.cross_site, known, " or ".join(map(repr, CROSS_SITE)))
+        _require("DONE_ON", self.done_on, self.done_on in DONE_ON, " or ".join(map(repr, DONE_ON)))
         _require("MIN_FEATURES", self.min_features, self.min_features >= 1, "1 or more")
         _require("WORKERS", self.workers, 0 <= self.workers <= _MOST_WORKERS, "0 to 1024 processes")
         _require("PAGE_TIMEOUT", self.page_timeout, self.page_timeout > 0, "above 0 seconds")

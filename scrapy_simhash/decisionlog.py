@@ -47,6 +47,7 @@ def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
         "crawl": crawl,
         "document": 0,
         "match_document": 0,
+        "match_pending": False,
     }
 
 

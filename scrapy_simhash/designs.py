@@ -13,8 +13,8 @@ from scrapy_simhash.simhash import FINGERPRINT_BITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Example 3.1 (k = 3): blocks and distance. The 16 tables are nested.
-_PAPER = {"4": (4, 3), "10": (5, 3), "20": (6, 3)}
+# Example 3.1 (k = 3), by the number of tables: blocks and distance; None for the nested ones.
+PAPER = {"4": (4, 3), "10": (5, 3), "16": None, "20": (6, 3)}
 _NAME = re.compile(
     r"(?:(?P<paper>4|10|16|20)|(?P<blocks>[0-9]{1,3}(?:,[0-9]{1,3})*):(?P<distance>[0-9]{1,3}))"
     r"(?:\+(?P<flips>[0-9]))?"
@@ -53,12 +53,9 @@ def parse_design(name: str | int) -> Design:
     flips = int(matched["flips"] or _DEFAULT_FLIPS)
     if flips > MOST_FLIPS:
         raise ValueError(f"table design {name!r} flips {flips} bits; at most {MOST_FLIPS}")
-    if matched["paper"] == "16":
-        base, tables = "16", _nest_sixteen()
-    elif matched["paper"]:
-        base = matched["paper"]
-        blocks, distance = _PAPER[base]
-        tables = choose_blocks(block_widths(blocks), distance)
+    if base := matched["paper"]:
+        cut = PAPER[base]
+        tables = choose_blocks(block_widths(cut[0]), cut[1]) if cut else _nest_sixteen()
     else:
         widths, distance = _read_blocks(name, matched["blocks"], int(matched["distance"]))
         explicit = "," in matched["blocks"]
@@ -103,9 +100,26 @@ def block_widths(count: int, bits: int = FINGERPRINT_BITS) -> tuple[int, ...]:
     return (width + 1,) * wider + (width,) * (count - wider)
 
 
+def lay_blocks(widths: Sequence[int], top: int = FINGERPRINT_BITS) -> tuple[Block, ...]:
+    """Lay blocks side by side, from the leading bits downwards.
+
+    >>> lay_blocks((3, 2), 8)
+    (Block(shift=5, width=3), Block(shift=3, width=2))
+
+    Args:
+        widths: bits of each.
+        top: the first block ends below this bit.
+    """
+    blocks = []
+    for width in widths:
+        top -= width
+        blocks.append(Block(top, width))
+    return tuple(blocks)
+
+
 def choose_blocks(widths: Sequence[int], distance_bits: int) -> tuple[Table, ...]:
     """Make one table for each choice of all blocks but `distance_bits` to lead it."""
-    cut = _blocks(widths, FINGERPRINT_BITS)
+    cut = lay_blocks(widths)
     return tuple(
         _table(leading, [block for block in cut if block not in leading])
         for leading in combinations(cut, len(cut) - distance_bits)
@@ -119,7 +133,7 @@ def _nest_sixteen() -> tuple[Table, ...]:
     the four blocks into which the other 48 bits are cut.
     """
     tables = []
-    outer = _blocks((16,) * 4, FINGERPRINT_BITS)
+    outer = lay_blocks((16,) * 4)
     for first in outer:
         rest = [block for block in outer if block is not first]
         # The 48 remaining bits are cut in fingerprint order; a block of 12 may straddle the gap.
@@ -129,15 +143,6 @@ def _nest_sixteen() -> tuple[Table, ...]:
             others = [run for runs in inner if runs is not second for run in runs]
             tables.append(_table([first, *second], others))
     return tuple(tables)
-
-
-def _blocks(widths: Sequence[int], top: int) -> tuple[Block, ...]:
-    """Lay blocks of these widths side by side, the first one ending below bit `top`."""
-    blocks = []
-    for width in widths:
-        top -= width
-        blocks.append(Block(top, width))
-    return tuple(blocks)
 
 
 def _table(leading: Sequence[Block], others: Sequence[Block]) -> Table:

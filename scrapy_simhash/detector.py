@@ -17,7 +17,8 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store, store_folder
+from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.workers import WorkerDiedError, Workers
 from scrapy_simhash.writer import GroupWriter
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
-    from scrapy_simhash.stored import Verdict
+    from scrapy_simhash.stored import LostPage, Verdict
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -257,6 +258,29 @@ class Detector:
         """Note that the items of a judged page did not come through."""
         self._mark(decision, done=False)
 
+    def keep_request(self, document: int, request: bytes | None) -> None:
+        """Keep how a page can be fetched again that was dropped for a pending one.
+
+        Args:
+            document: its number.
+            request: for `take_lost`; None where the page was not dropped after all.
+        """
+        if self._writer is not None:
+            self._writer.keep_request(document, request)
+
+    def take_lost(self, spider: str) -> list[LostPage]:
+        """Take over the spider's pages that were dropped for pages which never came through.
+
+        Waits for what was marked so far to be written. Empty where the store cannot say.
+        """
+        if self._writer is None:
+            return []
+        try:
+            return self._writer.take_lost(spider).result()
+        except StoreError as error:
+            self._store_failed(error)
+            return []
+
     def _mark(self, decision: dict[str, Any], *, done: bool) -> None:
         if decision["status"] == "near_duplicate" or not decision["document"]:
             return
@@ -286,4 +310,5 @@ def _note_verdict(decision: dict[str, Any], verdict: Verdict) -> None:
             "similarity": verdict.match.similarity,
             "tests": list(verdict.match.tests),
             "new_links": verdict.match.new_links,
+            "match_pending": verdict.match.pending,
         }

@@ -16,8 +16,10 @@ from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import ACTIONS, Config, read_config
 from scrapy_simhash.decisionlog import new_decision
+from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
 from scrapy_simhash.links import MOSTLY_NEW
+from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
@@ -82,9 +84,13 @@ class SimhashDownloaderMiddleware:
         self._unopened = Detector(self.config)
         self._detector: Detector | None = None
         self._done_at_once = False
+        self._lost_pages = LostPages(crawler, self.config)
+        on_feed = self.config.done_on == "feed"
+        self.delivery = Delivery(crawler, self, on_feed=on_feed)
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
-        connect(self.spider_closed, signals.spider_closed)
+        # The feeds are stored while handlers of `spider_closed` run.
+        connect(self.spider_closed, signals.engine_stopped if on_feed else signals.spider_closed)
         connect(self.request_scheduled, signals.request_scheduled)
 
     @classmethod
@@ -123,7 +129,7 @@ class SimhashDownloaderMiddleware:
                 extra={"spider": spider},
             )
             raise CloseSpider(CLOSE_REASON) from error
-        self._detector = detector
+        self._detector = self._lost_pages.detector = detector
         logger.info(
             "Near-duplicates within %d bits: %s; store %s%s",
             detector.distance,
@@ -133,11 +139,14 @@ class SimhashDownloaderMiddleware:
             extra={"spider": spider},
         )
 
-    async def spider_closed(self, spider: Spider) -> None:
+    async def spider_closed(self) -> None:
         """Write what is left, and say in one line what came of it."""
+        self.delivery.close()
         detector, self._detector = self._detector, None
-        if detector is None:
+        spider = self._crawler.spider
+        if detector is None or spider is None:
             return
+        self._lost_pages.warn()
         log_path = detector.log_path
         await detector.close()
         if detector.log_lines_lost:
@@ -189,6 +198,9 @@ class SimhashDownloaderMiddleware:
             self._detector.note(decision)
             if self._done_at_once or not request.meta.get(_SCHEDULED):
                 self._detector.mark_done(decision)
+            if decision["match_pending"]:
+                dropped = decision["action"] in {"drop", FOLLOW}
+                self._lost_pages.keep(request, decision["document"], dropped=dropped)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
             self._crawler.signals.send_catch_log(

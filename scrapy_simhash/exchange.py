@@ -8,7 +8,8 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import ArchiveError
 from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
 from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of, open_as_it_is
-from scrapy_simhash.stores import StoreDamagedError, store_folder
+from scrapy_simhash.records import StoreDamagedError
+from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,6 +19,7 @@ from scrapy_simhash.clusters import connected_clusters, merge_pairs, representat
 from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.jointables import check_join
 from scrapy_simhash.numbers import format_lists, format_rows, read_numbers, write_whole
+from scrapy_simhash.progress import show_progress
 from scrapy_simhash.selfjoin import find_all
 
 if TYPE_CHECKING:
@@ -181,12 +182,7 @@ def _find_pairs(
 ) -> NDArray[np.uint64]:
     check_join(distance, blocks)  # before all is read
     fingerprints = _read_stored(config, store, input_path)
-    with tqdm(unit=" tables", disable=None) as bar:
-
-        def show(done: int, tables: int) -> None:
-            bar.total = tables
-            bar.update(done - bar.n)
-
+    with show_progress("tables") as show:
         return find_all(fingerprints, distance, blocks, show)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.designs import block_widths
+from scrapy_simhash.designs import block_widths, lay_blocks
 from scrapy_simhash.permutation import Block, Table
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -26,7 +26,8 @@ _ALL_BITS = 2**FINGERPRINT_BITS - 1
 CHUNK = 32_768
 # Nanoseconds on one core of an Intel Xeon at 2.5 GHz with numpy 2.4: of a table whatever its
 # size, of a table per fingerprint (permute, sort, compare with the next one), and of each further
-# comparison. See bench_pairs in benchmarks/README.md.
+# comparison. Measured by hand: they need only be right enough to choose a number of blocks, and
+# bench_pairs compares that number with others.
 _TABLE_NS, _FINGERPRINT_NS, _COMPARISON_NS = 150_000, 35, 20
 # Beyond, making the tables takes longer than joining what fits into memory.
 _MOST_TABLES = 20_000
@@ -132,10 +133,7 @@ def make_join_tables(
         distance: bits, less than the blocks.
         bits: only the lowest so many are cut; those above all fingerprints have in common.
     """
-    cut, top = [], bits
-    for width in block_widths(blocks or 1, bits):
-        top -= width
-        cut.append(Block(top, width))
+    cut = lay_blocks(block_widths(blocks or 1, bits), bits)
     shared = (Block(bits, FINGERPRINT_BITS - bits),) if bits < FINGERPRINT_BITS else ()
     tables = []
     for leading in combinations(cut, max(0, blocks - distance)):
@@ -154,12 +152,32 @@ def make_join_tables(
 def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Sort fingerprints and leave out repeated ones; shape (n,) in, at most that out.
 
-    `np.unique` of numpy 2.3 and later hashes first: 1.5 s for a million, a sort takes 0.02 s.
+    `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
     """
     ordered = np.sort(fingerprints)
     kept = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
     return ordered if kept.all() else ordered[kept]
+
+
+def sort_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort rows by their first two columns, and leave out repeated ones.
+
+    >>> sort_rows(np.array([[3, 1], [1, 3], [3, 1]], np.uint64)).tolist()
+    [[1, 3], [3, 1]]
+
+    Args:
+        rows: shape (n, 2) or more columns; the others follow from the first two.
+
+    Returns:
+        At most n rows. Cost: two sorts, of which one is stable; `np.lexsort` makes two stable
+        ones and takes longer.
+    """
+    order = np.argsort(rows[:, 1])
+    rows = rows[order[np.argsort(rows[order, 0], kind="stable")]]
+    kept = np.ones(len(rows), np.bool_)
+    kept[1:] = (rows[1:, :2] != rows[:-1, :2]).any(axis=1)
+    return rows if kept.all() else rows[kept]
 
 
 def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.confirm import confirm
 from scrapy_simhash.links import share_of_new_links
-from scrapy_simhash.records import Record, State
+from scrapy_simhash.lost import counts
+from scrapy_simhash.records import Record, State, Waiting
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stored import Document, Match, Status, Verdict
 
@@ -73,6 +74,8 @@ class Judge:
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
         match, complete = self._find_match(document)
+        if own is not None and own.spared:
+            match, complete = None, True
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         reason = BUCKET_TOO_FULL if status == "unjudged" else ""
         if self._readonly:
@@ -90,6 +93,8 @@ class Judge:
             if record is not None and record.state == State.PENDING and record.crawl == crawl:
                 record.state, record.delivered = State.DONE, True
                 self._documents.put(number, record)
+                for duplicate in self._documents.list_duplicates(number):
+                    self._documents.drop_waiting(duplicate)
 
     def withdraw(self, numbers: Sequence[int], crawl: str) -> None:
         """Make orphans of those documents that are pending in this crawl."""
@@ -132,9 +137,7 @@ class Judge:
 
     def _counts(self, record: Record) -> bool:
         """Say whether this record makes another document a near-duplicate."""
-        if record.state == State.PENDING:
-            return self._alive(record.crawl)
-        return record.state == State.DONE
+        return counts(record, self._alive)
 
     def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
         changed = own.text_digest != document.text_digest or own.scope != document.scope
@@ -248,6 +251,7 @@ class Judge:
     def _forget(self, number: int, own: Record) -> None:
         if own.state == State.DUPLICATE:
             self._documents.unlink(own.original, number)
+            self._documents.drop_waiting(number)
         else:
             self._documents.unindex(number, own)
 
@@ -278,6 +282,8 @@ class Judge:
             record.original, record.distance = match.document, match.distance
             record.similarity, record.tests = match.similarity, match.tests
             self._documents.link(match.document, number)
+            if match.pending:
+                self._documents.put_waiting(number, Waiting(match.document, document.crawl))
         else:
             # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
             self._documents.keep_bulk_loaded(record.fingerprints)
@@ -311,6 +317,7 @@ def _match(
         share_of_new_links(document.link_sketch, [record.link_sketch])
         if record and record.sketch
         else None,
+        pending=record is not None and record.state == State.PENDING,
     )
 
 

@@ -2,9 +2,10 @@
 
 ::
 
-    1. copy     the data file without its free pages, and the archive beneath the tables
-    2. check    the copy is opened read-only and compared with itself
-    3. name     one rename: the backup is there as a whole, or not at all
+    1. verify   every page of the data file: LMDB, which copies it, aborts at damaged ones
+    2. copy     the data file without its free pages, and the archive beneath the tables
+    3. check    the copy is opened read-only and compared with itself
+    4. name     one rename: the backup is there as a whole, or not at all
 
 Locks and leases are not copied: to who opens the backup, every crawl has ended. Whoever is killed
 in between leaves a folder behind whose name begins with a dot and ends in `.partial`.
@@ -26,7 +27,9 @@ from scrapy_simhash.lmdb_archived import open_tables
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_environment import DATA_FILE, Environment
 from scrapy_simhash.lmdb_header import open_databases, read_header
-from scrapy_simhash.stores import StoreDamagedError, StoreUnavailableError
+from scrapy_simhash.records import StoreDamagedError
+from scrapy_simhash.stores import StoreUnavailableError
+from scrapy_simhash.wholefile import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,9 +50,36 @@ class _ArchiveReplacedError(Exception):
 def back_up(
     environment: Environment, databases: Databases, target: Path, *, check: bool
 ) -> dict[str, Any]:
-    """Write a snapshot of a store into a new folder; see `stores.Store.backup`."""
+    """Write a snapshot of a store into a new folder.
+
+    It has everything that was acknowledged before this was called. Opened as a store, it is one
+    whose crawls have all ended. Decision logs are not copied. Cost: reads the store and writes
+    it once, without free pages; verifying and checking as for `stores.Store.check`. Other
+    processes go on meanwhile, and the file grows by what they change; other users of the store in
+    this process wait.
+
+    Args:
+        environment: of the store.
+        databases: of the store.
+        target: the folder: not there yet, in one that is, on a local disk.
+        check: verify the store's file first, and compare everything in the copy before it gets its
+            name.
+
+    Returns:
+        `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
+
+    Raises:
+        FileExistsError: the folder is there.
+        StoreDamagedError: the check found problems; nothing is left of the copy.
+        StoreUnavailableError: it could not be written; nothing is left of it.
+        StoreUnusableError: the copy cannot be opened, because it is damaged or on a network file
+            system; nothing is left of it.
+        ValueError: the folder is within the store.
+    """
     target = target.absolute()
     _require_free(environment.folder, target)
+    if check:
+        _require_sound(environment.find_damage())
     with _explained(target):
         temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
     try:
@@ -135,9 +165,8 @@ def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
 
         def work(transaction: lmdb.Transaction[bytes]) -> dict[str, Any]:
             tables = open_tables(folder, databases, read_header(transaction, databases))
-            problems = check_documents(transaction, databases, tables) if check else []
-            if problems:
-                raise StoreDamagedError(_describe(problems), problems)
+            if check:
+                _require_sound(check_documents(transaction, databases, tables))
             return {
                 "documents": transaction.stat(databases.documents)["entries"],
                 "fingerprints": tables.count_fingerprints(transaction),
@@ -152,28 +181,23 @@ def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
     return {**counted, "file_bytes": file_bytes, "checked": check}
 
 
-def _describe(problems: list[str]) -> str:
+def _require_sound(problems: list[str]) -> None:
+    if not problems:
+        return
     more = len(problems) - _PROBLEMS_SHOWN
-    return (
+    raise StoreDamagedError(
         f"no backup was made, because the store has {len(problems):,} problems: "
         f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
-        "`scrapy simhash rebuild` mends its tables; a damaged record needs an earlier backup"
+        "`scrapy simhash rebuild` mends its tables; all else needs an earlier backup",
+        problems,
     )
 
 
 def _name(temporary: Path, target: Path) -> None:
-    _sync_folder(temporary)
+    sync_folder(temporary)
     # Fails where something has come to stand there meanwhile, other than an empty folder.
     temporary.rename(target)
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    sync_folder(target.parent)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from scrapy_simhash.lmdb_documents import (
     number_of,
     unpack_identity,
 )
-from scrapy_simhash.records import CrawlRecord, Record, State, unpack
+from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, scan_records
+from scrapy_simhash.records import CrawlRecord, DamagedError, State, unpack
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.lmdb_documents import Databases
     from scrapy_simhash.lmdb_tables import Tables
+    from scrapy_simhash.records import Record
 
 
 def check_documents(
@@ -31,14 +33,16 @@ def check_documents(
     """List everything that does not fit together, one line each; reads the whole store."""
     stored = Documents(transaction, databases, tables)
     records, problems = _read_records(transaction, databases)
-    first, *others = tables.read_tables(transaction, tolerant=True)
-    for number, other in enumerate(others, 1):
+    content = tables.read_tables(transaction, tolerant=True)
+    first = next(content)
+    for number, other in enumerate(content, 1):
         for fingerprint in np.setxor1d(first, other, assume_unique=True):
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
     for number, record in records.items():
         problems += _check_record(stored, number, record, records)
     problems += _check_fingerprints(tables.read_all(transaction, tolerant=True), records)
     problems += _check_rows(transaction, databases, records)
+    problems += _check_bulk_loaded(transaction, databases, first)
     problems += _check_texts(transaction, databases, records)
     problems += tables.find_strays(transaction)
     following = stored.following_number()
@@ -53,15 +57,13 @@ def _check_rows(
     """Check what leads to documents: fingerprints, identities, lists of near-duplicates."""
     problems = []
     for key, row in transaction.cursor(databases.fingerprints):
-        owner = records.get(number_of(row[8:]))
-        if row != BULK_LOADED and (owner is None or number_of(key) not in owner.fingerprints):
+        if row != BULK_LOADED and not is_listed(records.get(number_of(row[8:])), key, row):
             problems.append(
                 f"fingerprint {key.hex()} leads to document {number_of(row[8:])}, "
                 "which does not have it"
             )
     for original, duplicate in transaction.cursor(databases.duplicates):
-        linked = records.get(number_of(duplicate))
-        if linked is None or linked.original != number_of(original):
+        if not is_duplicate_of(records.get(number_of(duplicate)), original):
             problems.append(
                 f"document {number_of(duplicate)} is listed as a near-duplicate of "
                 f"{number_of(original)}, and is not"
@@ -73,6 +75,23 @@ def _check_rows(
         except StoreError as error:
             problems.append(str(error))
     return problems
+
+
+def _check_bulk_loaded(
+    transaction: lmdb.Transaction[bytes], databases: Databases, stored: NDArray[np.uint64]
+) -> list[str]:
+    noted = [
+        number_of(key)
+        for key, row in transaction.cursor(databases.fingerprints)
+        if row == BULK_LOADED
+    ]
+    return [
+        f"fingerprint {fingerprint:016x} is noted as bulk-loaded, and is in no table"
+        for fingerprint, held in zip(
+            noted, contains(stored, np.array(noted, np.uint64)).tolist(), strict=True
+        )
+        if not held
+    ]
 
 
 def _check_texts(
@@ -94,16 +113,16 @@ def _read_records(
 ) -> tuple[dict[int, Record], list[str]]:
     """Read the documents, and see whether the crawls can be read."""
     records, problems = {}, []
-    for key, packed in transaction.cursor(databases.documents):
-        try:
-            records[number_of(key)] = unpack(Record, key, packed)
-        except StoreError as error:
-            problems.append(str(error))
+    for number, record in scan_records(transaction, databases):
+        if isinstance(record, DamagedError):
+            problems.append(record.what)
+        else:
+            records[number] = record
     for key, packed in transaction.cursor(databases.crawls):
         try:
             unpack(CrawlRecord, key, packed)
-        except StoreError as error:
-            problems.append(str(error))
+        except DamagedError as error:
+            problems.append(error.what)
     return records, problems
 
 

@@ -9,6 +9,7 @@ Databases of one environment; numbers are big-endian, so that their order is tha
     base0, base1, added0, added1, hot    the permuted tables, see `lmdb_tables`
     removed        fingerprint -> nothing: is in the archive beneath the tables, and does not count
     duplicates     original -> its near-duplicates (8 bytes each), DUPFIXED
+    waiting        near-duplicate whose original was pending -> Waiting
     crawls         crawl id -> CrawlRecord
     texts          document -> main text, zlib, where texts are kept
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import xxhash
 
-from scrapy_simhash.records import CrawlRecord, Record, pack, unpack
+from scrapy_simhash.records import CrawlRecord, Record, Waiting, pack, unpack
 from scrapy_simhash.stored import Match
 from scrapy_simhash.stores import StoreError
 
@@ -84,6 +85,7 @@ class Databases(NamedTuple):
     hot: lmdb._Database
     removed: lmdb._Database
     duplicates: lmdb._Database
+    waiting: lmdb._Database
     crawls: lmdb._Database
     texts: lmdb._Database
 
@@ -148,12 +150,16 @@ class Documents:
     def get_text(self, number: int) -> str | None:
         """Get a document's main text, or None where none was kept."""
         packed = self._transaction.get(octets(number), db=self._databases.texts)
-        return None if packed is None else zlib.decompress(packed).decode()
+        try:
+            return None if packed is None else zlib.decompress(packed).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise StoreError(f"text of document {number} is damaged: {error}") from error
 
     def remove(self, number: int, identities: Iterable[bytes]) -> None:
         """Delete a record with its text and identities; it must be out of all lists."""
         self._transaction.delete(octets(number), db=self._databases.documents)
         self._transaction.delete(octets(number), db=self._databases.duplicates)
+        self.drop_waiting(number)
         self.drop_text(number)
         for identity in identities:
             if self.find_number(identity) == number:
@@ -306,6 +312,26 @@ class Documents:
         if not cursor.set_key(octets(original)):
             return []
         return [number_of(duplicate) for duplicate in cursor.iternext_dup()]
+
+    def put_waiting(self, number: int, waiting: Waiting) -> None:
+        """Note that the drop of a document may have to be taken back."""
+        key = octets(number)
+        self._transaction.put(key, pack(key, waiting), db=self._databases.waiting)
+
+    def get_waiting(self, number: int) -> Waiting | None:
+        """Get what `put_waiting` noted, or None."""
+        key = octets(number)
+        packed = self._transaction.get(key, db=self._databases.waiting)
+        return None if packed is None else unpack(Waiting, key, packed)
+
+    def drop_waiting(self, number: int) -> None:
+        """Note that the drop of a document is settled; harmless when it is."""
+        self._transaction.delete(octets(number), db=self._databases.waiting)
+
+    def list_waiting(self) -> list[tuple[int, Waiting]]:
+        """List the drops that may have to be taken back: few, those of the last seconds."""
+        cursor = self._transaction.cursor(self._databases.waiting)
+        return [(number_of(key), unpack(Waiting, key, packed)) for key, packed in cursor]
 
     def is_linked(self, original: int, duplicate: int) -> bool:
         """Say whether `link` noted this pair."""

@@ -6,17 +6,29 @@ simulated power cuts, and `writemap=True` turns a full disk into a killed proces
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import lmdb
 from filelock import FileLock
 
-from scrapy_simhash.lmdb_users import User, shrink_file
+from scrapy_simhash.lmdb_guard import (
+    clear_suspect,
+    error_code,
+    find_damage,
+    is_damage,
+    is_suspect,
+    mark_suspect,
+    require_local,
+    require_whole,
+)
+from scrapy_simhash.lmdb_users import User, make_folder, shrink_file
 from scrapy_simhash.shared import SharedByKey
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.wholefile import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +54,9 @@ _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 class Environment:
     """An open LMDB environment and its named databases.
 
+    After an I/O error or in a damaged file nothing is read or written any more: the store is
+    marked `suspect`, and whoever opens it next verifies it.
+
     A transaction belongs to one thread and one process. lmdb says nothing when either is violated
     and the file then breaks, so transactions are only handed to functions run by `read` and
     `write`, under one lock, and refused in a forked child.
@@ -55,14 +70,20 @@ class Environment:
         StoreUnusableError: names what is wrong and the cure; nothing was changed.
     """
 
+    # Kept up to date after a fork: asking the system takes longer than beginning a transaction.
+    process: ClassVar = os.getpid()
+
     def __init__(self, folder: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> None:
         self.folder = folder
         self.readonly = readonly
         self.lock = threading.RLock()
         self.pid = os.getpid()
+        self._failure = ""
         with _explained(folder):
+            require_local(folder)
             if not readonly:
-                folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                make_folder(folder, _FOLDER_MODE)
+            self.suspect = is_suspect(folder)
             self._user = User(folder, readonly=readonly)
             try:
                 self._env = self._open_guarded(map_bytes)
@@ -75,12 +96,15 @@ class Environment:
             return self._open(map_bytes)
         # Two processes making the same store: the second would see an empty data file.
         with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
-            return self._open(map_bytes)
+            env = self._open(map_bytes)
+        # LMDB syncs its file only. Whoever made it may have been killed before this line.
+        sync_folder(self.folder)
+        return env
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
         data = self.folder / DATA_FILE
         if data.exists():
-            self._guard(data)
+            require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
             return self._open_lmdb(map_bytes)
         if self.readonly:
             raise StoreUnusableError(
@@ -118,26 +142,6 @@ class Environment:
             env.reader_check()
         return env
 
-    def _guard(self, data: Path) -> None:
-        """Refuse a file that LMDB would overwrite, or that would kill the process once mapped."""
-        if not data.stat().st_size:
-            raise StoreUnusableError(
-                f"{data} is empty: it was cut to nothing, and LMDB would take it for a new store. "
-                "Restore it from a backup; to start over, move it away yourself"
-            )
-        # Read-only and without a lock, so that a foreign file is not touched.
-        with lmdb.open(
-            str(self.folder), readonly=True, lock=False, max_dbs=1, lib_version=LIB_VERSION
-        ) as env:
-            needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        # Looked at last: another process may be writing, and the file only grows.
-        size = data.stat().st_size
-        if size < needed:
-            raise StoreUnusableError(
-                f"{data} is cut short: {size:,} of {needed:,} bytes. Restore it from a backup; "
-                "to start over, move it away yourself"
-            )
-
     def open_database(
         self,
         name: str,
@@ -161,7 +165,7 @@ class Environment:
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again and must not keep views."""
-        self._require_own_process()
+        self._require_usable()
         try:
             with self.lock, self._env.begin() as transaction:
                 return work(transaction)
@@ -183,7 +187,7 @@ class Environment:
         return self._run(work, write=True)
 
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        self._require_own_process()
+        self._require_usable()
         try:
             with self.lock:
                 for _ in range(_GROWTHS_PER_WRITE):
@@ -199,10 +203,17 @@ class Environment:
         raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
-        return StoreUnavailableError(f"the store at {self.folder} failed: {error}")
+        told = f"the store at {self.folder} failed: {error}"
+        if is_damage(self.folder, error):
+            mark_suspect(self.folder, told)
+            told += ". Nothing is read or written any more; it is verified when it is opened again"
+            self._failure = told
+        return StoreUnavailableError(told)
 
-    def _require_own_process(self) -> None:
-        if os.getpid() != self.pid:
+    def _require_usable(self) -> None:
+        if self._failure:
+            raise StoreUnavailableError(self._failure)
+        if self.process != self.pid:
             raise StoreUnavailableError(
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
@@ -210,6 +221,20 @@ class Environment:
     def copy(self, transaction: lmdb.Transaction[bytes], file: int) -> None:
         """Write what a read transaction sees into an open file, without free pages."""
         self._env.copyfd(file, compact=True, txn=transaction)
+
+    def find_damage(self) -> list[str]:
+        """Verify every page of the file, see `lmdb_guard.find_damage`."""
+        return self.read(lambda _: find_damage(self.folder / DATA_FILE))
+
+    def settle_suspicion(self, check: Callable[[], list[str]]) -> None:
+        """Check the records of a store that was marked suspect; the mark goes if all is well.
+
+        Raises:
+            StoreUnusableError: something is wrong.
+        """
+        if self.suspect:
+            clear_suspect(self.folder, check(), readonly=self.readonly)
+            self.suspect = False
 
     @property
     def file_bytes(self) -> int:
@@ -227,6 +252,8 @@ class Environment:
                 self._env.close()
         self._user.leave()
 
+
+os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
 
 _environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
 
@@ -301,10 +328,15 @@ def _explained(folder: Path) -> Iterator[None]:
         NotADirectoryError: "is not a folder; name a folder",
         FileExistsError: "is a file; name a folder",
     }
+    codes = {
+        errno.EACCES: "cannot be read; check who owns it and its permissions",
+        errno.EIO: "is on a disk that fails; restore it from a backup to another one",
+    }
     try:
         yield
     except (lmdb.Error, OSError) as error:
         cure = next((cure for kind, cure in cures.items() if isinstance(error, kind)), "")
+        cure = cure or codes.get(error_code(error), "")
         raise StoreUnusableError(
             f"store {folder} {cure or 'cannot be opened'} ({error})"
         ) from error

@@ -59,11 +59,11 @@ class Prober:
     def __init__(self, design: Design, databases: TableDatabases) -> None:
         self._design = design
         self._databases = databases
+        self._single = databases.single
         count = len(design.tables)
         self._key_end = 1 + design.key_bytes
         self._rest_bytes = ROW_BYTES - self._key_end
         self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * count)
-        self._rests = Struct(f"{self._key_end}x{self._rest_bytes}s" * count)
         self._masks = [_masks(design.key_bytes, 0)]
         self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
@@ -128,16 +128,16 @@ class Prober:
         hot: list[bytes] = []
         if buckets := transaction.cursor(self._databases.base).getmulti(keys):
             try:
-                near = find_in_buckets(buckets, self._rests.unpack(rows), distance)
+                near = find_in_buckets(buckets, rows, distance)
             except ValueError as error:
                 raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
             if near is not None:
                 found.append(near)
             hot = [key for key, value in buckets if not value]
-        if hot and not bounded:
-            found.append(get_rows(transaction, self._databases.hot, hot))
-            hot = []
-        for database in self._databases.single:
+            if hot and not bounded:
+                found.append(get_rows(transaction, self._databases.hot, hot))
+                hot = []
+        for database in self._single:
             # After `compact` there are none, and knowing that is much quicker than looking.
             if not transaction.cursor(database).first():
                 continue

@@ -72,7 +72,7 @@ class TableReader:
             for key, value in cursor:
                 if key >= past:
                     break
-                if not len(value) % self._rest_bytes:
+                if len(key) == self._key_end and not len(value) % self._rest_bytes:
                     buckets.append((key, value))
                 elif not tolerant:
                     raise StoreError(
@@ -84,7 +84,11 @@ class TableReader:
             cursor = transaction.cursor(database)
             if cursor.set_range(lowest):
                 keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = list(takewhile(lambda key: key < past, keys))
+                wanted = [
+                    key
+                    for key in takewhile(lambda key: key < past, keys)
+                    if len(key) == self._key_end
+                ]
                 parts.append(permuted_of(get_rows(transaction, database, wanted)))
         return sort_distinct(np.concatenate(parts))
 

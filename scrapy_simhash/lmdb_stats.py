@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.kinds import guess_kind
 from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.records import DamagedError
 from scrapy_simhash.stored import StoredDocument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import lmdb
 
     from scrapy_simhash.lmdb_documents import Databases, Documents
@@ -97,17 +100,26 @@ def describe_tables(
     }
 
 
-def count_documents(stored: Documents) -> dict[str, Any]:
-    """Count the documents by state, distance and scope; reads every record.
+def count_documents(
+    stored: Documents, records: Iterable[tuple[int, Record | DamagedError]]
+) -> dict[str, Any]:
+    """Count the documents by state, distance and scope.
 
     A group is an original with its near-duplicates; the largest ones are named.
+
+    Args:
+        stored: the documents.
+        records: all of them; damaged ones are counted as such where there are any.
     """
     states: Counter[str] = Counter()
     distances: Counter[int] = Counter()
     scopes: Counter[str] = Counter()
     groups: Counter[int] = Counter()
-    stubs = 0
-    for _, record in stored:
+    stubs = damaged = 0
+    for _, record in records:
+        if isinstance(record, DamagedError):
+            damaged += 1
+            continue
         stubs += record.stub
         states[record.state.name.lower()] += 1
         scopes[record.scope] += 1
@@ -115,7 +127,8 @@ def count_documents(stored: Documents) -> dict[str, Any]:
             distances[record.distance] += 1
             groups[record.original] += 1
     return {
-        "documents": states.total(),
+        "documents": states.total() + damaged,
+        **({"damaged": damaged} if damaged else {}),
         "done": states["done"],
         "pending": states["pending"],
         "near_duplicates": states["duplicate"],
@@ -123,10 +136,18 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         "stubs": stubs,
         "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
         "groups": [
-            _describe_group(number, stored.get(number), size)
+            _describe_group(number, _get_sound(stored, number), size)
             for number, size in groups.most_common(_ROWS_SHOWN)
         ],
     }
+
+
+def _get_sound(stored: Documents, number: int) -> Record | None:
+    """Get a record, or None where it is gone or damaged."""
+    try:
+        return stored.get(number)
+    except DamagedError:
+        return None
 
 
 def _describe_group(number: int, original: Record | None, near_duplicates: int) -> dict[str, Any]:

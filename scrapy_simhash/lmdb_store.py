@@ -14,30 +14,13 @@ from scrapy_simhash.clusters import connected_clusters, merge_pairs, representat
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
-from scrapy_simhash.lease import Leases
-from scrapy_simhash.lmdb_archived import delete_unused_archives, merge, open_tables
+from scrapy_simhash.lmdb_archived import delete_unused_archives, merge
 from scrapy_simhash.lmdb_backup import back_up
-from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_compact import compact
-from scrapy_simhash.lmdb_documents import Documents
-from scrapy_simhash.lmdb_environment import (
-    acquire_environment,
-    has_data,
-    release_environment,
-)
-from scrapy_simhash.lmdb_header import (
-    check_design,
-    check_recipe,
-    check_seed,
-    make_store,
-    open_databases,
-    read_header,
-    read_packed_header,
-    require_reach,
-    unpack_header,
-    write_header,
-)
+from scrapy_simhash.lmdb_connection import LmdbConnection
 from scrapy_simhash.lmdb_joins import list_recorded_pairs
+from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
+from scrapy_simhash.lmdb_rows import scan_records
 from scrapy_simhash.lmdb_stats import (
     count_documents,
     describe_header,
@@ -48,125 +31,34 @@ from scrapy_simhash.lmdb_stats import (
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
+    list_dropped,
+    list_identities,
     list_undelivered,
     select_documents,
-    trusted_fingerprints,
+    spare_documents,
     with_near_duplicates,
 )
+from scrapy_simhash.lost import keep_requests, list_lost, take_lost
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
-from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.selfjoin import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     import lmdb
     from numpy.typing import NDArray
 
-    from scrapy_simhash.lmdb_tables import Tables
-    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+    from scrapy_simhash.lmdb_documents import Documents
+    from scrapy_simhash.stored import Document, LostPage, Match, StoredDocument, Verdict
 
 Result = TypeVar("Result")
 
 
-class LmdbStore:
-    """See `stores.Store` for what the methods do and `stores.open_store` for the arguments.
-
-    A new store takes the `seed` of its token hash, 0 to 2**64 - 1, or draws one; one that is there
-    must have it.
-    """
-
-    distance: int
-    _tables: Tables
-
-    def __init__(  # noqa: PLR0913  # those of `open_store`, and the seed
-        self,
-        path: Path,
-        distance: int | None = 3,
-        tables: str | int = "auto",
-        recipe: Recipe | None = None,
-        confirm: float | None = None,
-        *,
-        readonly: bool = False,
-        seed: int | None = None,
-    ) -> None:
-        if confirm is not None and not 0 <= confirm <= 1:
-            raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
-        automatic = tables == "auto"
-        design = choose_design(0) if automatic else parse_design(tables)
-        self.url = str(path)
-        self.confirm = confirm
-        self.readonly = readonly
-        if not has_data(path):
-            choose_distance(distance, confirm, design)  # before anything is made
-        self._environment = acquire_environment(path, readonly=readonly)
-        try:
-            made = not readonly and make_store(
-                self._environment, recipe or Recipe(), design.name, seed
-            )
-            # Only its maker may choose again: others may rely on the design as it is.
-            self._choosing = made and automatic
-            self._databases = open_databases(self._environment)
-            self._packed_header = b""
-            self._environment.read(self._refresh)
-            check_seed(self._header, seed)
-            self.recipe = check_recipe(self._header, recipe)
-            check_design(self._header, None if automatic else design.name)
-            self.distance = choose_distance(distance, confirm, self._tables.design)
-        except BaseException:
-            release_environment(self._environment)
-            raise
-        self.seed = self._header.seed
-        self._leases = Leases(self._environment.folder / "leases")
-        self._closed = False
-
-    def _refresh(self, transaction: lmdb.Transaction[bytes]) -> Documents:
-        """Begin with the header: another process may have changed the tables' design."""
-        packed = read_packed_header(transaction, self._databases)
-        if packed != self._packed_header:
-            self._header = unpack_header(packed)
-            if self._packed_header:
-                require_reach(self._header, self.distance)
-            self._tables = open_tables(self._environment.folder, self._databases, self._header)
-            self._packed_header = packed
-        return Documents(transaction, self._databases, self._tables)
-
-    def _read(self, work: Callable[[Documents, lmdb.Transaction[bytes]], Result]) -> Result:
-        return self._environment.read(lambda txn: work(self._refresh(txn), txn))
-
-    def _write(self, work: Callable[[Documents, lmdb.Transaction[bytes]], Result]) -> Result:
-        self._require_writable()
-        return self._environment.write(lambda txn: work(self._refresh(txn), txn))
-
-    def _require_writable(self) -> None:
-        if self.readonly:
-            raise ValueError(f"the store at {self.url} was opened read-only")
-
-    @property
-    def design(self) -> str:
-        return self._header.design
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._leases.give_back_all()
-            release_environment(self._environment)
+class LmdbStore(LmdbConnection):
+    """See `stores.Store` for what the methods do and `LmdbConnection` for how it is opened."""
 
     def start_crawl(self, crawl: str, spider: str) -> None:
         self._require_writable()
@@ -197,6 +89,7 @@ class LmdbStore:
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
     ) -> list[Verdict]:
         for document in documents:
             check_document(document)
@@ -205,6 +98,7 @@ class LmdbStore:
             judge = self._judge(stored)
             judge.mark_done(done, crawl)
             judge.withdraw(withdrawn, crawl)
+            keep_requests(stored, requests or {})
             return [judge.judge(document) for document in documents]
 
         return self._read(work) if self.readonly else self._write(work)
@@ -225,11 +119,17 @@ class LmdbStore:
     def withdraw(self, documents: Sequence[int], crawl: str) -> None:
         self._write(lambda stored, _: self._judge(stored).withdraw(documents, crawl))
 
+    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+        return self._write(lambda stored, _: take_lost(stored, self._leases.alive, crawl, spider))
+
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
         bits = self._bits(distance)
-        self._tables.design.flips_for(bits)  # raises where the design is not complete
-        return self._read(lambda stored, _: stored.find_matches(fingerprint, bits))
+        if distance is not None:
+            self._tables.design.flips_for(bits)  # raises where the design is not complete
+        return self._environment.read(
+            lambda txn: self._refresh(txn).find_matches(fingerprint, bits)
+        )
 
     def bulk_load(self, fingerprints: NDArray[np.uint64], *, archived: bool = False) -> int:
         """See `stores.Store.bulk_load`.
@@ -249,9 +149,10 @@ class LmdbStore:
             indexed = stored.list_indexed()
             for known in indexed[contains(fingerprints, indexed)].tolist():
                 stored.note_bulk_loaded(known)
-            before = trusted_fingerprints(stored, self._tables, txn)
+            before = trusted_fingerprints(txn, self._databases, self._tables)
             together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewrite(txn, self._header.design, together)
+            rewrite_tables(txn, self._databases, self._tables, self._header.design, together)
+            self._refresh(txn)
             return together.size - before.size
 
         return self._write(work)
@@ -260,22 +161,9 @@ class LmdbStore:
         """Choose the design of empty tables for so many fingerprints."""
         if self._choosing and not self._tables.count_rows(transaction):
             design = choose_design(count, self.distance).name
-            self._rewrite(transaction, design, np.zeros(0, np.uint64))
-
-    def _rewrite(
-        self, transaction: lmdb.Transaction[bytes], design: str, fingerprints: NDArray[np.uint64]
-    ) -> None:
-        """Write all tables anew, in this or another design; a compaction is given up."""
-        header = read_header(transaction, self._databases)
-        changed = design != header.design
-        others = header.compacting or header.archive
-        header.compacting, header.archive, header.merging = False, "", ""
-        if changed or others:
-            header.design = design
-            write_header(transaction, self._databases, header)
-        self._tables.clear(transaction)
-        self._refresh(transaction)
-        self._tables.fill(transaction, fingerprints)
+            nothing = np.zeros(0, np.uint64)
+            rewrite_tables(transaction, self._databases, self._tables, design, nothing)
+            self._refresh(transaction)
 
     def find_document(self, url: str) -> list[StoredDocument]:
         return self._read(partial(find_documents, url))
@@ -285,7 +173,7 @@ class LmdbStore:
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
-            counted = count_documents(stored)
+            counted = count_documents(stored, scan_records(txn, self._databases))
             octets = self._environment.file_bytes
             return {
                 "store": self.url,
@@ -293,14 +181,16 @@ class LmdbStore:
                 **describe_tables(txn, self._databases, self._tables),
                 "crawls": txn.stat(self._databases.crawls)["entries"],
                 **counted,
+                "lost": sum(1 for _ in list_lost(stored, self._leases.alive)),
                 "file_bytes": octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
 
         return self._read(work)
 
-    def check(self) -> list[str]:
-        return self._read(lambda _, txn: check_documents(txn, self._databases, self._tables))
+    def table_stats(self) -> dict[str, Any]:
+        found = self._read(lambda _, txn: describe_tables(txn, self._databases, self._tables))
+        return {**found, "file_bytes": self._environment.file_bytes}
 
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
         return back_up(self._environment, self._databases, folder, check=check)
@@ -342,12 +232,12 @@ class LmdbStore:
             compact(self._environment, self._databases, progress or (lambda *_: None))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
+        def work(_: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, int]:
             design = self._header.design if tables is None else parse_design(tables).name
             choose_distance(self.distance, self.confirm, parse_design(design))
-            found = trusted_fingerprints(stored, self._tables, txn)
-            self._rewrite(txn, design, found)
-            return {"fingerprints": found.size, "tables": len(self._tables.design.tables)}
+            written = rebuild(design, txn, self._databases, self._tables)
+            self._refresh(txn)
+            return written
 
         written = self._write(work)
         delete_unused_archives(self._environment.folder, self._header)
@@ -356,10 +246,19 @@ class LmdbStore:
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         return self._read(lambda stored, _: select_documents(stored, wanted, self._leases.alive))
 
+    def list_dropped(
+        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
+    ) -> list[StoredDocument]:
+        alive = self._leases.alive
+        return self._read(lambda stored, _: list_dropped(stored, alive, wanted, lost=lost))
+
+    def spare(self, documents: Sequence[int]) -> None:
+        self._write(lambda stored, _: spare_documents(stored, documents))
+
     def delete(self, documents: Sequence[int]) -> int:
         alive = self._leases.alive
         chosen = self._read(lambda stored, _: with_near_duplicates(stored, documents, alive))
-        identities = self._read(lambda stored, _: stored.list_identities(set(chosen)))
+        identities = self._read(partial(list_identities, chosen))
         deleted = 0
         for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
             part = chosen[start : start + DOCUMENTS_PER_DELETION]

@@ -248,12 +248,11 @@ class Tables(TableReader):
             elif not value:
                 marked.add(key)
         for database in (*self._databases.single, self._databases.hot):
-            cursor = transaction.cursor(database)
-            if cursor.set_range(past):
-                problems += [
-                    f"key {key.hex()} belongs to table {key[0]}, which is not there"
-                    for key in cursor.iternext_nodup(keys=True, values=False)
-                ]
+            problems += [
+                f"key {key.hex()} belongs to table {key[0]}, which is not there"
+                for key in transaction.cursor(database).iternext_nodup(keys=True, values=False)
+                if key >= past or len(key) != self._key_end
+            ]
         for key in marked.symmetric_difference(self.hot_keys(transaction)):
             problems.append(
                 f"key {key.hex()} {'is' if key in marked else 'is not'} marked as too full"

@@ -1,4 +1,4 @@
-"""Upkeep of an LMDB store: documents leave it, tables are written anew from what is left."""
+"""Documents leave an LMDB store: which of them, and with whom."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.lmdb_stats import describe_document
+from scrapy_simhash.lost import list_lost
 from scrapy_simhash.records import State
+from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_documents import Documents
-    from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.records import Record
     from scrapy_simhash.stored import StoredDocument
 
@@ -39,6 +39,34 @@ def select_documents(
     return with_near_duplicates(stored, found, alive)
 
 
+def list_dropped(
+    stored: Documents,
+    alive: Callable[[str], bool],
+    wanted: Callable[[StoredDocument], bool],
+    *,
+    lost: bool,
+) -> list[StoredDocument]:
+    """List the near-duplicates that are wanted; reads every record, but of the lost ones only."""
+    records = (
+        ((number, record) for number, _, record in list_lost(stored, alive)) if lost else stored
+    )
+    described = (
+        describe_document(number, record, None)
+        for number, record in records
+        if record.state == State.DUPLICATE
+    )
+    return [document for document in described if wanted(document)]
+
+
+def spare_documents(stored: Documents, numbers: Iterable[int]) -> None:
+    """Let near-duplicates pass when they are judged again; those that are gone are passed over."""
+    for number in numbers:
+        record = stored.get(number)
+        if record is not None and record.state == State.DUPLICATE:
+            record.spared = True
+            stored.put(number, record)
+
+
 def with_near_duplicates(
     stored: Documents, numbers: Iterable[int], alive: Callable[[str], bool]
 ) -> list[int]:
@@ -57,6 +85,20 @@ def with_near_duplicates(
             chosen.add(number)
             waiting += stored.list_duplicates(number)
     return sorted(chosen)
+
+
+def list_identities(
+    numbers: Iterable[int], stored: Documents, _: lmdb.Transaction[bytes]
+) -> dict[int, list[bytes]]:
+    """List all identities that lead to these documents; reads every identity.
+
+    Raises:
+        StoreError: one is damaged; names the cure.
+    """
+    try:
+        return stored.list_identities(set(numbers))
+    except StoreError as error:
+        raise StoreError(f"{error}; `scrapy simhash rebuild` mends it") from error
 
 
 def delete_documents(
@@ -109,18 +151,3 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
             (done if delivered else others).update(record.fingerprints)
     left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
     return np.array(sorted(left), np.uint64)
-
-
-def trusted_fingerprints(
-    stored: Documents, tables: Tables, transaction: lmdb.Transaction[bytes]
-) -> NDArray[np.uint64]:
-    """List the fingerprints that belong into the tables; sorted, each once; shape (n,).
-
-    Those of documents, and of the bulk-loaded ones those that two tables agree on: damage is in
-    one. Reads every record and every table.
-    """
-    for number, record in stored:
-        if record.state != State.DUPLICATE:
-            stored.list_by_fingerprint(number, record)
-    found = tables.read_trusted(transaction)
-    return sort_distinct(np.concatenate([found, stored.list_indexed()]))

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
+from scrapy_simhash.lmdb_guard import LOCK_FILE
 from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.wholefile import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +84,14 @@ def _alone(folder: Path) -> Iterator[bool]:
         os.close(file)
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder that is not there, and those it is in; a power cut does not undo it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
 def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | None:
     """Rewrite a data file without its free pages, when nobody has it open.
 
@@ -112,16 +122,14 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
                 os.fsync(file.fileno())
             # LMDB's lock file counts transactions of the old file; a reader that has it open would
             # hand it to the next writer, who would take the wrong one of two states for the last.
-            (folder / "lock.mdb").unlink(missing_ok=True)
+            (folder / LOCK_FILE).unlink(missing_ok=True)
+            # An empty one says that the file was not copied here, see `lmdb_guard`.
+            (folder / LOCK_FILE).touch(_FILE_MODE)
             shrunk.rename(data)
         except (lmdb.Error, OSError) as error:
             shrunk.unlink(missing_ok=True)
             raise StoreUnavailableError(
                 f"the file of the store at {folder} could not be shrunk and is as it was: {error}"
             ) from error
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        sync_folder(folder)
         return before, data.stat().st_size

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE
-from scrapy_simhash.stores import store_folder
+from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -315,4 +315,5 @@ _PRINTERS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "backup": _print_backup,
     "prune": _print_removal,
     "delete": _print_removal,
+    "undo": lambda answer: [printable(answer["url"])],
 }

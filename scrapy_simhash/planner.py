@@ -22,6 +22,7 @@ from scrapy_simhash.designs import (
     FEWEST_PREFIX_BITS,
     MOST_FLIPS,
     MOST_TABLES,
+    PAPER,
     block_widths,
     parse_design,
 )
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy_simhash.permutation import Design
-
-# Example 3.1, and the same three of them as blocks and distance.
-PAPER = ("4", "10", "16", "20")
-_PAPER_BLOCKS = {(4, 3), (5, 3), (6, 3)}
 
 
 @dataclass(frozen=True)
@@ -225,7 +222,8 @@ def _list_blocks(distance: int) -> Iterator[tuple[int, int]]:
             if math.comb(blocks, without_flips) > MOST_TABLES:
                 break
             prefix_bits = sum(block_widths(blocks)[without_flips:])
-            if prefix_bits >= FEWEST_PREFIX_BITS and (blocks, without_flips) not in _PAPER_BLOCKS:
+            named = (blocks, without_flips) in PAPER.values()
+            if prefix_bits >= FEWEST_PREFIX_BITS and not named:
                 yield blocks, without_flips
             if prefix_bits >= 8 * MOST_KEY_BYTES:
                 break

@@ -19,6 +19,33 @@ from scrapy_simhash.stores import StoreError
 _CHECKSUM_BYTES = 8
 
 
+class StoreDamagedError(StoreError):
+    """What is stored does not fit together.
+
+    Args:
+        message: names the cure.
+        problems: one line each, as `check` lists them; kept as an attribute.
+    """
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class DamagedError(StoreError):
+    """A record cannot be read; the message names the cure.
+
+    Args:
+        what: which one, and why; kept as an attribute for who lists all of them.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; restore the store from a backup (`scrapy simhash check` lists all damage)"
+        )
+        self.what = what
+
+
 class State(IntEnum):
     """Of a document's record."""
 
@@ -30,7 +57,11 @@ class State(IntEnum):
 
 
 class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A document. `delivered`: it was done at least once, whatever its state is now."""
+    """A document.
+
+    `delivered`: it was done at least once, whatever its state is now. `spared`: judged again it is
+    no near-duplicate of anything, because somebody took its drop back.
+    """
 
     identity: bytes
     state: State
@@ -56,6 +87,7 @@ class Record(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     link_sketch: bytes = b""
     stub: bool = False
     tests: tuple[str, ...] = ()
+    spared: bool = False
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
@@ -80,6 +112,17 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     merging: str = ""
 
 
+class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A drop that may have to be taken back: when it was made its original was pending.
+
+    `crawl` answers for it; `request` is how it can be fetched again, or b"".
+    """
+
+    original: int
+    crawl: str
+    request: bytes = b""
+
+
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A crawl; `ended` is 0 until it ends by itself."""
 
@@ -88,11 +131,11 @@ class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     ended: float = 0.0
 
 
-AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord)
+AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord, Waiting)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(key: bytes, record: Record | Header | CrawlRecord) -> bytes:
+def pack(key: bytes, record: Record | Header | CrawlRecord | Waiting) -> bytes:
     """Write a record for its key."""
     body = _encoder.encode(record)
     return _checksum(key, body) + body
@@ -102,15 +145,17 @@ def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
     """Read the record of a key.
 
     Raises:
-        StoreError: the record is damaged.
+        DamagedError: the record is damaged.
+        StoreError: the header is, for which there is more than one cure.
     """
     body = octets[_CHECKSUM_BYTES:]
+    damaged = StoreError if kind is Header else DamagedError
     if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
-        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise StoreError(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
+        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
 
 
 def _checksum(key: bytes, body: bytes) -> bytes:

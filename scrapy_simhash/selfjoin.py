@@ -21,6 +21,7 @@ from scrapy_simhash.jointables import (
     choose_join_blocks,
     make_join_tables,
     sort_distinct,
+    sort_rows,
 )
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
@@ -95,18 +96,34 @@ def _gather(parts: Iterable[_Pairs]) -> _Pairs:
 
 def _sort_pairs(pairs: _Pairs) -> NDArray[np.uint64]:
     second = pairs.first ^ pairs.differing
-    rows = np.stack([np.minimum(pairs.first, second), np.maximum(pairs.first, second)], axis=1)
-    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    return sort_rows(
+        np.stack([np.minimum(pairs.first, second), np.maximum(pairs.first, second)], axis=1)
+    )
 
 
 def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
-    """Find the pairs that this table reports, among distinct values."""
+    """Find the pairs that this table reports, among distinct, sorted values."""
     permuted = table.table.permute_array(values)
-    permuted.sort()
-    for found in _join_sorted(permuted, table, distance):
+    if table.passed_over:  # otherwise every block stays where it is, and all are in order
+        permuted.sort()
+    for found in _in_batches(_join_sorted(permuted, table, distance)):
         differing = table.table.restore_array(found.differing)
         reported = table.is_first(differing)
         yield _Pairs(table.table.restore_array(found.first[reported]), differing[reported])
+
+
+def _in_batches(parts: Iterable[_Pairs]) -> Iterator[_Pairs]:
+    """Put parts together: to restore ten pairs takes as long as to restore a thousand."""
+    batch: list[_Pairs] = []
+    pairs = 0
+    for part in parts:
+        batch.append(part)
+        pairs += part.first.size
+        if pairs >= CHUNK:
+            yield _gather(batch)
+            batch, pairs = [], 0
+    if batch:
+        yield _gather(batch)
 
 
 def _join_sorted(ordered: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:

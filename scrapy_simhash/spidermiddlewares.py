@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_simhash.delivery import Delivery
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,7 +45,7 @@ class SimhashSpiderMiddleware:
         if not read_config(crawler.settings).enabled:
             raise NotConfigured
         self._crawler = crawler
-        self._judge: SimhashDownloaderMiddleware | None = None
+        self._delivery: Delivery | None = None
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     @classmethod
@@ -53,7 +55,8 @@ class SimhashSpiderMiddleware:
 
     def spider_opened(self) -> None:
         """Find the downloader middleware, which gives the verdicts."""
-        self._judge = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+        judge = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+        self._delivery = judge.delivery if judge else None
 
     def _count(self, key: str, by: int = 1) -> None:
         assert self._crawler.stats is not None  # noqa: S101 - there before any response
@@ -66,7 +69,11 @@ class SimhashSpiderMiddleware:
             NearDuplicate: handed to the request's errback, if it has one.
         """
         verdict = find_verdict(response)
-        if verdict is None or _action(response, verdict) != "drop":
+        if verdict is None:
+            return
+        if _action(response, verdict) != "drop":
+            if self._delivery is not None:
+                self._delivery.begin(response, verdict)
             return
         self._count("dropped")
         self._count("bytes_dropped", len(response.body))
@@ -86,16 +93,16 @@ class SimhashSpiderMiddleware:
         """End a drop quietly; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return ()
-        verdict = find_verdict(response)
-        if verdict is not None and self._judge is not None:
-            self._judge.withdraw(verdict)
+        if self._delivery is not None:
+            self._delivery.fail(response)
         return None
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Drop the outlinks of a near-duplicate; mark a page done when its output was consumed."""
+        """Drop the outlinks of a near-duplicate; tell which items and pages come through."""
         verdict = find_verdict(response)
+        delivery = self._delivery if verdict is not None else None
         action = _action(response, verdict) if verdict is not None else ""
         async for entry in result:
             if action == "ignore-outlinks" and isinstance(entry, Request):
@@ -106,10 +113,12 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 note_inherited_redirects(entry)
+            elif entry is not None and delivery is not None:
+                delivery.add_item(response)
             yield entry
         # Not reached when the callback fails: that ends in `process_spider_exception`.
-        if verdict is not None and self._judge is not None:
-            self._judge.mark_done(verdict)
+        if delivery is not None:
+            delivery.end(response)
 
 
 def find_verdict(response: Response) -> dict[str, Any] | None:

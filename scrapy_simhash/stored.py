@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
@@ -80,6 +80,7 @@ class Match:
         tests: what decided, one line each, for people.
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
+        pending: nobody has its items yet; its crawl is at work on them.
     """
 
     document: int
@@ -89,6 +90,8 @@ class Match:
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     new_links: float | None = None
+    # Of the moment, not of the match.
+    pending: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,21 @@ class Verdict:
     reason: str
     document: int
     match: Match | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostPage:
+    """A page that was dropped for one whose items never came through.
+
+    Attributes:
+        document: its number in the store.
+        url: of the page.
+        request: what its crawl kept to fetch it again, or b"".
+    """
+
+    document: int
+    url: str
+    request: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ Errors::
     +-- StoreUnusableError      at opening: nothing was changed; the message names the cure
     |   +-- StoreMismatchError  made with another recipe or table design
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
-    +-- StoreDamagedError       what is stored does not fit together; lists the problems
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote, urlsplit
+
+from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.recipe import Recipe
-    from scrapy_simhash.stored import Document, Match, StoredDocument, Verdict
+    from scrapy_simhash.stored import Document, LostPage, Match, StoredDocument, Verdict
 
 
 class StoreError(Exception):
@@ -41,18 +41,6 @@ class StoreMismatchError(StoreUnusableError):
 
 class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
-
-
-class StoreDamagedError(StoreError):
-    """What is stored does not fit together.
-
-    Attributes:
-        problems: one line each, as `check` lists them.
-    """
-
-    def __init__(self, message: str, problems: list[str]) -> None:
-        super().__init__(message)
-        self.problems = problems
 
 
 class Store(Protocol):
@@ -98,6 +86,7 @@ class Store(Protocol):
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones: one durable transaction for all.
 
@@ -112,6 +101,8 @@ class Store(Protocol):
             crawl: the crawl of `done` and `withdrawn`.
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
+            requests: how dropped documents can be fetched again, see `take_lost`; None for one
+                that was not dropped after all. Kept only while its original is pending.
 
         Returns:
             One verdict for each document. When this returns, they are on disk.
@@ -146,6 +137,17 @@ class Store(Protocol):
         They make no other page a near-duplicate, and are judged afresh when fetched again.
         """
 
+    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+        """Hand those documents over to a crawl that were dropped for one that never came through.
+
+        Its own, and those of the spider's crawls that ended. Each is handed over again until it
+        is judged again. Reads what waits: drops of the last seconds, and what is lost.
+
+        Args:
+            crawl: a running one.
+            spider: its spider's name.
+        """
+
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints without documents, for seeding; returns how many were not there yet.
 
@@ -160,7 +162,13 @@ class Store(Protocol):
         """Get a document by its number, or None."""
 
     def stats(self) -> dict[str, Any]:
-        """Count documents, duplicates by distance and scope, bytes; reads every record."""
+        """Count documents, duplicates by distance and scope, bytes; reads every record.
+
+        Records that cannot be read are counted as `damaged`, where there are any.
+        """
+
+    def table_stats(self) -> dict[str, Any]:
+        """Count fingerprints, bytes of the tables and of the file; reads no record."""
 
     def check(self) -> list[str]:
         """Compare tables, fingerprints and documents; returns what is wrong, one line each.
@@ -169,28 +177,7 @@ class Store(Protocol):
         """
 
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
-        """Copy the store into a new folder while crawls write; the copy is checked, then named.
-
-        It has everything that was acknowledged before this was called. Opened as a store, it is
-        one whose crawls have all ended. Decision logs are not copied. Cost: reads the store and
-        writes it once, without free pages; the check as for `check`. Other processes go on
-        meanwhile, and the file grows by what they change; other users of the store in this process
-        wait.
-
-        Args:
-            folder: that is not there, in one that is. Killed in between, this leaves nothing of
-                that name.
-            check: compare everything in the copy first.
-
-        Returns:
-            `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
-
-        Raises:
-            FileExistsError: the folder is there.
-            StoreDamagedError: the check found problems; nothing is left of the copy.
-            StoreUnavailableError: it could not be written; nothing is left of it.
-            ValueError: the folder is within the store.
-        """
+        """Copy the store into a new folder while crawls write, see `lmdb_backup.back_up`."""
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read all fingerprints of the tables: sorted, each once; shape (n,).
@@ -277,11 +264,15 @@ class Store(Protocol):
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Write the tables anew from the documents and what was bulk-loaded: one transaction.
 
+        What leads to documents is mended as well: identities, lists of near-duplicates.
+
         Args:
             tables: another table design; None for the same.
 
         Returns:
-            `fingerprints` and `tables`: how many there are now. Reads the whole store.
+            `fingerprints` and `tables`: how many there are now. Where there are any, `damaged`:
+            records that cannot be read, whose fingerprints stay as they are; `aliases_dropped`:
+            damaged aliases, which no record names. Reads the whole store.
 
         Raises:
             StoreMismatchError: the design is not complete for the store's distance.
@@ -296,6 +287,19 @@ class Store(Protocol):
         Args:
             wanted: says so; may be asked several times about a document, whose `text` is None.
         """
+
+    def list_dropped(
+        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
+    ) -> list[StoredDocument]:
+        """List the near-duplicates that are wanted; reads every record.
+
+        Args:
+            wanted: says so.
+            lost: only those whose original never came through, and is not about to.
+        """
+
+    def spare(self, documents: Sequence[int]) -> None:
+        """Let near-duplicates pass when they are fetched again, whatever they are like."""
 
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many, these included.
@@ -336,26 +340,7 @@ def open_store(
         StoreMismatchError: it was made with another recipe or table design.
         ValueError: an argument is out of its range.
     """
-    folder = store_folder(url)
     from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
 
+    folder = store_folder(url)
     return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly)
-
-
-def store_folder(url: str) -> Path:
-    """Find the folder of a store's URL.
-
-    Raises:
-        ValueError: the URL has another scheme, or names no folder.
-    """
-    parts = urlsplit(url)
-    if parts.scheme == "lmdb" and parts.netloc:
-        raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
-    if parts.scheme != "lmdb" and "://" in url:
-        raise ValueError(
-            f"store URL {url!r}: unknown scheme {parts.scheme!r}; a folder or lmdb:///folder"
-        )
-    path = unquote(parts.path) if parts.scheme == "lmdb" else url
-    if not path:
-        raise ValueError(f"store URL {url!r} names no folder")
-    return Path(path)

@@ -9,7 +9,9 @@ from scrapy_simhash.checks import choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.planner import choose_design
-from scrapy_simhash.stores import open_store, store_folder
+from scrapy_simhash.progress import show_progress
+from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,19 +35,12 @@ def compact(config: Config) -> Iterator[dict[str, Any]]:
     Raises:
         StoreError: another process is compacting; the disk is full, and nothing is lost.
     """
-    from tqdm import tqdm  # noqa: PLC0415 - only for this
-
     from scrapy_simhash.lmdb_environment import shrink  # noqa: PLC0415 - loads lmdb
 
-    with _open_to_change(config) as store, tqdm(unit=" slices", disable=None) as bar:
-
-        def show(done: int, slices: int) -> None:
-            bar.total = slices
-            bar.update(done - bar.n)
-
-        before = store.stats()
+    with _open_to_change(config) as store, show_progress("slices") as show:
+        before = store.table_stats()
         store.compact(show)
-        after = store.stats()
+        after = store.table_stats()
     shrunk = shrink(store_folder(config.store))
     yield {
         "fingerprints": after["fingerprints"],
@@ -72,7 +67,7 @@ def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:
     """
     with _open_to_change(config) as store:
         if tables == "auto":
-            tables = choose_design(store.fingerprints().size, config.distance).name
+            tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
         written = store.rebuild(tables)
@@ -87,10 +82,12 @@ def check(config: Config) -> Iterator[dict[str, Any]]:
     """
     with open_as_it_is(config) as store:
         problems = store.check()
+        # Counted, not read: a damaged bucket can be counted.
+        counted = store.table_stats()
         yield {
             "problems": problems,
-            "tables": len(parse_design(store.design).tables),
-            "fingerprints": store.fingerprints().size,
+            "tables": counted["tables"],
+            "fingerprints": counted["fingerprints"],
         }
     if problems:
         raise PartlyFailedError(

@@ -7,12 +7,12 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scrapy_simhash.stores import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from scrapy_simhash.stored import Document, Verdict
+    from scrapy_simhash.stored import Document, LostPage, Verdict
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,23 @@ class _Mark(NamedTuple):
     done: bool
 
 
+class _Kept(NamedTuple):
+    """How a dropped document can be fetched again; None where it was not dropped."""
+
+    number: int
+    request: bytes | None
+
+
+class _Lost(NamedTuple):
+    """Somebody asks for a spider's lost pages."""
+
+    spider: str
+    pages: Future[list[LostPage]]
+
+
+_Entry: TypeAlias = "_Page | _Mark | _Kept | _Lost | None"
+
+
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread.
 
@@ -47,9 +64,10 @@ class GroupWriter:
     def __init__(self, store: Store, crawl: str) -> None:
         self._store = store
         self._crawl = crawl
-        self._queue: queue.SimpleQueue[_Page | _Mark | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._pages: list[_Page] = []
-        self._marks: list[_Mark] = []
+        self._marks: list[_Mark | _Kept] = []
+        self._lost: list[_Lost] = []
         self._closing = False
         self._thread = threading.Thread(
             target=self._run, name=f"scrapy_simhash-writer-{crawl}", daemon=True
@@ -69,6 +87,19 @@ class GroupWriter:
         """Mark a document done or withdraw it, with a later group at no sync of its own."""
         self._queue.put(_Mark(number, done))
 
+    def keep_request(self, number: int, request: bytes | None) -> None:
+        """Keep how a dropped document can be fetched again, with a later group."""
+        self._queue.put(_Kept(number, request))
+
+    def take_lost(self, spider: str) -> Future[list[LostPage]]:
+        """Take over a spider's lost pages, after all that was marked before.
+
+        The future raises StoreError when the store could not do it.
+        """
+        lost = _Lost(spider, Future())
+        self._queue.put(lost)
+        return lost.pages
+
     def close(self) -> None:
         """Write what is left and end the thread; blocks."""
         self._queue.put(None)
@@ -78,11 +109,12 @@ class GroupWriter:
         while not self._closing:
             self._gather()
             self._commit()
+            self._answer()
 
     def _gather(self) -> None:
         """Wait for a page, an overdue mark or the end; then take what else has come."""
         deadline = None if not self._marks else time.monotonic() + _DONE_DELAY_SECONDS
-        while not self._pages and not self._closing:
+        while not (self._pages or self._lost or self._closing):
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 self._take(self._queue.get(timeout=wait))
@@ -96,15 +128,25 @@ class GroupWriter:
             except queue.Empty:
                 return
 
-    def _take(self, entry: _Page | _Mark | None) -> None:
+    def _take(self, entry: _Entry) -> None:
         if entry is None:
             self._closing = True
         elif isinstance(entry, _Page):
             # A page nobody waits for any more is not recorded as seen.
             if entry.verdict.set_running_or_notify_cancel():
                 self._pages.append(entry)
+        elif isinstance(entry, _Lost):
+            self._lost.append(entry)
         else:
             self._marks.append(entry)
+
+    def _answer(self) -> None:
+        lost, self._lost = self._lost, []
+        for each in lost:
+            try:
+                each.pages.set_result(self._store.take_lost(self._crawl, each.spider))
+            except Exception as error:  # noqa: BLE001
+                each.pages.set_exception(error)
 
     def _commit(self) -> None:
         pages, marks = self._pages, self._marks
@@ -123,17 +165,19 @@ class GroupWriter:
         except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
             self._write_singly(pages, marks)
 
-    def _write(self, pages: list[_Page], marks: list[_Mark]) -> None:
+    def _write(self, pages: list[_Page], marks: list[_Mark | _Kept]) -> None:
+        done = [mark for mark in marks if isinstance(mark, _Mark)]
         verdicts = self._store.find_and_add(
             [page.document for page in pages],
             crawl=self._crawl,
-            done=[mark.number for mark in marks if mark.done],
-            withdrawn=[mark.number for mark in marks if not mark.done],
+            done=[mark.number for mark in done if mark.done],
+            withdrawn=[mark.number for mark in done if not mark.done],
+            requests=dict(mark for mark in marks if isinstance(mark, _Kept)),
         )
         for page, verdict in zip(pages, verdicts, strict=True):
             page.verdict.set_result(verdict)
 
-    def _write_singly(self, pages: list[_Page], marks: list[_Mark]) -> None:
+    def _write_singly(self, pages: list[_Page], marks: list[_Mark | _Kept]) -> None:
         """Write a group that failed as a whole, so that one bad page spoils no other."""
         for mark in marks:
             try:
@@ -147,7 +191,7 @@ class GroupWriter:
                 page.verdict.set_exception(error)
 
 
-def _warn_of_pending(marks: list[_Mark], error: Exception) -> None:
+def _warn_of_pending(marks: list[_Mark | _Kept], error: Exception) -> None:
     if marks:
         logger.warning(
             "%d documents stay pending, their pages may be fetched and judged again: %s",

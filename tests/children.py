@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.processes import PATIENCE_SECONDS
+
 
 def run_script(script: str, *arguments: object) -> str:
     """Run a script to its end and return what it printed; a signal death is an error too."""
@@ -12,7 +14,7 @@ def run_script(script: str, *arguments: object) -> str:
         [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)

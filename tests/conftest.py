@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.workers import Workers
+from tests.commanding import Run, make_run
 from tests.documents import open_in_crawl
+from tests.tracing import require_strace
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
 settings.register_profile(
@@ -31,8 +34,29 @@ def warm_worker() -> Iterator[None]:
 
 
 @pytest.fixture
+def strace() -> None:
+    """For tests that do nothing without strace."""
+    require_strace()
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder for tests whose many syncs are counted and need not be real."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def store(tmp_path: Path) -> Iterator[LmdbStore]:
     """An empty store and a crawl in it; consistent at the end."""
     with open_in_crawl(tmp_path) as store:
         yield store
         assert store.check() == []
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run commands in a folder outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return make_run(capsys)

@@ -2,10 +2,10 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from scrapy_simhash.stored import Document, Verdict
+from scrapy_simhash.stored import Document, LostPage, Verdict
 from tests.processes import PATIENCE_SECONDS
 
 
@@ -25,6 +25,7 @@ class FakeStore:
         groups: what was written, in order.
         failures: raised by the next writes, one each; None lets one pass.
         attempts: writes begun, failed ones included.
+        requests: that were kept.
         open_gate: while this is not set, writes wait.
     """
 
@@ -37,6 +38,7 @@ class FakeStore:
         self.open_gate.set()
         self.seed = 0
         self.closed = 0
+        self.requests: dict[int, bytes | None] = {}
         self._number = 0
 
     def start_crawl(self, crawl: str, spider: str) -> None:
@@ -48,6 +50,16 @@ class FakeStore:
     def close(self) -> None:
         self.closed += 1
 
+    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+        """One for each request that was kept."""
+        if self.failures and (failure := self.failures.popleft()):
+            raise failure
+        return [
+            LostPage(number, f"{crawl} {spider}", request)
+            for number, request in self.requests.items()
+            if request is not None
+        ]
+
     def find_and_add(
         self,
         documents: Sequence[Document],
@@ -55,6 +67,7 @@ class FakeStore:
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
     ) -> list[Verdict]:
         self.attempts += 1
         assert self.open_gate.wait(PATIENCE_SECONDS)
@@ -62,5 +75,6 @@ class FakeStore:
             raise failure
         names = [document.identity for document in documents]
         self.groups.append(Group(names, crawl, list(done), list(withdrawn)))
+        self.requests.update(requests or {})
         first, self._number = self._number + 1, self._number + len(names)
         return [Verdict("new", "", number) for number in range(first, self._number + 1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # For anything that ends by itself; only a broken test waits so long.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -19,7 +19,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_python(
-    *arguments: str | Path, cwd: Path, extra: Mapping[str, str] | None = None, given: str = ""
+    *arguments: str | Path,
+    cwd: Path,
+    extra: Mapping[str, str] | None = None,
+    given: str = "",
+    seconds: float = PATIENCE_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
     """Run Python to its end; what it prints is text."""
     return subprocess.run(
@@ -30,7 +34,7 @@ def run_python(
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_SECONDS,
+        timeout=seconds,
     )
 
 

@@ -67,8 +67,8 @@ def test_a_search_finds_what_a_loop_finds(
     if not buckets:
         return
     rest_bits = 64 - 8 * key_bytes
-    rests = [(query & 2**rest_bits - 1).to_bytes(8 - key_bytes, "big") for query in queries]
-    found = find_in_buckets(buckets, rests, distance)
+    rows = [bytes([number]) + query.to_bytes(8) for number, query in enumerate(queries)]
+    found = find_in_buckets(buckets, b"".join(rows), distance)
     told = (
         []
         if found is None
@@ -91,8 +91,7 @@ def test_a_search_finds_what_a_loop_finds(
 @pytest.mark.parametrize("values", [[b""], [b"", b""]])
 def test_nothing_but_buckets_that_are_too_full(key_bytes: int, values: list[bytes]) -> None:
     buckets = [(bytes([number, *range(key_bytes)]), value) for number, value in enumerate(values)]
-    queries = [bytes(8 - key_bytes)] * len(buckets)
-    assert find_in_buckets(buckets, queries, 64) is None
+    assert find_in_buckets(buckets, bytes(9 * len(buckets)), 64) is None
     assert unpack_buckets(buckets).size == 0
 
 
@@ -108,4 +107,4 @@ def test_a_bucket_without_whole_rests_is_refused(key_bytes: int) -> None:
     (key, value), *_ = pack(0, {1, 2}, key_bytes)
     for damaged in (value[:-1], value + b"\0"):
         with pytest.raises(ValueError, match="whole rests"):
-            find_in_buckets([(key, damaged), (key, value)], [value[: 8 - key_bytes]], 3)
+            find_in_buckets([(key, damaged), (key, value)], key + value[: 8 - key_bytes], 3)

@@ -7,16 +7,9 @@ import pytest
 
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.stores import open_store
-from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into, make_run
+from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into
 from tests.crawling import read_files
 from tests.pages import edit_words, make_page, make_words, page
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +76,11 @@ def test_query_by_text_however_long(run: Run, store: Path) -> None:
 
 
 def test_query_distance(run: Run, store: Path) -> None:
-    near = run("query", ONE, "--store", store, "--json", "--distance", "0").answers
-    fingerprints = [int(answer["fingerprint"], 16) for answer in near]
+    (near,) = run("query", ONE, "--store", store, "--json", "--distance", "0").answers
+    with open_store(str(store), readonly=True) as opened:
+        document = opened.get_document(near["document"])  # the answer names one fingerprint of it
+    assert document
+    fingerprints = document.fingerprints
     # Two bits in which main and whole text agree, so that neither is nearer.
     first, second, *_ = (
         1 << bit for bit in range(64) if len({each >> bit & 1 for each in fingerprints}) == 1

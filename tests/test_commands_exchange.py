@@ -11,20 +11,13 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_writer import write_archive
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
-from tests.commanding import Done, Run, make_run
+from tests.commanding import Done, Run
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 
 DRAWN = np.unique(np.random.default_rng(5).integers(0, 2**64 - 1, 3_000, np.uint64))
 RECIPE = Recipe("html2txt", "words-2", 2, 2)
 SEED = 2**64 - 3
 PAIRS = "[1, 3]\n[3, 7]\n"
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture

@@ -17,18 +17,10 @@ from tests.commanding import (
     Run,
     assert_printable,
     crawl_into,
-    make_run,
 )
 from tests.detecting import fetched, running
 from tests.pages import edit_words, make_page, make_words, page
 from tests.processes import run_scrapy
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.decisionlog import new_decision
-from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into, make_run
+from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into
 from tests.processes import PATIENCE_SECONDS, start_python
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,12 @@ import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stores import open_store
-from tests.commanding import HOSTILE, Run, assert_printable, make_run
+from tests.commanding import HOSTILE, Run, assert_printable
 from tests.documents import document, open_in_crawl, open_lmdb
 
 DAY_SECONDS = 86_400
 # Two bits from "old", and so its near-duplicate; the others are far apart.
 OLD, COPY, YOUNG, OTHER = 0xFF, 0xFC, 0xFF << 20, 0xFF << 40
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture
@@ -169,7 +162,7 @@ def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, argumen
 def test_compact(run: Run, tmp_path: Path) -> None:
     drawn = np.random.default_rng(1).integers(0, 2**64 - 1, 20_000, np.uint64)
     with open_lmdb(tmp_path / "new") as store:
-        for part in np.split(drawn, 20):
+        for part in np.split(drawn, 5):
             store.bulk_load(part)
         before = store.stats()
     done = run("compact", "--json", "--store", "new")
@@ -219,6 +212,49 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     done = run("rebuild", "--store", folder, "--json")
     assert done.answers == [{"design": "4", "fingerprints": 3, "tables": 4}]
     assert run("check", "--store", folder).exit_code == 0
+
+
+def cut_a_bucket(folder: Path) -> None:
+    """Take the last octet off the first bucket."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        base = env.open_db(b"base1")
+        with env.begin(write=True, db=base) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1])
+
+
+@pytest.mark.parametrize("options", [(), ("--tables", "auto")])
+def test_a_damaged_bucket_is_found_and_mended(
+    run: Run, folder: Path, options: tuple[str, ...]
+) -> None:
+    run("compact", "--store", folder)
+    cut_a_bucket(folder)
+    done = run("check", "--store", folder)
+    assert done.exit_code == 1
+    assert "octets, no whole rows\n" in done.out
+    assert "problems; rebuild mends the tables" in done.err
+    assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
+    assert run("rebuild", *options, "--store", folder).exit_code == 0
+    assert run("check", "--store", folder).exit_code == 0
+    assert names(folder) == ["old", "copy", "young", "other"]
+
+
+def test_a_damaged_record(run: Run, folder: Path) -> None:
+    """It keeps nobody from the tables; what has to be read whole says what to do."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        documents = env.open_db(b"documents")
+        with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
+    done = run("compact", "--json", "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.answers[0]["fingerprints"] == 3
+    assert "damaged: 1\n" in run("stats", "--store", folder).out
+    assert "damaged: 1\n" in run("rebuild", "--store", folder).out
+    for arguments in (("delete", "http://site.example/old"), ("prune", "--days", "1")):
+        done = run(*arguments, "--store", folder)
+        assert (done.exit_code, done.out) == (2, "")
+        assert "restore the store from a backup (`scrapy simhash check` lists all" in done.err
 
 
 @pytest.mark.parametrize(

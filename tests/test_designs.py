@@ -118,7 +118,7 @@ def test_reach(name: str, flips: int) -> None:
 
 
 @given(st.sampled_from(NAMED_FLIPS), st.data())
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_every_pair_within_reach_is_found_with_the_flips_it_takes(
     named: tuple[str, int], data: st.DataObject
 ) -> None:

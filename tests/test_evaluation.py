@@ -8,14 +8,8 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.corpus import read_corpus
 from scrapy_simhash.evaluation import evaluate
-from tests.commanding import Run, make_run
+from tests.commanding import Run
 from tests.labelling import LABELLED, gather_labelled_pages, make_corpus
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture

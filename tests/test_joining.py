@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 
 from scrapy_simhash import numbers
 from scrapy_simhash.numbers import read_numbers, write_whole
-from tests.commanding import Done, Run, make_run
+from tests.commanding import Done, Run
 from tests.strategies import fingerprints
 
 LARGEST = 2**64 - 1
 CHAIN = "7\n1\n3\n18446744073709551615\n1\n"
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import pytest
 from scrapy_simhash import lmdb_backup
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_environment import Environment
-from scrapy_simhash.stores import StoreDamagedError, StoreUnavailableError
+from scrapy_simhash.records import StoreDamagedError
+from scrapy_simhash.stores import StoreUnavailableError
 from tests.children import run_script, running
-from tests.commanding import make_run
+from tests.commanding import Run
 from tests.documents import document, open_in_crawl, open_lmdb
 from tests.test_commands_upkeep import damage
 from tests.test_lmdb_archived import LOADED, make
@@ -337,8 +338,7 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
         assert store.backup(tmp_path / "backup", check=False)["checked"] is False
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(capsys)
+def test_command(run: Run, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     backup = tmp_path / "backup"
     done = run("backup", backup, "--store", tmp_path / "store")

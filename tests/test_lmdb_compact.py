@@ -329,7 +329,7 @@ def test_pages_are_as_full_as_after_loading(
     """Octets of the tables by fingerprint: some 45 with single rows, 35 packed (design 4)."""
     monkeypatch.undo()
     draw = np.random.default_rng(6)
-    fingerprints = np.unique(draw.integers(0, 2**64, 200_000, np.uint64))
+    fingerprints = np.unique(draw.integers(0, 2**64, 100_000, np.uint64))
 
     def bytes_of(store: LmdbStore) -> float:
         octets: float = store.stats()["table_bytes_per_fingerprint"]

@@ -16,21 +16,38 @@ SMALL_MAP_BYTES = 128 * 1024
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    """Of all that opening, a crawl, its log, a compaction and a failing disk leave there."""
     script = """
 import os, sys
+from pathlib import Path
+from scrapy_simhash.decisionlog import DecisionLog
+from scrapy_simhash.lmdb_environment import shrink
+from scrapy_simhash.lmdb_guard import mark_suspect
 from scrapy_simhash.stores import open_store
 os.umask(0)
-open_store(sys.argv[1]).close()
+folder = Path(sys.argv[1])
+with open_store(str(folder)) as store:
+    DecisionLog(folder / "log.jsonl").close()
+    store.compact()
+shrink(folder)
+store = open_store(str(folder))
+store.start_crawl("crawl", "spider")
+mark_suspect(folder, "an I/O error")
+os._exit(0)
 """
     folder = tmp_path / "new" / "store"
     run_script(script, folder)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
-        "data.mdb": 0o600,
-        "lock.mdb": 0o600,
-        "opening.lock": 0o600,
-        "users.lock": 0o600,
+    modes = {
+        str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
+        for path in (folder, *folder.rglob("*"))
     }
+    assert {name for name, mode in modes.items() if mode == 0o700} == {".", "leases"}
+    files = {"data.mdb", "lock.mdb", "opening.lock", "users.lock", "compacting.lock", "suspect"}
+    assert {name for name, mode in modes.items() if mode == 0o600} == {
+        *files,
+        *("log.jsonl", "leases/crawl.lock"),
+    }
+    assert len(modes) == len(files) + 4
 
 
 def make_database(environment: Environment) -> "lmdb._Database":
@@ -211,7 +228,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with open_store(sys.argv[1]) as store:
     store.start_crawl("mine", "spider")
     store.find_and_add(pages(0))
-    limit_file_size((Path(sys.argv[1]) / "data.mdb").stat().st_size)
+    limit_file_size((Path(sys.argv[1]) / "data.mdb").stat().st_size + int(sys.argv[2]))
     for batch in range(1, 9):
         kept = store.stats()["documents"]
         try:
@@ -231,6 +248,8 @@ with open_store(sys.argv[1]) as store:
 """
 
 
-def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
-    lines = run_script(DISK_FULL, tmp_path).splitlines()
+@pytest.mark.parametrize("room_bytes", [0, 5_000])
+def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, room_bytes: int) -> None:
+    """With some room left a write is short, which LMDB tells as an I/O error."""
+    lines = run_script(DISK_FULL, tmp_path, room_bytes).splitlines()
     assert lines == ["True True []", "still full 1", "{'new'}", "True []", "True []"]

@@ -147,7 +147,7 @@ def test_a_file_that_grows_while_it_is_opened_is_not_taken_for_a_cut_one(
 
         monkeypatch.setattr(lmdb, "open", open_after_a_commit)
         with open_lmdb(tmp_path) as store:
-            assert store.stats()["documents"] == 400
+            assert store.stats()["documents"] == 600
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,27 @@ def test_a_folder_that_cannot_even_be_looked_into(tmp_path: Path) -> None:
             told = run_script(script, tmp_path / "mine", f"{folder}/hidden", mode, folder)
             assert f"store {folder}/hidden cannot be written; check who owns it" in told
             Path(folder).chmod(0o700)
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_data_file_that_is_a_folder(tmp_path: Path, readonly: bool) -> None:
+    (tmp_path / "data.mdb").mkdir()
+    (tmp_path / "data.mdb" / "mine").write_text("somebody's text")
+    with pytest.raises(StoreUnusableError, match=r"data\.mdb is no file; move it away"):
+        open_lmdb(tmp_path, readonly=readonly)
+    assert (tmp_path / "data.mdb" / "mine").read_text() == "somebody's text"
+
+
+@pytest.mark.parametrize("mode", ["writable", "readonly"])
+def test_a_data_file_that_cannot_be_read(mode: str, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        make_store(Path(folder))
+        before = (Path(folder) / "data.mdb").read_bytes()
+        script = AS_NOBODY.replace('/data.mdb", 0o444', '/data.mdb", 0')
+        told = run_script(script, tmp_path / "mine", folder, mode)
+        assert f"store {folder} cannot be " in told
+        assert "check who owns it and its permissions" in told
+        assert (Path(folder) / "data.mdb").read_bytes() == before
 
 
 def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = False) -> None:

@@ -62,8 +62,9 @@ def test_nobody_opens_it_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch
                 open_store(str(folder), readonly=readonly)
             refused.append(readonly)
 
-    monkeypatch.setattr("scrapy_simhash.lmdb_users.os.fsync", look)
-    shrink(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr("scrapy_simhash.lmdb_users.os.fsync", look)
+        shrink(folder)
     assert refused[:2] == [False, True]
     open_store(str(folder)).close()
 

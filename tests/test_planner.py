@@ -8,9 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.costs import RoomCosts, keys_per_table, table_bytes
-from scrapy_simhash.designs import parse_design
+from scrapy_simhash.designs import PAPER, parse_design
 from scrapy_simhash.planner import (
-    PAPER,
     Bounds,
     Estimate,
     choose,

@@ -1,19 +1,10 @@
 """`scrapy simhash plan`: the table of Example 3.1 for the user's numbers, bounds, refusals."""
 
-from pathlib import Path
-
 import pytest
 
 from scrapy_simhash.config import read_config
 from scrapy_simhash.designs import parse_design
-from tests.commanding import Run, assert_printable, make_run
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Outside of any project."""
-    monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
+from tests.commanding import Run, assert_printable
 
 
 def test_the_example_of_the_paper(run: Run) -> None:

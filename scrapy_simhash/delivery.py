@@ -1,0 +1,196 @@
+"""When a page is done: its callback's output was consumed and each item reached its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.extensions.feedexport import FeedExporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+Verdict: TypeAlias = dict[str, Any]
+# Of feeds: their URI template, and the number of the batch.
+Batches: TypeAlias = set[tuple[str, int]]
+
+
+class Judge(Protocol):
+    """Whom pages are reported to."""
+
+    def mark_done(self, decision: Verdict) -> None:
+        """Note that the items of a page came through."""
+
+    def withdraw(self, decision: Verdict) -> None:
+        """Note that they never will."""
+
+
+@dataclass(eq=False, slots=True)
+class _Page:
+    """A page whose callback was called.
+
+    Attributes:
+        verdict: of the page.
+        items: that it yielded and that are in the pipelines still.
+        batches: of feeds that have some of them.
+        consumed: whether there will be no more of them.
+        failed: whether the callback or a pipeline raised.
+    """
+
+    verdict: Verdict
+    items: int = 0
+    batches: Batches = field(default_factory=set)
+    consumed: bool = False
+    failed: bool = False
+
+
+class Delivery:
+    """Follows the items of each judged page through the pipelines.
+
+    An item that a pipeline drops on purpose (`DropItem`) has reached its end; one that a pipeline
+    failed on has not, and its page is withdrawn.
+
+    Args:
+        crawler: whose signals tell what becomes of items.
+        judge: told which pages are done.
+        on_feed: pages are done only when their items are in the feeds' storages.
+    """
+
+    def __init__(self, crawler: Crawler, judge: Judge, *, on_feed: bool) -> None:
+        self._judge = judge
+        # Only bound methods are connected to signals, and these do not keep their object.
+        self._gate = FeedGate(crawler, judge.mark_done) if on_feed else None
+        self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
+        self._open: set[_Page] = set()
+        connect = crawler.signals.connect
+        connect(self.item_scraped, signals.item_scraped)
+        connect(self.item_ended, signals.item_dropped)
+        connect(self.item_failed, signals.item_error)
+        connect(self.spider_failed, signals.spider_error)
+
+    def begin(self, response: Response, verdict: Verdict) -> None:
+        """Note that the callback of a page was called."""
+        page = self._pages[response] = _Page(verdict)
+        self._open.add(page)
+
+    def add_item(self, response: Response) -> None:
+        """Note an item that goes to the pipelines."""
+        if page := self._pages.get(response):
+            page.items += 1
+
+    def end(self, response: Response) -> None:
+        """Note that the callback's output was consumed."""
+        if page := self._pages.get(response):
+            page.consumed = True
+            self._settle(page)
+
+    def item_scraped(self, item: Any, response: Response | None) -> None:
+        """Note that an item was scraped."""
+        page = self._pages.get(response) if response is not None else None
+        if page and self._gate:
+            page.batches |= self._gate.list_batches(item)
+        self.item_ended(response)
+
+    def item_ended(self, response: Response | None) -> None:
+        """Note that an item was scraped, or dropped on purpose."""
+        page = self._pages.get(response) if response is not None else None
+        if page:
+            page.items -= 1
+            self._settle(page)
+
+    def item_failed(self, response: Response | None) -> None:
+        """Withdraw the page of an item that a pipeline raised for."""
+        if response is not None:
+            self.fail(response)
+
+    def spider_failed(self, response: Response) -> None:
+        """Withdraw a page whose callback, or a middleware on its output, raised."""
+        self.fail(response)
+
+    def fail(self, response: Response) -> None:
+        """Withdraw a page, once."""
+        page = self._pages.get(response)
+        if page and page in self._open:
+            page.failed = True
+            self._open.discard(page)
+            self._judge.withdraw(page.verdict)
+
+    def _settle(self, page: _Page) -> None:
+        # A middleware beyond ours may have put items in: fewer than none are left then.
+        if page.consumed and page.items <= 0 and page in self._open:
+            self._open.discard(page)
+            if self._gate:
+                self._gate.hold(page.verdict, page.batches)
+            else:
+                self._judge.mark_done(page.verdict)
+
+    def close(self) -> None:
+        """Settle what is left when all pipelines have ended: a middleware beyond ours kept it."""
+        for page in list(self._open):
+            if page.consumed:
+                page.items = 0
+                self._settle(page)
+
+
+class FeedGate:
+    """Holds pages back until the feeds with their items are stored.
+
+    What no feed could be opened for stays pending.
+
+    Args:
+        crawler: with the feed exporter.
+        release: called with each page that is done.
+    """
+
+    def __init__(self, crawler: Crawler, release: Callable[[Verdict], None]) -> None:
+        self._crawler = crawler
+        self._release = release
+        self._held: list[tuple[Verdict, Batches]] = []
+        self._stored: Batches = set()
+        self._failures = 0
+        crawler.signals.connect(self.feed_slot_closed, signals.feed_slot_closed)
+
+    def list_batches(self, item: Any) -> Batches:
+        """List the batches of feeds that an item was just written to."""
+        exporter = self._crawler.get_extension(FeedExporter)
+        return {
+            # The exporter was asked first; an empty batch was begun after this item.
+            (slot.uri_template, slot.batch_id - (not slot.itemcount))
+            for slot in (exporter.slots if exporter else ())
+            if slot.filter.accepts(item)
+        }
+
+    def hold(self, verdict: Verdict, batches: Batches) -> None:
+        """Wait until these are stored."""
+        self._held.append((verdict, batches))
+        self._release_stored()
+
+    def feed_slot_closed(self, slot: Any) -> None:
+        """Release the pages for which this was the last feed."""
+        failures = self._count_failures()
+        if failures > self._failures:
+            # This signal follows the count of its own failure.
+            self._failures = failures
+            return
+        self._stored.add((slot.uri_template, slot.batch_id))
+        self._release_stored()
+
+    def _release_stored(self) -> None:
+        held, self._held = self._held, []
+        for verdict, batches in held:
+            if batches <= self._stored:
+                self._release(verdict)
+            else:
+                self._held.append((verdict, batches))
+
+    def _count_failures(self) -> int:
+        assert self._crawler.stats is not None  # noqa: S101 - there before any feed
+        stats = self._crawler.stats.get_stats()
+        return sum(
+            count for key, count in stats.items() if key.startswith("feedexport/failed_count/")
+        )

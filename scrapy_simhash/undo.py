@@ -1,0 +1,83 @@
+"""The command undo: drops are taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash.inspection import open_as_it_is
+from scrapy_simhash.numbers import write_whole
+from scrapy_simhash.output import printable
+from scrapy_simhash.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.stored import StoredDocument
+    from scrapy_simhash.stores import Store
+
+
+def undo(  # noqa: PLR0913  # the criteria, each by its name
+    config: Config,
+    urls: Sequence[str],
+    original: str | None,
+    distance: int | None,
+    crawl: str | None,
+    urls_path: Path | None,
+    *,
+    lost: bool,
+    dry_run: bool,
+) -> Iterator[dict[str, Any]]:
+    """List drops that meet all criteria given, and let their pages pass when fetched again.
+
+    Args:
+        config: the settings in force.
+        urls: one of these was dropped; none for any.
+        original: it was dropped for the page with this URL.
+        distance: bits between the two.
+        crawl: it was dropped in this crawl.
+        urls_path: write the URLs there, one a line, to feed a spider with; replaced if it is there;
+            None to print only.
+        lost: it was dropped for a page whose items never came through. Such a page is judged as any
+            other when it is fetched again.
+        dry_run: change nothing.
+
+    Raises:
+        ValueError: no criterion.
+        OSError: the file cannot be written; nothing was changed.
+    """
+    if not urls and original is None and distance is None and crawl is None and not lost:
+        raise ValueError("say what is to be undone: URLs, --original, --distance, --crawl, --lost")
+    with open_as_it_is(config) as store:
+        originals = None
+        if original is not None:
+            originals = {found.document for found in store.find_document(original)}
+
+        def wanted(document: StoredDocument) -> bool:
+            return (
+                (not urls or document.url in urls)
+                and (originals is None or document.original in originals)
+                and distance in {None, document.distance}
+                and crawl in {None, document.crawl}
+            )
+
+        found = store.list_dropped(wanted, lost=lost)
+        yield from (_describe(store, document) for document in found)
+    if urls_path is not None:
+        write_whole(urls_path, [f"{printable(document.url)}\n" for document in found])
+    if not dry_run and not lost and found:
+        with open_store(config.store, distance=0) as writable:
+            writable.spare([document.document for document in found])
+
+
+def _describe(store: Store, document: StoredDocument) -> dict[str, Any]:
+    original = store.get_document(document.original) if document.original else None
+    return {
+        "url": document.url,
+        "document": document.document,
+        "original": original.url if original else None,
+        "distance": document.distance,
+        "similarity": document.similarity,
+        "crawl": document.crawl,
+    }

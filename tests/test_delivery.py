@@ -1,0 +1,308 @@
+"""A page is done when its items came through; a drop for one that never does is taken back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.exceptions import DropItem
+from scrapy.extensions.feedexport import BlockingFeedStorage
+from scrapy.http import Request, Response
+
+from scrapy_simhash.refetch import pack_request, unpack_request
+from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.stores import open_store
+from tests.crawling import Crawl, PagesSpider, crawl, describe, read_lines
+from tests.crawlscript import finish_crawl, start_crawl
+from tests.pages import page
+from tests.processes import wait_until
+from tests.server import Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
+    with serve(answers) as site:
+        yield site
+
+
+def states(store: Path) -> dict[str, str]:
+    """State of each document by path."""
+    with open_store(str(store), readonly=True) as opened:
+        found = [opened.get_document(number) for number in range(1, 9)]
+    return {each.url.rpartition("/")[2]: each.state for each in found if each}
+
+
+def lost(store: Path) -> int:
+    with open_store(str(store), readonly=True) as opened:
+        return int(opened.stats()["lost"])
+
+
+class Pipeline:
+    """Ends the items of "/one" as the setting says, once something was dropped for it."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.how = crawler.settings["HOW"]
+        self.dropped = asyncio.Event()
+        self.states: dict[str, str] = {}
+        self.store = Path(crawler.settings["SIMHASH_STORE"])
+        crawler.signals.connect(self.note, near_duplicate_found)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> "Pipeline":
+        return cls(crawler)
+
+    def note(self) -> None:
+        self.dropped.set()
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        if item["path"] == "/one":
+            await asyncio.wait_for(self.dropped.wait(), 30)
+            self.states |= states(self.store)
+            if self.how == "raise":
+                raise RuntimeError("the database is down")
+            if self.how == "drop":
+                raise DropItem("not wanted")
+        return item
+
+
+class FailingSpider(PagesSpider):
+    """Raises for "/one", once something was dropped for it."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        yield describe(response)
+        if response.url.endswith("/one"):
+            dropped = asyncio.Event()
+
+            def note() -> None:
+                dropped.set()
+
+            self.crawler.signals.connect(note, near_duplicate_found)
+            await asyncio.wait_for(dropped.wait(), 30)
+            raise RuntimeError("a bug of the spider's")
+
+
+async def crawl_twins(
+    site: Site, store: Path, how: str = "", spider: type[Spider] = PagesSpider, **settings: Any
+) -> Crawl:
+    pipelines = {"ITEM_PIPELINES": {Pipeline: 300}} if how else {}
+    urls = [site.url("/one"), site.url("/twin")]
+    return await crawl(store, urls, spider, HOW=how, **pipelines, **settings)
+
+
+async def test_a_page_is_pending_until_its_items_came_through(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "pass")
+    assert done.paths == ["/one"]
+    assert done.verdicts == {"/one": "new", "/twin": "near_duplicate"}
+    assert done.decisions[1]["match_pending"] is True
+    assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
+    assert (lost(tmp_path), done.counted.get("requested_again")) == (0, None)
+
+
+async def test_an_item_dropped_on_purpose_came_through(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "drop")
+    assert done.paths == []
+    assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
+    assert lost(tmp_path) == 0
+
+
+async def test_a_pipeline_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "raise")
+    assert done.paths == ["/twin"]
+    assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new"]
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+    assert lost(tmp_path) == 0
+
+
+async def test_a_callback_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, spider=FailingSpider)
+    assert done.paths == ["/one", "/twin"]  # the first item had come through
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+
+
+async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:
+    """It stays listed as lost until another crawl gets it."""
+    twin = site.answers["/twin"]
+
+    class Forgetting(FailingSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                site.answers.pop("/twin")
+
+    done = await crawl_twins(site, tmp_path, spider=Forgetting)
+    assert done.verdicts["/twin"].startswith("unjudged")  # 404
+    assert (done.counted["requested_again"], done.counted["lost"], lost(tmp_path)) == (1, 1, 1)
+    site.answers["/twin"] = twin
+    again = await crawl(tmp_path, [site.url("/else")])
+    assert again.paths == ["/else", "/twin"]
+    assert lost(tmp_path) == 0
+
+
+@pytest.mark.parametrize("action", ["flag", "ignore-outlinks"])
+async def test_what_was_not_dropped_is_not_lost(site: Site, tmp_path: Path, action: str) -> None:
+    done = await crawl_twins(site, tmp_path, "raise", SIMHASH_ACTION=action)
+    assert done.paths == ["/twin"]
+    assert "requested_again" not in done.counted
+    assert lost(tmp_path) == 0
+
+
+class LambdaSpider(FailingSpider):
+    """Its callbacks cannot be written."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request.replace(callback=lambda response, parse=self.parse: parse(response))
+
+
+async def test_what_cannot_be_requested_again_is_listed(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await crawl_twins(site, tmp_path, spider=LambdaSpider)
+    assert "requested_again" not in done.counted
+    assert done.counted["lost"] == lost(tmp_path) == 1
+    assert "1 pages were dropped for pages whose items never came through" in caplog.text
+    with open_store(str(tmp_path), readonly=True) as store:
+        (page_,) = store.list_dropped(lambda _: True, lost=True)
+        assert page_.url == site.url("/twin")
+
+
+async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_path: Path) -> None:
+    first, twin = site.url("/one"), site.url("/twin")
+    killed = start_crawl(tmp_path, [first, twin], HELD_URLS=[first])
+    store = tmp_path / "store"
+    wait_until(lambda: len(read_lines(store / "log.jsonl")) == 2)
+
+    def kept() -> bool:
+        """The request follows with a later group."""
+        with open_store(str(store), readonly=True) as opened:
+            read, waiting = opened._read, []  # type: ignore[attr-defined]
+            waiting = read(lambda stored, _: stored.list_waiting())
+            return bool(waiting and waiting[0][1].request)
+
+    wait_until(kept)
+    killed.kill()
+    finish_crawl(killed, tmp_path)
+    assert lost(store) == 1
+    other = await crawl(
+        store, [site.url("/else")], type("Other", (PagesSpider,), {"name": "other"})
+    )
+    assert other.paths == ["/else"]  # it is none of this spider's business
+    again = await crawl(store, [site.url("/else")])
+    assert again.paths == ["/else", "/twin"]
+    assert lost(store) == 0
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+async def test_done_when_the_feed_is_stored(site: Site, tmp_path: Path, batch: int) -> None:
+    feed = str(tmp_path / ("items-%(batch_id)d.jsonl" if batch else "items.jsonl"))
+    settings: dict[str, Any] = {
+        "SIMHASH_DONE_ON": "feed",
+        "FEEDS": {feed: {"format": "jsonlines"}},
+        "FEED_EXPORT_BATCH_ITEM_COUNT": batch,
+    }
+    done = await crawl(tmp_path / "s", [site.url("/one"), site.url("/else")], **settings)
+    assert done.paths == ["/one", "/else"]
+    assert states(tmp_path / "s") == {"one": "done", "else": "done"}
+    assert [item["path"] for item in read_items(tmp_path)] == ["/one", "/else"]
+
+
+def read_items(folder: Path) -> list[dict[str, Any]]:
+    texts = [path.read_text() for path in sorted(folder.glob("*.jsonl"))]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+class BrokenStorage(BlockingFeedStorage):
+    """Stores nothing."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        del uri, feed_options
+
+    def _store_in_thread(self, file: Any) -> None:
+        file.close()
+        raise OSError("no route to host")
+
+
+async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: Path) -> None:
+    good = str(tmp_path / "items.jsonl")
+    feeds = {good: {"format": "jsonlines"}, "broken://here": {"format": "jsonlines"}}
+    done = await crawl(
+        tmp_path / "s",
+        [site.url("/one")],
+        SIMHASH_DONE_ON="feed",
+        FEEDS=feeds,
+        FEED_STORAGES={"broken": BrokenStorage},
+    )
+    assert done.stats["feedexport/failed_count/BrokenStorage"] == 1
+    assert states(tmp_path / "s") == {"one": "pending"}
+
+
+async def test_done_without_any_feed(site: Site, tmp_path: Path) -> None:
+    await crawl(tmp_path, [site.url("/one")], SIMHASH_DONE_ON="feed")
+    assert states(tmp_path) == {"one": "done"}
+
+
+class SwallowingMiddleware:
+    """Nearer to the engine than ours: no signal tells what became of the item."""
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        del response
+        async for _ in result:
+            if False:
+                yield
+
+
+async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path: Path) -> None:
+    middlewares = {SwallowingMiddleware: 10}
+    done = await crawl(tmp_path, [site.url("/one")], SPIDER_MIDDLEWARES=middlewares)
+    assert done.paths == []
+    assert states(tmp_path) == {"one": "done"}
+
+
+def test_requests_come_back_as_they_were() -> None:
+    spider = PagesSpider()
+    request = Request(
+        "http://site.example/a",
+        callback=spider.parse,
+        method="POST",
+        body=b"\xff\x00",
+        headers={"X-One": ["1", "2"]},
+        cookies={"session": "s"},
+        cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
+        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_scheduled": True, "download_slot": "s"},
+        priority=3,
+    )
+    made = unpack_request(pack_request(request, spider), spider)
+    assert made is not None
+    assert made.to_dict(spider=spider) == {
+        **request.to_dict(spider=spider),
+        "meta": {"own": {"x": [1]}},
+        "dont_filter": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"callback": lambda _: None}, {"cb_kwargs": {"pair": (1, 2)}}, {"meta": {"thing": object()}}],
+    ids=["lambda", "tuple", "object"],
+)
+def test_requests_that_would_come_back_changed_are_not_kept(changes: dict[str, Any]) -> None:
+    spider = PagesSpider()
+    request = Request("http://site.example/a", callback=spider.parse).replace(**changes)
+    assert pack_request(request, spider) == b""
+
+
+@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x01", b"\x80"])
+def test_what_is_no_request_is_none(packed: bytes) -> None:
+    assert unpack_request(packed, PagesSpider()) is None
