@@ -92,7 +92,9 @@ class Prober:
             bits that the design needs flipped for this distance.
         """
         rows = self._design.rows(fingerprint)
-        flips = self._flips[distance]
+        # Another process may have rebuilt the tables for less since the distance was checked.
+        reached = distance < len(self._flips)
+        flips = self._flips[distance] if reached else self._design.flips_for(distance)
         keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
         found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
         complete_bits = distance

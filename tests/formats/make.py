@@ -1,6 +1,6 @@
 """Makes the store that stands for a format; run once a format, by its last version.
 
-    python -m tests.formats.make tests/formats/format-2.mdb
+    python -m tests.formats.make tests/formats/format-3.mdb
 
 The file is kept for good: every later version must open it, see `tests/test_upgrade.py`. It has
 rows of every kind, so that a field that a later version misreads shows.
