@@ -213,6 +213,16 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_backup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="that is not there yet")
+    parser.add_argument(
+        "--no-check",
+        action="store_false",
+        dest="check",
+        help="do not compare the tables of the copy with each other and with the documents",
+    )
+
+
 def _add_archive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive_path", type=Path, metavar="FILE")
 
@@ -293,5 +303,10 @@ COMMANDS = {
         "Bulk-load an archive into a store, or make one of it",
         "exchange:import_archive",
         _add_import,
+    ),
+    "backup": Command(
+        "Copy a store while crawls write, check the copy, and name it",
+        "exchange:back_up",
+        _add_backup,
     ),
 }

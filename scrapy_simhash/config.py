@@ -26,6 +26,7 @@ CONFIRMED_DISTANCE_BITS = 7
 PLAIN_DISTANCE_BITS = 3
 DONE_ON = ("items", "feed")
 ACTIONS = ("drop", "ignore-outlinks", "flag")
+CROSS_SITE = ("drop", "flag")
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
@@ -58,6 +59,8 @@ class Config:
         min_features: pages with fewer distinct features are compared exactly; 1 or more.
         scope: only pages of one scope are compared: `global`, `site`, `host`, `language`, or the
             import path of a function from URL and `PageFingerprint` to a name.
+        cross_site: `drop`: a near-duplicate of a page on another site is treated as any; `flag`: it
+            is flagged only.
         never_drop: regular expressions; pages whose URL has one of them in it are not looked at.
         follow_new_links: follow the links of a near-duplicate when most of them were not on the
             page it is like.
@@ -81,6 +84,7 @@ class Config:
     features: str = DEFAULT_FEATURES
     min_features: int = MIN_FEATURES
     scope: str = "global"
+    cross_site: str = "drop"
     never_drop: tuple[str, ...] = ()
     follow_new_links: bool = False
     workers: int = _default_workers()
@@ -94,6 +98,8 @@ class Config:
     def __post_init__(self) -> None:
         _require("STORE", self.store, bool(self.store), "a folder or URL")
         _require("ACTION", self.action, self.action in ACTIONS, " or ".join(map(repr, ACTIONS)))
+        known = self.cross_site in CROSS_SITE
+        _require("CROSS_SITE", self.cross_site, known, " or ".join(map(repr, CROSS_SITE)))
         _require("DONE_ON", self.done_on, self.done_on in DONE_ON, " or ".join(map(repr, DONE_ON)))
         _require("MIN_FEATURES", self.min_features, self.min_features >= 1, "1 or more")
         _require("WORKERS", self.workers, 0 <= self.workers <= _MOST_WORKERS, "0 to 1024 processes")

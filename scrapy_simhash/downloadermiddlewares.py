@@ -246,6 +246,7 @@ class SimhashDownloaderMiddleware:
         if decision["status"] == "near_duplicate":
             decision["action"] = self._choose_action(request)
             self._spare_new_links(decision)
+            self._spare_other_sites(decision)
         return decision
 
     def _identify(self, request: Request) -> bytes:
@@ -280,6 +281,19 @@ class SimhashDownloaderMiddleware:
         self._count("near_duplicate_with_new_links")
         if self.config.follow_new_links:
             decision["action"] = _FOLLOWING.get(decision["action"], decision["action"])
+
+    def _spare_other_sites(self, decision: dict[str, Any]) -> None:
+        """Flag only what is like a page of another site, where that is asked for.
+
+        A mirror that was crawled first would make near-duplicates of all pages of the original.
+        """
+        from scrapy_simhash.scopes import on_one_site  # noqa: PLC0415 - loaded by now
+
+        if on_one_site(decision["url"], decision["match_url"]):
+            return
+        self._count("near_duplicate_cross_site")
+        if self.config.cross_site == "flag":
+            decision["action"] = "flag"
 
     def _count_decision(self, decision: dict[str, Any]) -> None:
         status, reason = decision["status"], decision["reason"]

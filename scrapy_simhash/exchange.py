@@ -1,4 +1,4 @@
-"""The commands export and import: fingerprints of a store into an archive, and back."""
+"""The commands export, import and backup: what leaves a store, and what comes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import ArchiveError
 from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
-from scrapy_simhash.inspection import make_recipe_of, open_as_it_is
+from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of, open_as_it_is
+from scrapy_simhash.records import StoreDamagedError
 from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
@@ -95,3 +96,25 @@ def import_archive(config: Config, archive_path: Path, *, base: bool) -> Iterato
             "fingerprints": fingerprints.size,
             "new": added,
         }
+
+
+def back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, Any]]:
+    """Copy the store into a new folder while crawls write, and check the copy.
+
+    Args:
+        config: the settings in force.
+        folder: that is not there yet.
+        check: compare everything in the copy before it gets its name.
+
+    Raises:
+        FileExistsError: the folder is there.
+        PartlyFailedError: the store has problems; no backup was made.
+        StoreUnavailableError: the copy could not be written; nothing is left of it.
+    """
+    with open_as_it_is(config) as store:
+        try:
+            made = store.backup(folder, check=check)
+        except StoreDamagedError as error:
+            yield {"folder": None, "problems": error.problems}
+            raise PartlyFailedError(str(error)) from error
+        yield {**made, "problems": []}

@@ -38,7 +38,7 @@ class PageFingerprint:
         fingerprint: the 64-bit simhash of its main text.
         whole_fingerprint: that of its whole visible text.
         stub: digest of all that the page may differ in, 16 bytes: title, visible text, addresses,
-            data, scripts. For pages with too little text for a simhash.
+            data, scripts, with the store's seed. For pages with too little text for a simhash.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
         sketch: of main and whole text, 512 bytes; see `sketch`.
         link_sketch: a sample of its links; see `links`.
@@ -169,8 +169,9 @@ def fingerprint_text(
     return PageFingerprint(
         fingerprint=simhash(*main_features),
         whole_fingerprint=simhash(*whole_features),
-        stub=_digest(page.title, page.whole, page.embedded),
-        text_digest=_digest(normalise(page.main)),
+        # Keyed as the tokens are: half of it is a short page's place in the tables.
+        stub=_digest(seed, page.title, page.whole, page.embedded),
+        text_digest=_digest(0, normalise(page.main)),
         sketch=sketch_text(main.shingle(SKETCH_WINDOW)) + sketch_text(whole.shingle(SKETCH_WINDOW)),
         link_sketch=sketch_links(page.links, base),
         features=len(main_features.hashes),
@@ -204,5 +205,5 @@ def _resolve_canonical(canonical: str, url: str) -> str:
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
 
 
-def _digest(*texts: str) -> bytes:
-    return xxhash.xxh3_128_digest("\0".join(texts).encode())
+def _digest(seed: int, *texts: str) -> bytes:
+    return xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)

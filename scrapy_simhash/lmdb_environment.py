@@ -218,6 +218,10 @@ class Environment:
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
 
+    def copy(self, transaction: lmdb.Transaction[bytes], file: int) -> None:
+        """Write what a read transaction sees into an open file, without free pages."""
+        self._env.copyfd(file, compact=True, txn=transaction)
+
     def find_damage(self) -> list[str]:
         """Verify every page of the file, see `lmdb_guard.find_damage`."""
         return self.read(lambda _: find_damage(self.folder / DATA_FILE))

@@ -15,6 +15,7 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_archived import delete_unused_archives, merge
+from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_compact import compact
 from scrapy_simhash.lmdb_connection import LmdbConnection
 from scrapy_simhash.lmdb_joins import list_recorded_pairs
@@ -45,6 +46,7 @@ from scrapy_simhash.selfjoin import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     import lmdb
     from numpy.typing import NDArray
@@ -189,6 +191,9 @@ class LmdbStore(LmdbConnection):
     def table_stats(self) -> dict[str, Any]:
         found = self._read(lambda _, txn: describe_tables(txn, self._databases, self._tables))
         return {**found, "file_bytes": self._environment.file_bytes}
+
+    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
+        return back_up(self._environment, self._databases, folder, check=check)
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:

@@ -274,6 +274,16 @@ def _print_check(answer: dict[str, Any]) -> Iterable[str]:
         )
 
 
+def _print_backup(answer: dict[str, Any]) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if answer["folder"]:
+        yield (
+            f"{printable(answer['folder'])}: {answer['documents']:,} documents, "
+            f"{answer['fingerprints']:,} fingerprints, {answer['file_bytes']:,} bytes; "
+            f"{'no problems' if answer['checked'] else 'not checked'}"
+        )
+
+
 def _print_removal(answer: dict[str, Any]) -> Iterable[str]:
     if "url" in answer:
         yield f"{answer['state']:<9}  {printable(answer['url'])}"
@@ -302,6 +312,7 @@ _PRINTERS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "plan": _print_plan,
     "compact": _print_compaction,
     "check": _print_check,
+    "backup": _print_backup,
     "prune": _print_removal,
     "delete": _print_removal,
     "undo": lambda answer: [printable(answer["url"])],

@@ -19,6 +19,19 @@ from scrapy_simhash.stores import StoreError
 _CHECKSUM_BYTES = 8
 
 
+class StoreDamagedError(StoreError):
+    """What is stored does not fit together.
+
+    Args:
+        message: names the cure.
+        problems: one line each, as `check` lists them; kept as an attribute.
+    """
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class DamagedError(StoreError):
     """A record cannot be read; the message names the cure.
 

@@ -38,6 +38,15 @@ def site(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     return _site_of(urlsplit(url).hostname or "")
 
 
+def on_one_site(url: str, other: str | None) -> bool:
+    """Say whether two addresses are of one registrable domain; None and broken ones are of none."""
+    try:
+        hostnames = urlsplit(url).hostname or "", urlsplit(other or "").hostname or ""
+    except ValueError:  # such as an invalid IPv6 address
+        return False
+    return other is not None and _site_of(hostnames[0]) == _site_of(hostnames[1])
+
+
 @lru_cache(maxsize=10_000)
 def _site_of(hostname: str) -> str:
     return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname

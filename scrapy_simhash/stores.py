@@ -16,6 +16,7 @@ from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -174,6 +175,9 @@ class Store(Protocol):
 
         Cost grows with the store.
         """
+
+    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
+        """Copy the store into a new folder while crawls write, see `lmdb_backup.back_up`."""
 
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read all fingerprints of the tables: sorted, each once; shape (n,).

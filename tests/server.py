@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 
+from tests.processes import PATIENCE_SECONDS
+
 HTML = "text/html; charset=utf-8"
 
 
@@ -57,7 +59,7 @@ class Site:
     def urls(self) -> list[str]:
         return [self.url(path) for path in self.answers]
 
-    def wait_until_asked(self, count: int, seconds: float = 30) -> None:
+    def wait_until_asked(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until so many requests have come in."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.asked) >= count, seconds), self.asked

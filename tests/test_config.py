@@ -29,6 +29,7 @@ def test_defaults() -> None:
     assert config.features == "words-1"
     assert config.min_features == 32
     assert config.scope == "global"
+    assert config.cross_site == "drop"
     assert config.workers >= 1
     assert config.page_timeout == 5.0
     assert config.max_bytes == 4 * 2**20
@@ -68,6 +69,7 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("FEATURES", "words-3", "words-3"),
         ("MIN_FEATURES", "1", 1),
         ("SCOPE", "host", "host"),
+        ("CROSS_SITE", "flag", "flag"),
         ("WORKERS", "0", 0),
         ("WORKERS", 1024, 1024),
         ("PAGE_TIMEOUT", "0.5", 0.5),
@@ -99,6 +101,7 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("STORE", None, "None: must be text"),
         ("STORE", True, "True: must be text"),
         ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
+        ("CROSS_SITE", "keep", "'keep': must be 'drop' or 'flag'"),
         ("ACTION", "Drop", "'Drop': must be 'drop' or 'ignore-outlinks' or 'flag'"),
         ("DISTANCE", "three", "'three': must be a whole number"),
         ("DISTANCE", 2.5, "2.5: must be a whole number"),

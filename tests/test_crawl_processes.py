@@ -60,12 +60,36 @@ def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path) -> Non
 MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 
 
-@pytest.mark.usefixtures("warm_worker")
+def test_two_crawls_of_the_same_pages_keep_the_same_one_of_each_group(
+    site: Site, tmp_path: Path
+) -> None:
+    """Whichever comes first; in the other crawl it is a revisit, and never a near-duplicate."""
+    gate = Event()
+    site.answers |= {path: replace(page_, gate=gate) for path, page_ in site.answers.items()}
+    orders = {"first": site.urls(), "second": site.urls()[::-1]}
+    running = {name: start_crawl(tmp_path, urls, name, **MANY) for name, urls in orders.items()}
+    site.wait_until_asked(2 * MANY["CONCURRENT_REQUESTS"])  # neither has got a page yet
+    gate.set()
+    done = [finish_crawl(process, tmp_path, name) for name, process in running.items()]
+    for crawled in done:
+        assert crawled.exit_code == 0
+        assert "log_count/ERROR" not in crawled.stats
+        kept = Counter(path.split("/")[1] for path in crawled.paths)
+        assert kept == {f"g{group}": 1 for group in range(GROUPS)}
+    assert set(done[0].paths) == set(done[1].paths)
+    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
+    assert sum(crawled.counted.get("revisit/unchanged", 0) for crawled in done) >= GROUPS
+    with open_store(str(tmp_path / "store")) as store:
+        assert store.check() == []
+        assert store.stats()["done"] == GROUPS
+
+
 def count_pending(folder: Path) -> int:
     with open_store(str(folder), readonly=True) as store:
         return int(store.stats()["pending"])
 
 
+@pytest.mark.usefixtures("warm_worker")
 async def test_killed_crawl_loses_no_page(site: Site, tmp_path: Path) -> None:
     originals = [site.url(f"/g{group}/c0") for group in range(GROUPS)]
     held = originals[-HELD:]

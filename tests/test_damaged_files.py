@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_simhash.records import StoreDamagedError
 from scrapy_simhash.stores import StoreUnusableError
 from tests.children import running
 from tests.damage import MUTATORS, Outcome, make_store
@@ -58,6 +59,12 @@ def test_a_large_file_is_verified_by_check(large: Path) -> None:
     """Pages of zeros make LMDB abort: `check` must not read them through it."""
     with open_lmdb(large) as store:
         assert any("page" in problem for problem in store.check())
+
+
+def test_a_large_file_is_verified_before_a_backup(large: Path, tmp_path: Path) -> None:
+    with open_lmdb(large) as store, pytest.raises(StoreDamagedError, match="page"):
+        store.backup(tmp_path / "backup")
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_large_file_that_was_copied_here_is_verified_once(large: Path) -> None:

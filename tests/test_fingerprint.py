@@ -19,6 +19,7 @@ from scrapy_simhash.fingerprint import (
 )
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance, simhash
+from scrapy_simhash.sketch import compare_sketches
 from scrapy_simhash.text import UnjudgedError
 from tests.handmade import FEATURES, PARAGRAPHS, article, page
 
@@ -77,6 +78,11 @@ def test_digest_ignores_white_space_and_case_but_no_word() -> None:
 def test_seeds_make_other_fingerprints_of_the_same_text() -> None:
     plain, seeded = fingerprint_page(HTML), fingerprint_page(HTML, seed=2**64 - 1)
     assert hamming_distance(plain.fingerprint, seeded.fingerprint) > 10
+    assert hamming_distance(plain.whole_fingerprint, seeded.whole_fingerprint) > 10
+    assert plain.stub != seeded.stub
+    for half in (slice(0, 256), slice(256, 512)):
+        alike = compare_sketches(plain.sketch[half] * 2, [seeded.sketch[half] * 2])
+        assert alike.main[0] < 0.2
     assert plain.text_digest == seeded.text_digest
 
 

@@ -54,6 +54,7 @@ LAYERS = {
             "lmdb_rows",
             "lmdb_joins",
             "lmdb_archived",
+            "lmdb_backup",
             "store_urls",
             "lmdb_connection",
             "lmdb_reading",

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from scrapy_simhash.scopes import load_scope
+from scrapy_simhash.scopes import load_scope, on_one_site
 from tests import hostile
 
 PAGE = cast("Any", SimpleNamespace(language="en", words=7))
@@ -34,6 +34,24 @@ PAGE = cast("Any", SimpleNamespace(language="en", words=7))
 )
 def test_scope_of_a_url(name: str, url: str, expected: str) -> None:
     assert load_scope(name)(url, PAGE) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "other", "one"),
+    [
+        ("http://www.site.co.uk/a", "https://site.co.uk:8080/b", True),
+        ("http://a.site.com/", "http://b.site.com/", True),
+        ("http://a.co.uk/", "http://b.co.uk/", False),
+        ("http://site.com/", "http://site.org/", False),
+        ("http://localhost/", "http://127.0.0.1/", False),
+        ("http://site.com/", None, False),
+        ("data:text/html,page", None, False),
+        ("data:text/html,page", "data:text/html,page", True),
+        ("http://site.com/", "http://[::1", False),
+    ],
+)
+def test_two_addresses_of_one_site(url: str, other: str | None, one: bool) -> None:
+    assert on_one_site(url, other) is one
 
 
 def test_scope_by_import_path_gets_url_and_page() -> None:
