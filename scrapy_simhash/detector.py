@@ -72,7 +72,7 @@ class Detector:
             store_folder(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
-        self._workers = Workers(config.workers, config.page_timeout)
+        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self._log: DecisionLog | None = None
@@ -190,6 +190,8 @@ class Detector:
             raise
         except TimeoutError:
             raise UnjudgedError("timed_out", f"{self._config.page_timeout} seconds") from None
+        except MemoryError:
+            raise UnjudgedError("out_of_memory", f"{self._config.page_memory} bytes") from None
         except WorkerDiedError as error:
             raise UnjudgedError("worker_died", str(error)) from error
         except Exception as error:

@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import signal
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -41,6 +43,33 @@ def hang_natively(tree: Any) -> str:
     if _triggered(tree):
         deque(repeat(0), maxlen=0)
     return _read(tree)
+
+
+def hang_deaf(tree: Any) -> str:
+    """Loop in C with every signal blocked that can be."""
+    if _triggered(tree):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        deque(repeat(0), maxlen=0)
+    return _read(tree)
+
+
+def eat(tree: Any) -> str:
+    """Take memory; a gigabyte is the end, for the sake of the machine."""
+    if _triggered(tree):
+        _eat()
+    return _read(tree)
+
+
+def eat_quietly(tree: Any) -> str:
+    """Take memory, and make the best of it when there is no more."""
+    if _triggered(tree):
+        with suppress(MemoryError):
+            _eat()
+    return _read(tree)
+
+
+def _eat() -> None:
+    _ = [bytes([number % 256]) * 2**20 for number in range(1_024)]
 
 
 def crash(tree: Any) -> str:

@@ -33,7 +33,7 @@ LAYERS = {
             "exchange",
         ),
     },
-    "service": {"detector", "workers", "writer", "decisionlog", "documents"},
+    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
