@@ -19,7 +19,8 @@ from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
 from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store, store_folder
 from scrapy_simhash.text import UnjudgedError, load_extractor
-from scrapy_simhash.workers import WorkerDiedError, Workers
+from scrapy_simhash.untrusted import MOST_ERROR_CHARACTERS, describe_error, printable, quote
+from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
 from scrapy_simhash.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)
+
+# Reasons that are not the page's but those of an extractor, feature set or scope to be mended.
+_USERS_FAULTS = {"failed", "scope_failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,9 @@ class Detector:
             await self._decide(page, made, decision)
         except UnjudgedError as error:
             decision["reason"] = error.reason
-            logger.debug("Not judged: %r: %s", page.url, error)
+            level = logging.WARNING if error.reason in _USERS_FAULTS else logging.DEBUG
+            detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+            logger.log(level, "Not judged: %s: %s: %s", quote(page.url), error.reason, detail)
         return decision
 
     async def _fingerprint(self, page: Page, decision: dict[str, Any]) -> PageFingerprint:
@@ -194,9 +200,10 @@ class Detector:
             raise UnjudgedError("out_of_memory", f"{self._config.page_memory} bytes") from None
         except WorkerDiedError as error:
             raise UnjudgedError("worker_died", str(error)) from error
+        except ExtractionError as error:
+            raise UnjudgedError("failed", str(error)) from error
         except Exception as error:
-            logger.warning("Extraction of %r failed; the page passes: %s", page.url, error)
-            raise UnjudgedError("failed", repr(error)) from error
+            raise UnjudgedError("failed", describe_error(error)) from error
         decision |= {
             "fingerprint": f"{made.fingerprint:016x}",
             "features": made.features,
@@ -207,8 +214,6 @@ class Detector:
             "fingerprint_ms": made.fingerprint_ms,
             "links": made.links,
         }
-        if made.fell_back:
-            logger.debug("No main text in %r; all visible text is judged", page.url)
         return made
 
     async def _decide(self, page: Page, made: PageFingerprint, decision: dict[str, Any]) -> None:
@@ -238,12 +243,11 @@ class Detector:
         try:
             return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
         except Exception as error:
-            logger.warning("SIMHASH_SCOPE failed for %r", page.url, exc_info=True)
-            raise UnjudgedError("scope_failed", repr(error)) from error
+            raise UnjudgedError("scope_failed", describe_error(error)) from error
 
     def _store_failed(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("Pages pass unjudged until the store works again: %s", error)
+            logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
         self._failing = True
 
     def note(self, decision: dict[str, Any]) -> None:

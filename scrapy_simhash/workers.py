@@ -11,7 +11,6 @@ import logging
 import multiprocessing
 import signal
 import threading
-import traceback
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +22,7 @@ from pebble import ProcessExpired, ProcessPool
 from scrapy_simhash.config import PAGE_MEMORY_BYTES
 from scrapy_simhash.confinement import OUT_OF_MEMORY_EXIT_CODE, MemoryBound, end_with_parent
 from scrapy_simhash.shared import SharedByKey
+from scrapy_simhash.untrusted import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class WorkerDiedError(Exception):
 
 
 class ExtractionError(Exception):
-    """The extractor or feature set raised; the text is the traceback of the worker."""
+    """The extractor or feature set raised; the text is the worker's traceback in a line."""
 
 
 class Workers:
@@ -131,9 +131,9 @@ def work(
         made = fingerprint_page(body, encoding, recipe, seed, url)
     except (UnjudgedError, MemoryError):
         raise
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever a page does, the worker goes on
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on
         # Not the exception itself: it may not survive pickling, and SystemExit would end us.
-        raise ExtractionError(traceback.format_exc()) from None
+        raise ExtractionError(describe_error(error)) from None
     return made if keep_text else replace(made, text="")
 
 

@@ -96,6 +96,11 @@ def fail(tree: Any) -> str:
     return _read(tree)
 
 
+def fail_with_the_page(tree: Any) -> str:
+    """Raise with the page's own words, as parsers do."""
+    raise ValueError("cannot read " + tree.text_content())
+
+
 class TwoPartError(Exception):
     """Pickles, and cannot be unpickled: `args` does not fit `__init__`."""
 
@@ -142,6 +147,10 @@ def describe_process(_: Any) -> str:
 
 def scope_by_language(_: str, page: Any) -> str:
     return str(page.language)
+
+
+def scope_that_quotes(url: str, page: Any) -> str:
+    raise LookupError(f"no scope for {url} {page.title} {page.text}")
 
 
 def scope_that_fails(_: str, page: Any) -> str:

@@ -66,6 +66,7 @@ LAYERS = {
             "clusters",
             "batch",
             "numbers",
+            "untrusted",
         ),
         *("huffman", "blocks", "interpolation"),
     },
