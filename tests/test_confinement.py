@@ -38,12 +38,12 @@ from scrapy_simhash.confinement import MemoryBound
 
 bound = MemoryBound()
 limit = 2**35
-resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+resource.setrlimit(resource.RLIMIT_DATA, (limit // 2, limit))
 with bound.apply(2**40):
     print(resource.getrlimit(resource.RLIMIT_DATA) == (limit, limit), flush=True)
 with bound.apply(2**26):
-    b"x" * 2**28
-print("still here")
+    eaten = bytes([7]) * 2**28
+    print("allocated", flush=True)
 """
 
 

@@ -75,7 +75,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     arguments = parser.parse_args()
     corpus = arguments.corpus or Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
-    corpus.mkdir(parents=True, exist_ok=True)
+    for folder in (corpus, FINDINGS):
+        folder.mkdir(parents=True, exist_ok=True)
     write_seeds(corpus)
     signal.signal(signal.SIGVTALRM, _give_up)
     options = [
