@@ -62,6 +62,7 @@ class SimhashCommand(ScrapyCommand):
         )
         from scrapy_simhash.output import show  # noqa: PLC0415
         from scrapy_simhash.stores import StoreError  # noqa: PLC0415
+        from scrapy_simhash.untrusted import printable  # noqa: PLC0415
 
         try:
             answers = _answer(COMMANDS[opts.simhash_command].runner, self._read_config(opts), opts)
@@ -73,7 +74,7 @@ class SimhashCommand(ScrapyCommand):
             ValueError,
             OSError,
         ) as error:
-            sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {error}\n")
+            sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {printable(error)}\n")
             self.exitcode = 1 if isinstance(error, PartlyFailedError) else 2
 
     def _read_config(self, opts: argparse.Namespace) -> Config:

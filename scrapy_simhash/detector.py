@@ -20,7 +20,8 @@ from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
 from scrapy_simhash.store_urls import store_folder
 from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
-from scrapy_simhash.workers import WorkerDiedError, Workers
+from scrapy_simhash.untrusted import MOST_ERROR_CHARACTERS, describe_error, printable, quote
+from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
 from scrapy_simhash.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores import Store
 
 logger = logging.getLogger(__name__)
+
+# Reasons that are not the page's but those of an extractor, feature set or scope to be mended.
+_USERS_FAULTS = {"failed", "scope_failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Detector:
             store_folder(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
-        self._workers = Workers(config.workers, config.page_timeout)
+        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self._log: DecisionLog | None = None
@@ -173,7 +177,9 @@ class Detector:
             await self._decide(page, made, decision)
         except UnjudgedError as error:
             decision["reason"] = error.reason
-            logger.debug("Not judged: %r: %s", page.url, error)
+            level = logging.WARNING if error.reason in _USERS_FAULTS else logging.DEBUG
+            detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+            logger.log(level, "Not judged: %s: %s: %s", quote(page.url), error.reason, detail)
         return decision
 
     async def _fingerprint(self, page: Page, decision: dict[str, Any]) -> PageFingerprint:
@@ -191,11 +197,14 @@ class Detector:
             raise
         except TimeoutError:
             raise UnjudgedError("timed_out", f"{self._config.page_timeout} seconds") from None
+        except MemoryError:
+            raise UnjudgedError("out_of_memory", f"{self._config.page_memory} bytes") from None
         except WorkerDiedError as error:
             raise UnjudgedError("worker_died", str(error)) from error
+        except ExtractionError as error:
+            raise UnjudgedError("failed", str(error)) from error
         except Exception as error:
-            logger.warning("Extraction of %r failed; the page passes: %s", page.url, error)
-            raise UnjudgedError("failed", repr(error)) from error
+            raise UnjudgedError("failed", describe_error(error)) from error
         decision |= {
             "fingerprint": f"{made.fingerprint:016x}",
             "features": made.features,
@@ -206,8 +215,6 @@ class Detector:
             "fingerprint_ms": made.fingerprint_ms,
             "links": made.links,
         }
-        if made.fell_back:
-            logger.debug("No main text in %r; all visible text is judged", page.url)
         return made
 
     async def _decide(self, page: Page, made: PageFingerprint, decision: dict[str, Any]) -> None:
@@ -237,12 +244,11 @@ class Detector:
         try:
             return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
         except Exception as error:
-            logger.warning("SIMHASH_SCOPE failed for %r", page.url, exc_info=True)
-            raise UnjudgedError("scope_failed", repr(error)) from error
+            raise UnjudgedError("scope_failed", describe_error(error)) from error
 
     def _store_failed(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("Pages pass unjudged until the store works again: %s", error)
+            logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
         self._failing = True
 
     def note(self, decision: dict[str, Any]) -> None:

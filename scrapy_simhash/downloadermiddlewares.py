@@ -23,6 +23,7 @@ from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
+from scrapy_simhash.untrusted import describe_error, quote
 
 if TYPE_CHECKING:
     from typing import Self
@@ -187,9 +188,14 @@ class SimhashDownloaderMiddleware:
             return response
         try:
             decision = await self._decide(request, response)
-        except Exception:
-            # For instance a request fingerprinter of the user's that raises: the page passes.
-            logger.exception("Not judged: %r", response.url, extra={"spider": self._crawler.spider})
+        except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
+            # For instance a request fingerprinter of the user's that raises.
+            logger.error(  # noqa: TRY400 - in one line, because the error may quote the page
+                "Not judged: %s: %s",
+                quote(response.url),
+                describe_error(error),
+                extra={"spider": self._crawler.spider},
+            )
             crawl = self._detector.crawl if self._detector else ""
             decision = new_decision(response.url, crawl, "failed")
         request.meta[META_KEY] = decision
@@ -265,9 +271,9 @@ class SimhashDownloaderMiddleware:
         # The spider meant something, and we do not know what: nothing is lost by flagging.
         self._count("bad_action")
         logger.warning(
-            "meta['simhash_action'] = %r of %r: must be %s; the page is flagged only",
-            action,
-            request.url,
+            "meta['simhash_action'] = %s of %s: must be %s; the page is flagged only",
+            quote(action),
+            quote(request.url),
             " or ".join(map(repr, ACTIONS)),
             extra={"spider": self._crawler.spider},
         )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _CRAWL = "evaluation"
 _PAIRS_PER_TRANSACTION = 64
+_UNJUDGED = (UnjudgedError, TimeoutError, MemoryError, WorkerDiedError, ExtractionError)
 
 
 class Fingerprinted(NamedTuple):
@@ -67,7 +68,7 @@ async def _fingerprint_all(
     corpus: Corpus, config: Config, advance: Callable[[], object]
 ) -> Fingerprinted:
     made = Fingerprinted({}, [], Counter())
-    workers = Workers(config.workers, config.page_timeout)
+    workers = Workers(config.workers, config.page_timeout, config.page_memory)
     recipe = make_recipe(config.extractor, config.features)
     # As many bodies in memory as keep the workers busy.
     room = asyncio.Semaphore(2 * max(1, config.workers))
@@ -78,7 +79,7 @@ async def _fingerprint_all(
                 made.pages[page.id] = await workers.fingerprint(
                     page.read(), None, recipe, 0, page.url, keep_text=False
                 )
-            except (UnjudgedError, TimeoutError, WorkerDiedError, ExtractionError) as error:
+            except _UNJUDGED as error:
                 made.pages[page.id] = None
                 made.unjudged[_name_reason(error)] += 1
             except OSError as error:
@@ -96,7 +97,12 @@ async def _fingerprint_all(
 def _name_reason(error: Exception) -> str:
     if isinstance(error, UnjudgedError):
         return error.reason
-    reasons = {TimeoutError: "timed_out", WorkerDiedError: "worker_died", ExtractionError: "failed"}
+    reasons = {
+        TimeoutError: "timed_out",
+        MemoryError: "out_of_memory",
+        WorkerDiedError: "worker_died",
+        ExtractionError: "failed",
+    }
     return reasons[type(error)]
 
 

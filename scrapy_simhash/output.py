@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +41,6 @@ def show(command: str, answers: Iterable[dict[str, Any] | str], *, as_json: bool
     if code == _NOTHING_FOUND and not as_json and command not in {"log", *_JSON_COMMANDS}:
         print("nothing found")  # noqa: T201
     return code
-
-
-def printable(text: object) -> str:
-    """Escape what could steer a terminal; pages and URLs are hostile."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def _print_fields(answer: dict[str, Any], indent: str = "") -> Iterable[str]:

@@ -18,6 +18,7 @@ from scrapy_simhash.downloadermiddlewares import (
     note_inherited_redirects,
 )
 from scrapy_simhash.exceptions import NearDuplicate
+from scrapy_simhash.untrusted import quote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -79,9 +80,9 @@ class SimhashSpiderMiddleware:
         self._count("bytes_dropped", len(response.body))
         self._count("links_dropped", verdict["links"])
         logger.debug(
-            "Dropped %r: near-duplicate of %r, %d bits",
-            response.url,
-            verdict["match_url"],
+            "Dropped %s: near-duplicate of %s, %d bits",
+            quote(response.url),
+            quote(verdict["match_url"]),
             verdict["distance"],
             extra={"spider": self._crawler.spider},
         )

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
-import os
 import signal
 import threading
-import traceback
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import spawn
@@ -21,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from scrapy_simhash.config import PAGE_MEMORY_BYTES
+from scrapy_simhash.confinement import OUT_OF_MEMORY_EXIT_CODE, MemoryBound, end_with_parent
 from scrapy_simhash.shared import SharedByKey
+from scrapy_simhash.untrusted import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # A page that ends its worker shows as ProcessExpired. When the whole pool broke instead, a worker
 # was killed while idle, and the page is tried again in a new pool.
 _TRIES = 2
+# Fewer than some hundred are summed up without OpenBLAS's buffers.
+_WARMING_WORDS = 5_000
 
 
 class WorkerDiedError(Exception):
@@ -40,7 +43,7 @@ class WorkerDiedError(Exception):
 
 
 class ExtractionError(Exception):
-    """The extractor or feature set raised; the text is the traceback of the worker."""
+    """The extractor or feature set raised; the text is the worker's traceback in a line."""
 
 
 class Workers:
@@ -49,11 +52,18 @@ class Workers:
     Args:
         count: of processes; 0 works in the caller's thread, for debugging.
         page_timeout_seconds: a page's deadline, from the start of its work.
+        page_memory_bytes: what a page may take beyond what a worker has loaded; Linux only.
     """
 
-    def __init__(self, count: int, page_timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        count: int,
+        page_timeout_seconds: float,
+        page_memory_bytes: int = PAGE_MEMORY_BYTES,
+    ) -> None:
         self._count = count
         self._page_timeout_seconds = page_timeout_seconds
+        self._page_memory_bytes = page_memory_bytes
         self._pool: _Pool | None = None
 
     def start(self) -> None:
@@ -83,22 +93,31 @@ class Workers:
         Raises:
             UnjudgedError: the page has no text that could be judged.
             TimeoutError: the page was not ready at its deadline; its worker was killed.
+            MemoryError: the page took too much memory; its worker ended.
             WorkerDiedError: the worker crashed.
             ExtractionError: the extractor or feature set raised.
         """
         if self._pool is None:
             return work(body, encoding, recipe, seed, url, keep_text)
-        page = (body, encoding, recipe, seed, url, keep_text)
+        page = (self._page_memory_bytes, body, encoding, recipe, seed, url, keep_text)
         for _ in range(_TRIES):
-            future = self._pool.schedule(work, page, self._page_timeout_seconds)
+            future = self._pool.schedule(_work_confined, page, self._page_timeout_seconds)
             try:
                 made: PageFingerprint = await asyncio.wrap_future(future)
             except ProcessExpired as error:
+                if error.exitcode == OUT_OF_MEMORY_EXIT_CODE:
+                    raise MemoryError(f"over {self._page_memory_bytes} bytes") from error
                 raise WorkerDiedError(f"exit code {error.exitcode}") from error
             except BrokenExecutor:
                 continue
             return made
         raise WorkerDiedError("all worker processes ended, twice")
+
+
+def _work_confined(page_memory_bytes: int, *page: Any) -> PageFingerprint:
+    assert _memory_bound is not None  # noqa: S101 - made when the worker started
+    with _memory_bound.apply(page_memory_bytes):
+        return work(*page)
 
 
 def work(
@@ -110,11 +129,11 @@ def work(
 
     try:
         made = fingerprint_page(body, encoding, recipe, seed, url)
-    except UnjudgedError:
+    except (UnjudgedError, MemoryError):
         raise
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever a page does, the worker goes on
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on
         # Not the exception itself: it may not survive pickling, and SystemExit would end us.
-        raise ExtractionError(traceback.format_exc()) from None
+        raise ExtractionError(describe_error(error)) from None
     return made if keep_text else replace(made, text="")
 
 
@@ -128,14 +147,20 @@ class _Pool:
     def __init__(self, count: int) -> None:
         self._count = count
         self._lock = threading.Lock()
-        self._pool = self._make()
+        # Processes end with the thread that started them (`confinement`), and a crawl's thread may
+        # end before the crawls that share its pool. Those that replace others are started by a
+        # thread of pebble's that lives as long as the pool.
+        self._launcher = ThreadPoolExecutor(1, "scrapy_simhash-launcher")
+        self._pool, self._first = self._make()
 
-    def _make(self) -> ProcessPool:
-        return ProcessPool(self._count, initializer=_prepare_worker, context=_CONTEXT)
+    def _make(self) -> tuple[ProcessPool, Future[Any]]:
+        pool = ProcessPool(self._count, initializer=_prepare_worker, context=_CONTEXT)
+        # The pool starts its processes with its first task.
+        return pool, self._launcher.submit(pool.schedule, _prepare_worker).result()
 
     def wait(self) -> None:
-        """Block until a process is ready: the pool starts them with its first task."""
-        self._pool.schedule(_prepare_worker).result()
+        """Block until a process is ready."""
+        self._first.result()
 
     def schedule(self, function: Any, arguments: Any, timeout_seconds: float) -> Future[Any]:
         """Run a function in a process."""
@@ -143,7 +168,7 @@ class _Pool:
             if not self._pool.active:
                 # Ends what is left of it; in a thread, because that takes a while.
                 threading.Thread(target=_end_pool, args=(self._pool,), daemon=True).start()
-                self._pool = self._make()
+                self._pool, self._first = self._make()
             future: Future[Any] = self._pool.schedule(
                 function, args=arguments, timeout=timeout_seconds
             )
@@ -153,6 +178,7 @@ class _Pool:
         """End the processes; blocks."""
         with self._lock:
             _end_pool(self._pool)
+            self._launcher.shutdown()
 
 
 def _end_pool(pool: ProcessPool) -> None:
@@ -161,26 +187,26 @@ def _end_pool(pool: ProcessPool) -> None:
 
 
 _pools: SharedByKey[int, _Pool] = SharedByKey(_Pool.stop)
+# Of this process, where it is a worker.
+_memory_bound: MemoryBound | None = None
 
 
 def _prepare_worker() -> None:
     """Load everything once; leave Ctrl-C to the parent, and end when it is gone."""
-    import scrapy_simhash.fingerprint  # noqa: PLC0415, F401 - loads trafilatura
+    global _memory_bound  # noqa: PLW0603 - pebble hands nothing from here to the tasks
+    if _memory_bound is not None:
+        return
+    end_with_parent()
+    from scrapy_simhash.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
 
+    # What is set up with the first page, such as OpenBLAS's 32 MB, is no page's doing.
+    fingerprint_page(
+        f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
+    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What lxml and trafilatura have to say of a page would end up on the crawl's standard error.
     logging.getLogger().addHandler(logging.NullHandler())
-    parent = multiprocessing.parent_process()
-    if parent is not None and not any(thread.name == _WATCHER for thread in threading.enumerate()):
-        threading.Thread(target=_end_with, args=(parent,), name=_WATCHER, daemon=True).start()
-
-
-_WATCHER = "scrapy_simhash-parent-watcher"
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(0)
+    _memory_bound = MemoryBound()
 
 
 class _Process(multiprocessing.context.SpawnProcess):
@@ -189,6 +215,14 @@ class _Process(multiprocessing.context.SpawnProcess):
     A crawl script then needs no main guard, and a worker takes 22 MB and 0.06 s to start instead
     of 61 MB and 0.31 s (Scrapy and Twisted are not loaded).
     """
+
+    def terminate(self) -> None:
+        """Kill it: there is nothing in it to be saved.
+
+        pebble asks first, by SIGTERM, and waits 3 seconds for what hangs in native code or blocks
+        signals. Meanwhile it holds the lock behind which the other workers get their pages.
+        """
+        self.kill()
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - multiprocessing's name

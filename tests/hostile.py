@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import signal
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -43,6 +45,33 @@ def hang_natively(tree: Any) -> str:
     return _read(tree)
 
 
+def hang_deaf(tree: Any) -> str:
+    """Loop in C with every signal blocked that can be."""
+    if _triggered(tree):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        deque(repeat(0), maxlen=0)
+    return _read(tree)
+
+
+def eat(tree: Any) -> str:
+    """Take memory; a gigabyte is the end, for the sake of the machine."""
+    if _triggered(tree):
+        _eat()
+    return _read(tree)
+
+
+def eat_quietly(tree: Any) -> str:
+    """Take memory, and make the best of it when there is no more."""
+    if _triggered(tree):
+        with suppress(MemoryError):
+            _eat()
+    return _read(tree)
+
+
+def _eat() -> None:
+    _ = [bytes([number % 256]) * 2**20 for number in range(1_024)]
+
+
 def crash(tree: Any) -> str:
     if _triggered(tree):
         ctypes.string_at(0)
@@ -65,6 +94,11 @@ def fail(tree: Any) -> str:
     if _triggered(tree):
         raise ArithmeticError("this extractor always fails here")
     return _read(tree)
+
+
+def fail_with_the_page(tree: Any) -> str:
+    """Raise with the page's own words, as parsers do."""
+    raise ValueError("cannot read " + tree.text_content())
 
 
 class TwoPartError(Exception):
@@ -113,6 +147,10 @@ def describe_process(_: Any) -> str:
 
 def scope_by_language(_: str, page: Any) -> str:
     return str(page.language)
+
+
+def scope_that_quotes(url: str, page: Any) -> str:
+    raise LookupError(f"no scope for {url} {page.title} {page.text}")
 
 
 def scope_that_fails(_: str, page: Any) -> str:

@@ -42,7 +42,7 @@ LAYERS = {
             "progress",
         ),
     },
-    "service": {"detector", "workers", "writer", "decisionlog", "documents"},
+    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
@@ -86,6 +86,7 @@ LAYERS = {
             "batch",
             "numbers",
             "wholefile",
+            "untrusted",
         ),
         *("huffman", "blocks", "interpolation"),
     },

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pebble import CONSTS
 
 from scrapy_simhash.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.recipe import Recipe
@@ -28,9 +29,7 @@ from tests.processes import (
 
 COUNT = 2
 DEADLINE_SECONDS = 1.0
-# What a deadline may be late by: the pool looks ten times a second, and waits 3 seconds for a
-# worker that does not end when it is asked to.
-LATE_SECONDS = 6.0
+PAGE_MEMORY_BYTES = 64 * 2**20
 BAD_PAGE = f"<html><p>{TRIGGER}</p></html>"
 
 
@@ -75,26 +74,22 @@ async def test_unjudged_page_says_why(workers: Workers) -> None:
     assert raised.value.reason == "empty"
 
 
-async def test_deadline_kills_the_worker_of_its_page_only(workers: Workers) -> None:
+@pytest.mark.parametrize("extractor", ["hang", "spin", "hang_natively", "hang_deaf"])
+async def test_deadline_kills_the_worker_of_its_page_only(
+    workers: Workers, extractor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of what hangs in native code, nothing ends that is asked to.
+    monkeypatch.setattr(CONSTS, "term_timeout", 10 * PATIENCE_SECONDS)
     await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))  # all are up
     before = processes()
     started = time.monotonic()
-    bad = asyncio.ensure_future(read(workers, BAD_PAGE, "hang"))
+    bad = asyncio.ensure_future(read(workers, BAD_PAGE, extractor))
     while not bad.done():
-        await asyncio.wait_for(read(workers, page(2), "hang"), 30)
+        await asyncio.wait_for(read(workers, page(2), extractor), PATIENCE_SECONDS)
     with pytest.raises(TimeoutError):
         await bad
-    assert DEADLINE_SECONDS <= time.monotonic() - started < DEADLINE_SECONDS + LATE_SECONDS
+    assert time.monotonic() - started >= DEADLINE_SECONDS
     assert len(before - processes()) == 1
-    assert (await read(workers, page(1), "hang")).words
-
-
-@pytest.mark.parametrize("extractor", ["spin", "hang_natively"])
-async def test_busy_page_is_killed_at_its_deadline(workers: Workers, extractor: str) -> None:
-    started = time.monotonic()
-    with pytest.raises(TimeoutError):
-        await read(workers, BAD_PAGE, extractor)
-    assert time.monotonic() - started < DEADLINE_SECONDS + LATE_SECONDS
     assert (await read(workers, page(1), extractor)).words
 
 
@@ -115,6 +110,38 @@ async def test_crash_costs_its_page_only(workers: Workers, extractor: str) -> No
     assert "exit code" in str(made[1])
     assert all(isinstance(good, PageFingerprint) for good in made[:1] + made[2:])
     assert (await read(workers, page(5), extractor)).words
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory has no bound elsewhere")
+@pytest.mark.parametrize("extractor", ["eat", "eat_quietly"])
+async def test_memory_costs_its_page_only(workers: Workers, extractor: str) -> None:
+    del workers  # keeps the processes
+    bounded = Workers(COUNT, PATIENCE_SECONDS, PAGE_MEMORY_BYTES)
+    bounded.start()
+    pages = [page(1), BAD_PAGE, page(2), page(3), page(4)]
+    made = await asyncio.gather(
+        *(read(bounded, html, extractor) for html in pages), return_exceptions=True
+    )
+    assert isinstance(made[1], MemoryError), made[1]
+    assert str(PAGE_MEMORY_BYTES) in str(made[1])
+    assert all(isinstance(good, PageFingerprint) for good in made[:1] + made[2:])
+    assert (await read(bounded, page(5), extractor)).words
+    bounded.stop()
+
+
+async def test_workers_outlive_the_thread_that_started_them(workers: Workers) -> None:
+    others = processes()
+    three = Workers(3, DEADLINE_SECONDS)
+    thread = threading.Thread(target=three.start)
+    thread.start()
+    thread.join()
+    started = processes() - others
+    made = await asyncio.gather(*(read(three, page(1), "slow") for _ in range(9)))
+    assert len(made) == 9
+    assert processes() - others == started
+    assert len(started) == 3
+    await asyncio.to_thread(three.stop)
+    del workers  # keeps the processes that are left
 
 
 async def test_error_of_an_extractor_arrives_with_its_traceback(workers: Workers) -> None:
@@ -212,23 +239,36 @@ async def main():
     )
     print(made.words, *(process.pid for process in multiprocessing.active_children()), flush=True)
     bad = b"<html><p>{TRIGGER}</p></html>"
-    await workers.fingerprint(bad, None, Recipe("tests.hostile.hang"), 0, keep_text=True)
+    await workers.fingerprint(bad, None, Recipe("tests.hostile." + sys.argv[1]), 0, keep_text=True)
 
 asyncio.run(main())
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_workers_idle_or_not_end_with_a_killed_script(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extractor", ["hang", "hang_natively", "hang_deaf"])
+def test_workers_idle_or_not_end_with_a_killed_script(tmp_path: Path, extractor: str) -> None:
     script = tmp_path / "crawl.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    with start_python(script, cwd=tmp_path) as parent:
+    with start_python(script, extractor, cwd=tmp_path) as parent:
         assert parent.stdout
         assert parent.stdout.readline() == "main module\n"
         words, *pids = map(int, parent.stdout.readline().split())
         assert words == 3
         assert len(pids) == 2
         assert all(map(is_running, pids))
+        if extractor != "hang":  # which takes no time; to load everything takes less than a second
+            before = sum(map(cpu_seconds, pids))
+            wait_until(lambda: sum(map(cpu_seconds, pids)) > before + 2)
         parent.kill()
-        wait_until(lambda: not any(map(is_running, pids)), 20)
+        try:
+            wait_until(lambda: not any(map(is_running, pids)))
+        finally:
+            for pid in filter(is_running, pids):  # only when this test fails
+                os.kill(pid, signal.SIGKILL)
         assert parent.stdout.read() == ""
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,1 @@
+"""Fuzzing of the pure part; see `fuzz_page`."""

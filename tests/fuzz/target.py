@@ -1,0 +1,113 @@
+"""What must hold for any page whatever: the target of the fuzzer and of its findings' replay.
+
+An input is the Content-Type header of a response, a line feed, and the body.
+"""
+
+import json
+import pickle
+import re
+from contextlib import suppress
+from dataclasses import replace
+
+from scrapy.http import HtmlResponse
+
+from scrapy_simhash.confirm import confirm
+from scrapy_simhash.features import FEATURE_SETS, normalise
+from scrapy_simhash.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.links import SAMPLE_LINKS, share_of_new_links
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.sketch import SKETCH_BYTES, compare_sketches
+from scrapy_simhash.stored import Document
+from scrapy_simhash.text import UnjudgedError
+
+URL = "http://site.example/folder/page?query=1"
+REASONS = {"empty", "bad_encoding", "binary", "no_text"}
+RECIPES = (Recipe(), Recipe("html2txt", "words-3"))
+SEED = 2**64 - 1
+LARGEST = 2**64
+_LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def check_page(given: bytes) -> None:
+    """Fingerprint a page and check what came of it.
+
+    Raises:
+        AssertionError: something that must hold does not.
+        Exception: whatever the page made the pure part raise, but for `UnjudgedError`.
+    """
+    header, _, body = given.partition(b"\n")
+    encoding = find_encoding(header, body)
+    made = [try_page(body, encoding, recipe) for recipe in RECIPES]
+    assert made[0] == try_page(body, encoding, RECIPES[0]), "not deterministic"
+    for page in made:
+        if isinstance(page, PageFingerprint):
+            check_fingerprint(page)
+            check_judging(page)
+        else:
+            assert page in REASONS, page
+
+
+def find_encoding(header: bytes, body: bytes) -> str | None:
+    """Find what the middleware would hand to a worker."""
+    with suppress(Exception):
+        return HtmlResponse(URL, body=body, headers={"Content-Type": header}).encoding
+    return None
+
+
+def try_page(body: bytes, encoding: str | None, recipe: Recipe) -> PageFingerprint | str:
+    """Fingerprint a page, or give the reason why it is unjudged; without times."""
+    try:
+        made = fingerprint_page(body, encoding, recipe, SEED, URL)
+    except UnjudgedError as error:
+        return error.reason
+    return replace(made, extract_ms=0.0, fingerprint_ms=0.0)
+
+
+def check_fingerprint(made: PageFingerprint) -> None:
+    """Check that a fingerprint is what the store and the log take it for."""
+    assert 0 <= made.fingerprint < LARGEST
+    assert 0 <= made.whole_fingerprint < LARGEST
+    assert len(made.stub) == len(made.text_digest) == 16
+    assert len(made.sketch) == SKETCH_BYTES
+    assert len(made.link_sketch) <= 4 * SAMPLE_LINKS
+    assert 0 <= made.features <= max(1, made.words)
+    assert 0 <= made.whole_features <= max(1, made.whole_words)
+    assert made.text.strip()
+    for name in (made.title, made.heading):
+        assert len(name) <= 300
+        assert not _LINE_BREAKS.search(name)
+    assert len(made.language) <= 35
+    assert len(made.canonical) <= 2_048
+    assert made.canonical.startswith(("", "http://", "https://"))
+    for text in (made.text, made.title, made.heading, made.language, made.canonical):
+        text.encode()
+    assert json.loads(json.dumps(made.title)) == made.title
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - it was made a line above
+    folded = normalise(made.text)
+    for features in FEATURE_SETS.values():
+        weighed = features.extract(folded, SEED)
+        assert len(weighed.hashes) == len(set(weighed.hashes.tolist()))
+        assert not weighed.weights.size or weighed.weights.min() > 0
+
+
+def check_judging(made: PageFingerprint) -> None:
+    """Check that a page is like itself, whatever its names and links are."""
+    document = Document(
+        identity=b"-",
+        fingerprints=(made.fingerprint,),
+        text_digest=made.text_digest,
+        url=URL,
+        title=made.title,
+        heading=made.heading,
+        canonical=made.canonical,
+        sketch=made.sketch,
+        words=made.words,
+        whole_words=made.whole_words,
+    )
+    (verdict,) = confirm(document, [document], 0.8)
+    similar = compare_sketches(made.sketch, [made.sketch])
+    if made.words:
+        assert similar.main[0] == similar.whole[0] == 1.0
+        assert verdict.confirmed, verdict
+    assert all(len(test) < 1_000 for test in verdict.tests)
+    assert share_of_new_links(made.link_sketch, [made.link_sketch]) in {None, 0.0}
