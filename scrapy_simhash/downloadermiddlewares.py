@@ -14,11 +14,11 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.project import data_path
 
-from scrapy_simhash.config import ACTIONS, Config, read_config
+from scrapy_simhash.actions import FOLLOW, Actions
+from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
-from scrapy_simhash.links import MOSTLY_NEW
 from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
@@ -47,9 +47,6 @@ _LOOKING_COMMANDS = {
 # Marks requests that went through the scheduler. An inline download (`engine.download_async`)
 # never does, and no spider middleware will see its response.
 _SCHEDULED = "_simhash_scheduled"
-# What SIMHASH_FOLLOW_NEW_LINKS makes of an action: only the items are dropped; nothing is.
-FOLLOW = "follow"
-_FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 _INHERITED = "_simhash_inherited_redirects"
 
 
@@ -85,6 +82,7 @@ class SimhashDownloaderMiddleware:
         self._unopened = Detector(self.config)
         self._detector: Detector | None = None
         self._done_at_once = False
+        self._actions = Actions(crawler, self.config, looking=self.looking)
         self._lost_pages = LostPages(crawler, self.config)
         on_feed = self.config.done_on == "feed"
         self.delivery = Delivery(crawler, self, on_feed=on_feed)
@@ -250,9 +248,7 @@ class SimhashDownloaderMiddleware:
             )
         )
         if decision["status"] == "near_duplicate":
-            decision["action"] = self._choose_action(request)
-            self._spare_new_links(decision)
-            self._spare_other_sites(decision)
+            decision["action"] = self._actions.choose(request, decision)
         return decision
 
     def _identify(self, request: Request) -> bytes:
@@ -261,45 +257,6 @@ class SimhashDownloaderMiddleware:
         if len(identity) <= MOST_IDENTITY_BYTES:
             return identity
         return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
-
-    def _choose_action(self, request: Request) -> str:
-        if self.looking:
-            return "flag"
-        action = request.meta.get("simhash_action", self.config.action)
-        if action in ACTIONS:
-            return str(action)
-        # The spider meant something, and we do not know what: nothing is lost by flagging.
-        self._count("bad_action")
-        logger.warning(
-            "meta['simhash_action'] = %s of %s: must be %s; the page is flagged only",
-            quote(action),
-            quote(request.url),
-            " or ".join(map(repr, ACTIONS)),
-            extra={"spider": self._crawler.spider},
-        )
-        return "flag"
-
-    def _spare_new_links(self, decision: dict[str, Any]) -> None:
-        """Follow the links of a near-duplicate that mostly leads to pages its original does not."""
-        new_links = decision["new_links"]
-        if new_links is None or new_links < MOSTLY_NEW:
-            return
-        self._count("near_duplicate_with_new_links")
-        if self.config.follow_new_links:
-            decision["action"] = _FOLLOWING.get(decision["action"], decision["action"])
-
-    def _spare_other_sites(self, decision: dict[str, Any]) -> None:
-        """Flag only what is like a page of another site, where that is asked for.
-
-        A mirror that was crawled first would make near-duplicates of all pages of the original.
-        """
-        from scrapy_simhash.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-        if on_one_site(decision["url"], decision["match_url"]):
-            return
-        self._count("near_duplicate_cross_site")
-        if self.config.cross_site == "flag":
-            decision["action"] = "flag"
 
     def _count_decision(self, decision: dict[str, Any]) -> None:
         status, reason = decision["status"], decision["reason"]

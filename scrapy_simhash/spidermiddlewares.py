@@ -9,10 +9,10 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request
 
+from scrapy_simhash.actions import FOLLOW
 from scrapy_simhash.config import read_config
 from scrapy_simhash.downloadermiddlewares import (
     FLAG,
-    FOLLOW,
     META_KEY,
     SimhashDownloaderMiddleware,
     note_inherited_redirects,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.numbers import write_whole
-from scrapy_simhash.output import printable
 from scrapy_simhash.stores import open_store
+from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,6 +23,7 @@ LAYERS = {
             "spidermiddlewares",
             "eligibility",
             "delivery",
+            "actions",
             "refetch",
         ),
         *("exceptions", "signals"),

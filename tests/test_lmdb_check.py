@@ -167,7 +167,7 @@ def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lmdb
 
 
 # Where rows are; the others are in use during and after a compaction.
-KINDS = {"header", "documents", "identities", "fingerprints", "base0", "added0", "hot"}
+KINDS = {"header", "documents", "identities", "fingerprints", "base0", "added0", "hot", "waiting"}
 KINDS |= {"duplicates", "crawls", "texts"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from scrapy_simhash.lmdb_header import unpack_header
+from scrapy_simhash.lmdb_header import FORMAT, unpack_header
 from scrapy_simhash.records import pack
 from scrapy_simhash.stores import StoreUnusableError
 from tests.children import run_script, running
@@ -253,9 +253,9 @@ def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = Fals
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, readonly: bool) -> None:
     make_store(tmp_path)
-    rewrite_header(tmp_path, changed_format=3)
+    rewrite_header(tmp_path, changed_format=FORMAT + 1)
     before = (tmp_path / "data.mdb").read_bytes()
-    with pytest.raises(StoreUnusableError, match=r"format 3.*upgrade.*9\.8\.7"):
+    with pytest.raises(StoreUnusableError, match=rf"format {FORMAT + 1}.*upgrade.*9\.8\.7"):
         open_lmdb(tmp_path, readonly=readonly)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
