@@ -235,6 +235,7 @@ def _write(path: Path, header: Header, content: _Content, loaded: NDArray[np.uin
             block_bytes=_BLOCK_BYTES,
             overwrite=True,
         )
+        path.chmod(0o600)
     except OSError as error:
         raise StoreUnavailableError(
             f"the archive {path} could not be written, nothing is lost: {error}"

@@ -67,7 +67,10 @@ def unpack_identity(identity: bytes, value: bytes) -> int:
     """
     number = number_of(value[:8])
     if value != pack_identity(identity, number):
-        raise StoreError(f"damaged identity {identity.hex()}: checksum differs")
+        raise StoreError(
+            f"damaged identity {identity.hex()}: checksum differs; mend it with `scrapy simhash "
+            "rebuild`"
+        )
     return number
 
 
@@ -204,14 +207,14 @@ class Documents:
         for fingerprint in record.fingerprints:
             self._transaction.put(
                 octets(fingerprint),
-                _scope_hash(record.scope) + octets(number),
+                scope_hash(record.scope) + octets(number),
                 db=self._databases.fingerprints,
             )
 
     def unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
         for fingerprint in record.fingerprints:
-            row = _scope_hash(record.scope) + octets(number)
+            row = scope_hash(record.scope) + octets(number)
             removed = self._transaction.delete(
                 octets(fingerprint), row, db=self._databases.fingerprints
             )
@@ -263,7 +266,7 @@ class Documents:
         if not cursor.set_key(key):
             return [0]
         numbers = [0] if cursor.value() == BULK_LOADED else []
-        wanted = b"" if scope is None else _scope_hash(scope)
+        wanted = b"" if scope is None else scope_hash(scope)
         if not cursor.set_range_dup(key, wanted.ljust(8, b"\0") + octets(1)):
             return numbers
         for row in cursor.iternext_dup():
@@ -339,5 +342,6 @@ class Documents:
         return cursor.set_key_dup(octets(original), octets(duplicate))
 
 
-def _scope_hash(scope: str) -> bytes:
+def scope_hash(scope: str) -> bytes:
+    """Make the first 8 bytes of a row of `fingerprints`."""
     return xxhash.xxh3_64_digest(scope.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.lmdb_documents import _scope_hash, number_of
+from scrapy_simhash.lmdb_documents import number_of, scope_hash
 from scrapy_simhash.records import DamagedError, Record, State, Waiting, unpack
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def is_listed(record: Record | None, fingerprint: bytes, row: bytes) -> bool:
         record is not None
         and record.state != State.DUPLICATE
         and number_of(fingerprint) in record.fingerprints
-        and row.startswith(_scope_hash(record.scope))
+        and row.startswith(scope_hash(record.scope))
     )
 
 

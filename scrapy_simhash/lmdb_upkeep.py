@@ -9,7 +9,6 @@ import numpy as np
 from scrapy_simhash.lmdb_stats import describe_document
 from scrapy_simhash.lost import list_lost
 from scrapy_simhash.records import State
-from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,10 +94,7 @@ def list_identities(
     Raises:
         StoreError: one is damaged; names the cure.
     """
-    try:
-        return stored.list_identities(set(numbers))
-    except StoreError as error:
-        raise StoreError(f"{error}; `scrapy simhash rebuild` mends it") from error
+    return stored.list_identities(set(numbers))
 
 
 def delete_documents(

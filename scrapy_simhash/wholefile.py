@@ -30,13 +30,16 @@ def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         The file; an error that is raised meanwhile leaves `path` as it was.
 
     Raises:
-        FileExistsError: the path is taken, and not to be overwritten.
+        FileExistsError: the path is taken, and not to be overwritten, or is a device or pipe.
         IsADirectoryError: the path is a folder.
         OSError: the folder cannot be written to, the disk is full, or the file system has no hard
             links, which it takes not to overwrite a file that came meanwhile.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        # A device would be replaced by a file.
+        raise FileExistsError(f"{path} is no ordinary file; name one, or - where that is offered")
     if not overwrite and os.path.lexists(path):
         raise _taken(path)
     prefix = f".{path.name[:_MOST_CHARACTERS]}."

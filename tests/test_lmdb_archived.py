@@ -59,6 +59,7 @@ def test_what_is_in_the_archive_makes_near_duplicates(tmp_path: Path) -> None:
 def test_merging_empties_the_tables(tmp_path: Path) -> None:
     fingerprints = make(tmp_path)
     assert archives(tmp_path) == ["base-1.archive"]
+    assert (tmp_path / "base-1.archive").stat().st_mode & 0o777 == 0o600
     with open_lmdb(tmp_path) as store:
         assert store._environment.read(store._tables.count_rows) == 4 * 20
         store.compact()

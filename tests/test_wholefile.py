@@ -85,6 +85,15 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     assert names(tmp_path) == [path.name]
 
 
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    """Nor is /dev/null, for a user who may do that."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(FileExistsError, match="no ordinary file"), open_whole(path, overwrite=True):
+        pass
+    assert path.is_fifo()
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     def write() -> None:
         with open_whole(tmp_path, overwrite=True):
