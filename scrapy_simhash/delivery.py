@@ -23,6 +23,9 @@ Batches: TypeAlias = set[tuple[str, int]]
 class Judge(Protocol):
     """Whom pages are reported to."""
 
+    def arrived(self, decision: Verdict) -> None:
+        """Note that a page reached the spider."""
+
     def mark_done(self, decision: Verdict) -> None:
         """Note that the items of a page came through."""
 
@@ -75,6 +78,7 @@ class Delivery:
 
     def begin(self, response: Response, verdict: Verdict) -> None:
         """Note that the callback of a page was called."""
+        self._judge.arrived(verdict)
         page = self._pages[response] = _Page(verdict)
         self._open.add(page)
 

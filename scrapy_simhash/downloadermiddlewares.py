@@ -202,6 +202,8 @@ class SimhashDownloaderMiddleware:
             self._detector.note(decision)
             if self._done_at_once or not request.meta.get(_SCHEDULED):
                 self._detector.mark_done(decision)
+            else:
+                self._lost_pages.expect(decision)
             if decision["match_pending"]:
                 dropped = decision["action"] in {"drop", FOLLOW}
                 self._lost_pages.keep(request, decision["document"], dropped=dropped)
@@ -215,6 +217,10 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
+
+    def arrived(self, decision: dict[str, Any]) -> None:
+        """Note that a page reached the spider."""
+        self._lost_pages.arrived(decision)
 
     def mark_done(self, decision: dict[str, Any]) -> None:
         """Note that the items of a page came through."""

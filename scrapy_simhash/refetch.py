@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from scrapy import signals
@@ -36,6 +36,7 @@ class LostPages:
         self.detector: Detector | None = None
         self._crawler = crawler
         self._readonly = config.readonly
+        self._expected: dict[int, dict[str, Any]] = {}
         self._asked_again: set[int] = set()
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
@@ -46,12 +47,26 @@ class LostPages:
             packed = pack_request(request, self._crawler.spider) if dropped else None
             self.detector.keep_request(document, packed)
 
+    def expect(self, decision: dict[str, Any]) -> None:
+        """Note a page that was judged and is on its way to the spider."""
+        if decision["document"] and decision["status"] != "near_duplicate":
+            self._expected[decision["document"]] = decision
+
+    def arrived(self, decision: dict[str, Any]) -> None:
+        """Note that a page reached the spider."""
+        self._expected.pop(decision["document"], None)
+
     def spider_idle(self, spider: Spider) -> None:
         """Request what was lost again, once a crawl.
 
         Raises:
             DontCloseSpider: there was something.
         """
+        # Nothing is on its way any more: another middleware turned these pages away.
+        for decision in self._expected.values():
+            if self.detector is not None:
+                self.detector.withdraw(decision)
+        self._expected.clear()
         asked = len(self._asked_again)
         for document, packed in self._list_lost(spider):
             request = unpack_request(packed, spider)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from scrapy.exceptions import DropItem
+from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.extensions.feedexport import BlockingFeedStorage
 from scrapy.http import Request, Response
 
@@ -123,6 +123,40 @@ async def test_a_pipeline_that_raises_takes_drops_back(site: Site, tmp_path: Pat
 async def test_a_callback_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
     done = await crawl_twins(site, tmp_path, spider=FailingSpider)
     assert done.paths == ["/one", "/twin"]  # the first item had come through
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+
+
+class TurningAway:
+    """A downloader middleware nearer to the engine than ours."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        if request.url.endswith("/one"):
+            raise IgnoreRequest("not this one")
+        return response
+
+
+class TurningInput:
+    """A spider middleware nearer to the engine than ours."""
+
+    def process_spider_input(self, response: Response) -> None:
+        if response.url.endswith("/one"):
+            raise IgnoreRequest("not this one")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}},
+        {"SPIDER_MIDDLEWARES": {TurningInput: 10}},
+    ],
+    ids=["downloader", "spider"],
+)
+async def test_a_page_that_is_turned_away_takes_drops_back(
+    site: Site, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    done = await crawl_twins(site, tmp_path, **settings)
+    assert done.paths == ["/twin"]
     assert done.counted["requested_again"] == 1
     assert states(tmp_path) == {"one": "pending", "twin": "done"}
 
