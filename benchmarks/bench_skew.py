@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -71,6 +72,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100_000, help="fingerprints of each kind")
     parser.add_argument("--runs", type=int, default=3, help="rounds; medians are reported")
     parser.add_argument("--output", type=Path, help="JSON file")
+    parser.add_argument(
+        "--most-times",
+        type=float,
+        help="exit code 1 where a kind takes more times as long as random",
+    )
     arguments = parser.parse_args()
     kinds = craft(arguments.count, np.random.default_rng([SEED, arguments.count]))
     print("| within | fingerprints | us a page | times random | judged |")
@@ -100,6 +106,8 @@ def main() -> None:
             cost = f"{row['microseconds']:,.0f} | {ratio:.2f}"
             print(f"| {distance} bits | {kind} | {cost} | {counts} |")
     write_result(arguments.output, ["scrapy-simhash", "lmdb", "numpy"], rows=rows)
+    if arguments.most_times and any(row["times_random"] > arguments.most_times for row in rows):
+        sys.exit(f"more than {arguments.most_times} times as long as random ones")
 
 
 if __name__ == "__main__":

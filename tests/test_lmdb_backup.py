@@ -22,7 +22,7 @@ from tests.test_lmdb_archived import LOADED, make
 from tests.test_lmdb_compact import compare
 from tests.test_lmdb_store_processes import WRITER
 
-# Backups of one store while it is written; 100 is the long version.
+# Backups of one store while it is written; 20 is the long version.
 ROUNDS = int(os.environ.get("SIMHASH_TEST_BACKUPS", "3"))
 
 

@@ -251,11 +251,20 @@ def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = Fals
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, readonly: bool) -> None:
+@pytest.mark.parametrize(
+    ("other", "cure"),
+    [
+        (FORMAT + 1, r"upgrade.*9\.8\.7"),
+        (2, "before the first release.*name another SIMHASH_STORE"),
+    ],
+)
+def test_another_format_is_refused_and_left_alone(
+    tmp_path: Path, other: int, cure: str, readonly: bool
+) -> None:
     make_store(tmp_path)
-    rewrite_header(tmp_path, changed_format=FORMAT + 1)
+    rewrite_header(tmp_path, changed_format=other)
     before = (tmp_path / "data.mdb").read_bytes()
-    with pytest.raises(StoreUnusableError, match=rf"format {FORMAT + 1}.*upgrade.*9\.8\.7"):
+    with pytest.raises(StoreUnusableError, match=rf"format {other}.*{cure}"):
         open_lmdb(tmp_path, readonly=readonly)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

@@ -13,6 +13,7 @@ from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_documents import BULK_LOADED, octets, pack_identity
 from scrapy_simhash.lmdb_rebuild import rebuild
 from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.records import Waiting, pack
 from scrapy_simhash.stores import StoreError
 from tests.documents import CRAWL, document, open_in_crawl
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     Work = Callable[["lmdb.Transaction[bytes]"], object]
 
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
-# All but the documents themselves, crawls, texts and the header.
+# All but the documents themselves, crawls, texts and the header; waiting drops have their own test.
 MENDED = {"identities", "fingerprints", "base0", "base1", "added0", "added1", "hot", "duplicates"}
 # That are flipped in each row, one at a time; 100 for nearly all of them.
 BITS_PER_ROW = int(os.environ.get("SIMHASH_TEST_BITS_PER_ROW", "6"))
@@ -60,10 +61,10 @@ Rows = dict[str, set[tuple[bytes, bytes]]]
 
 
 def read_rows(store: LmdbStore, transaction: "lmdb.Transaction[bytes]") -> Rows:
-    """List the rows of fingerprints, identities and duplicates."""
+    """List the rows that lead to documents."""
     return {
         name: set(transaction.cursor(getattr(store._databases, name)))
-        for name in ("fingerprints", "identities", "duplicates")
+        for name in ("fingerprints", "identities", "duplicates", "waiting")
     }
 
 
@@ -142,6 +143,26 @@ def test_every_flipped_bit_is_found_and_mended(every_kind: LmdbStore) -> None:
                 assert rows_before - rows <= may_be_lost & {(key, value)}, where
 
 
+def test_flipped_bits_of_waiting_drops_are_found_and_mended(store: LmdbStore) -> None:
+    """The drop still waits, unless the bit was one of its number; its request is lost."""
+    store.find_and_add([document("original", A), document("near", A ^ 1)])
+    store.find_and_add([], requests={2: b"request"})
+    ((key, packed),) = store._environment.read(lambda txn: read_rows(store, txn))["waiting"]
+    still = {(key, pack(key, Waiting(1, CRAWL)))}
+    for bit in range(8 * len(key + packed)):
+        flipped = flip(key + packed, bit)
+        row = flipped[: len(key)], flipped[len(key) :]
+
+        def damage(txn: "lmdb.Transaction[bytes]", row: tuple[bytes, bytes] = row) -> None:
+            txn.delete(key, db=store._databases.waiting)
+            txn.put(*row, db=store._databases.waiting)
+
+        mended = damage_and_mend(store, damage)
+        assert mended.problems_before != [], row
+        assert mended.problems_after == [], row
+        assert mended.rows["waiting"] == (still if row[0] == key else set()), row
+
+
 def damage_record(store: LmdbStore, number: int) -> None:
     def work(transaction: "lmdb.Transaction[bytes]") -> None:
         packed = transaction.get(octets(number), b"", db=store._databases.documents)
@@ -195,7 +216,9 @@ def test_what_stops_at_damage_names_the_cure(every_kind: LmdbStore) -> None:
     every_kind._environment.write(
         lambda txn: txn.put(b"alias", bytes(12), db=every_kind._databases.identities)
     )
-    with pytest.raises(StoreError, match=r"damaged identity .*; `scrapy simhash rebuild` mends it"):
+    with pytest.raises(
+        StoreError, match=r"damaged identity .*; mend it with `scrapy simhash rebuild`"
+    ):
         every_kind.delete([1])
     assert every_kind.rebuild()["aliases_dropped"] == 1
     assert every_kind.delete([1]) == 2

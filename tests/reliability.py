@@ -1,0 +1,148 @@
+"""Runs the tests that docs/reliability.md names, and prints its tables with what was found.
+
+`python -m tests.reliability [--long] [--only TEXT]`. With `--long` the variables beside a test are
+set, and programs run as well: hours. Tables go to the standard output, progress to the other.
+"""
+
+import argparse
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+from tests.processes import ROOT, environment
+
+DOCUMENT = ROOT / "docs" / "reliability.md"
+COLUMNS = ["fault", "promise", "test", "last run"]
+_TEST = re.compile(r"(tests/\w+\.py)?(?:::(\w+))?")
+_VARIABLE = re.compile(r"(SIMHASH_TESTS?_[A-Z_]+)=(\d+)")
+
+
+class Row(NamedTuple):
+    """A row of a table: its cells as written, and what the one of the tests names."""
+
+    section: str
+    cells: list[str]
+    tests: list[str]
+    programs: list[str]
+    variables: dict[str, str]
+
+
+class Case(NamedTuple):
+    """What became of a test, with one set of parameters, or of a program."""
+
+    name: str
+    outcome: str
+    seconds: float
+
+
+def read_rows(document: str) -> Iterator[Row]:
+    """Read the tables of faults; others are passed over."""
+    section, within = "", False
+    for line in document.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        section = line.lstrip("# ") if line.startswith("#") else section
+        if within and line.startswith("| ") and not line.startswith("| ---"):
+            yield _read_row(section, cells)
+        within = line.startswith("|") and (within or cells[: len(COLUMNS)] == COLUMNS)
+
+
+def _read_row(section: str, cells: list[str]) -> Row:
+    row, file = Row(section, cells, [], [], {}), ""
+    for code in re.findall(r"`([^`]+)`", cells[COLUMNS.index("test")]):
+        if code.startswith("python "):
+            row.programs.append(code.removeprefix("python "))
+        elif variable := _VARIABLE.fullmatch(code):
+            row.variables[variable[1]] = variable[2]
+        elif (test := _TEST.fullmatch(code)) and (file := test[1] or file):  # or the file before
+            row.tests.append(f"{file}::{test[2]}" if test[2] else file)
+        else:
+            raise ValueError(f"{section}: {code!r} is no test, variable or program")
+    return row
+
+
+def exists(named: str) -> bool:
+    """Say whether there is a test, or the script of a program."""
+    if named.startswith("tests/"):
+        file, _, name = named.partition("::")
+        statements = ast.parse((ROOT / file).read_text()).body if (ROOT / file).is_file() else []
+        return any(name in {"", getattr(statement, "name", "")} for statement in statements)
+    script = re.sub(r"^-m (\S+)", lambda module: f"{module[1].replace('.', '/')}.py", named)
+    return (ROOT / script.split()[0]).is_file()
+
+
+def read_report(report: str) -> Iterator[Case]:
+    """Read pytest's JUnit XML."""
+    for case in ET.fromstring(report).iter("testcase"):  # noqa: S314 - pytest wrote it
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "passed"
+        name = f"{case.get('classname')}.{case.get('name', '').partition('[')[0]}"
+        yield Case(name, "skipped" if "skipped" in kinds else outcome, float(case.get("time", 0)))
+
+
+def judge(row: Row, cases: Sequence[Case]) -> tuple[bool, str]:
+    """Say whether all that a row names was run and nothing failed, and what was found."""
+    found: dict[str, list[Case]] = {}
+    for name in (*row.tests, *row.programs):
+        key = re.sub(r"\.py(::)?", ".", name).replace("/", ".") if name in row.tests else name
+        found[name] = [case for case in cases if f"{case.name}.".startswith(f"{key.strip('.')}.")]
+    of_row = [case for of_name in found.values() for case in of_name]
+    counted = sorted(Counter(case.outcome for case in of_row).items())
+    said = [f"{count} {outcome}" for outcome, count in counted]
+    said += [f"{sum(case.seconds for case in of_row):.1f} s"] if of_row else []
+    not_run = [f"not run: {name}" for name, of_name in found.items() if not of_name]
+    return "failed" not in dict(counted) and not not_run, ", ".join(said + not_run) or "--long only"
+
+
+def run(program: str, variables: Mapping[str, str]) -> Case:
+    """Run arguments of Python to their end."""
+    command, began = [sys.executable, *shlex.split(program)], time.monotonic()
+    code = subprocess.call(command, cwd=ROOT, env=environment(variables), stdout=sys.stderr)
+    return Case(program, "failed" if code else "passed", time.monotonic() - began)
+
+
+def run_tests(tests: Iterable[str], variables: Mapping[str, str]) -> list[Case]:
+    """Run tests in one go; long versions without the limit on seconds that is for hangs."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        limit = "-o faulthandler_timeout=0" if variables else ""
+        command = f"-m pytest --quiet -n auto --dist worksteal --junitxml={report} {limit}"
+        run(f"{command} {shlex.join(tests)}", variables)
+        return list(read_report(report.read_text())) if report.exists() else []
+
+
+def write_tables(rows: Iterable[Row], cases: Sequence[Case]) -> Iterator[str]:
+    """Write the tables, with what was found for the last run."""
+    for section, of_section in groupby(rows, lambda row: row.section):
+        yield f"\n## {section}\n\n| {' | '.join(COLUMNS)} |\n| --- | --- | --- | --- |"
+        for row in of_section:
+            yield f"| {' | '.join([*row.cells[: len(COLUMNS) - 1], judge(row, cases)[1]])} |"
+
+
+def main(*arguments: str) -> int:
+    """Run what was asked for and print it; 1 if anything failed or is not there."""
+    parser = argparse.ArgumentParser(description="Run the tests of docs/reliability.md.")
+    parser.add_argument("--long", action="store_true", help="long versions, programs; takes hours")
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows, or headings, with TEXT")
+    options = parser.parse_args(arguments)
+    rows = [row for row in read_rows(DOCUMENT.read_text()) if options.only in str(row[:2])]
+    rows = rows if options.long else [row._replace(programs=[], variables={}) for row in rows]
+    variables = {name: value for row in rows for name, value in row.variables.items()}
+    tests = sorted({test for row in rows for test in row.tests if exists(test)})
+    cases = run_tests(tests, variables) if tests else []
+    cases += [run(each, {}) for each in sorted({each for row in rows for each in row.programs})]
+    print(*write_tables(rows, cases), sep="\n")  # noqa: T201
+    return int(not rows or not all(judge(row, cases)[0] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
