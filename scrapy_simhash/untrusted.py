@@ -16,8 +16,13 @@ def printable(text: object) -> str:
 
 
 def quote(text: object) -> str:
-    """Make a text part of a log line: in quotes, escaped, its middle left out beyond 200."""
-    whole = str(text)
+    """Make a text part of a log line: in quotes, escaped, its middle left out beyond 200.
+
+    What is no text is written as in Python.
+    """
+    if not isinstance(text, str):
+        return printable(repr(text)[:MOST_LOGGED_CHARACTERS])
+    whole = text
     half = MOST_LOGGED_CHARACTERS // 2
     if len(whole) > MOST_LOGGED_CHARACTERS:
         return f"{whole[:half]!r}...{whole[-half:]!r}"

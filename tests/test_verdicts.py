@@ -196,7 +196,8 @@ async def test_bad_action_flags_only_and_says_so(
     assert done.paths == ["/one", "/one-again"]
     assert done.decisions[1]["action"] == "flag"
     assert done.counted["bad_action"] == 1
-    (record,) = [record for record in caplog.records if record.name == LOGGER]
+    logger = "scrapy_simhash.actions"
+    (record,) = [record for record in caplog.records if record.name == logger]
     assert record.levelname == "WARNING"
     assert f"meta['simhash_action'] = {action!r}" in record.getMessage()
     assert "'drop' or 'ignore-outlinks' or 'flag'" in record.getMessage()

@@ -19,24 +19,31 @@ with open_whole(Path(sys.argv[1]), overwrite=False) as file:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
+# Here it would confuse multiprocessing, whose processes know their parent.
+SAME_NUMBER = """
+import os, sys
+from pathlib import Path
+from scrapy_simhash.wholefile import open_whole
+os.getpid = lambda: int(sys.argv[2])
+with open_whole(Path(sys.argv[1]), overwrite=sys.argv[3] == "True") as file:
+    file.write(b"whole")
+"""
+
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_what_a_killed_writer_left_is_in_nobodys_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
-) -> None:
+def test_what_a_killed_writer_left_is_in_nobodys_way(tmp_path: Path, overwrite: bool) -> None:
     """Not even in that of a process with the same number, as in a container."""
     path = tmp_path / "out"
     done = run_python("-c", KILLED, str(path), cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     (left,) = names(tmp_path)
     assert left.startswith(".out.")
-    monkeypatch.setattr(os, "getpid", lambda: int(done.stdout))
-    with open_whole(path, overwrite=overwrite) as file:
-        file.write(b"whole")
+    done = run_python("-c", SAME_NUMBER, str(path), done.stdout, str(overwrite), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
     assert path.read_bytes() == b"whole"
     assert names(tmp_path) == [left, "out"]
 
