@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter
+from scrapy.utils.defer import ensure_awaitable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 
 Verdict: TypeAlias = dict[str, Any]
 # Of feeds: their URI template, and the number of the batch.
-Batches: TypeAlias = set[tuple[str, int]]
+Batch: TypeAlias = tuple[str, int]
+Batches: TypeAlias = set[Batch]
+# Is never stored.
+_NOWHERE = ("", -1)
 
 
 class Judge(Protocol):
     """Whom pages are reported to."""
 
-    def arrived(self, decision: Verdict) -> None:
+    def arrived(self, response: Response, decision: Verdict) -> None:
         """Note that a page reached the spider."""
 
     def mark_done(self, decision: Verdict) -> None:
@@ -78,7 +82,7 @@ class Delivery:
 
     def begin(self, response: Response, verdict: Verdict) -> None:
         """Note that the callback of a page was called."""
-        self._judge.arrived(verdict)
+        self._judge.arrived(response, verdict)
         page = self._pages[response] = _Page(verdict)
         self._open.add(page)
 
@@ -93,11 +97,12 @@ class Delivery:
             page.consumed = True
             self._settle(page)
 
-    def item_scraped(self, item: Any, response: Response | None) -> None:
+    def item_scraped(self, response: Response | None) -> None:
         """Note that an item was scraped."""
+        batches = self._gate.list_batches() if self._gate else set()
         page = self._pages.get(response) if response is not None else None
-        if page and self._gate:
-            page.batches |= self._gate.list_batches(item)
+        if page:
+            page.batches |= batches
         self.item_ended(response)
 
     def item_ended(self, response: Response | None) -> None:
@@ -112,9 +117,10 @@ class Delivery:
         if response is not None:
             self.fail(response)
 
-    def spider_failed(self, response: Response) -> None:
+    def spider_failed(self, response: Response | None) -> None:
         """Withdraw a page whose callback, or a middleware on its output, raised."""
-        self.fail(response)
+        if response is not None:  # as when `start` raised
+            self.fail(response)
 
     def fail(self, response: Response) -> None:
         """Withdraw a page, once."""
@@ -141,10 +147,18 @@ class Delivery:
                 self._settle(page)
 
 
+@dataclass(eq=False, slots=True)
+class _Held:
+    """A page, and the batches with its items that are not stored yet."""
+
+    verdict: Verdict
+    left: Batches
+
+
 class FeedGate:
     """Holds pages back until the feeds with their items are stored.
 
-    What no feed could be opened for stays pending.
+    What no feed could take stays pending.
 
     Args:
         crawler: with the feed exporter.
@@ -154,47 +168,54 @@ class FeedGate:
     def __init__(self, crawler: Crawler, release: Callable[[Verdict], None]) -> None:
         self._crawler = crawler
         self._release = release
-        self._held: list[tuple[Verdict, Batches]] = []
+        self._held: dict[Batch, list[_Held]] = {}
         self._stored: Batches = set()
-        self._failures = 0
-        crawler.signals.connect(self.feed_slot_closed, signals.feed_slot_closed)
+        # Of each feed, the batch and the number of its items when they were last looked at.
+        self._seen: dict[str, tuple[int, int]] = {}
+        crawler.signals.connect(self.list_batches, signals.spider_opened)
 
-    def list_batches(self, item: Any) -> Batches:
-        """List the batches of feeds that an item was just written to."""
+    def list_batches(self) -> Batches:
+        """List the batches of feeds that an item was just written to.
+
+        The exporter was asked first. Its filters are not asked again: they may count.
+        """
         exporter = self._crawler.get_extension(FeedExporter)
-        return {
-            # The exporter was asked first; an empty batch was begun after this item.
-            (slot.uri_template, slot.batch_id - (not slot.itemcount))
-            for slot in (exporter.slots if exporter else ())
-            if slot.filter.accepts(item)
-        }
+        slots = exporter.slots if exporter else []
+        written: Batches = set()
+        for slot in slots:
+            batch, items = self._seen.get(slot.uri_template, (0, 0))
+            if slot.batch_id > batch:
+                self._watch(slot)
+            batch = batch or slot.batch_id
+            if slot.batch_id > batch or slot.itemcount > items:
+                # The item that fills a batch ends it.
+                written.add((slot.uri_template, batch))
+            self._seen[slot.uri_template] = (slot.batch_id, slot.itemcount)
+        return written or ({_NOWHERE} if slots else set())
+
+    def _watch(self, slot: Any) -> None:
+        """Note when a batch is stored; the signal that a feed was closed tells no failure."""
+        batch, store = (slot.uri_template, slot.batch_id), slot.storage.store
+
+        async def store_and_note(file: Any) -> None:
+            await ensure_awaitable(store(file))
+            self._note_stored(batch)
+
+        slot.storage.store = store_and_note
 
     def hold(self, verdict: Verdict, batches: Batches) -> None:
         """Wait until these are stored."""
-        self._held.append((verdict, batches))
-        self._release_stored()
+        # All that marking it takes: there may be many until the crawl ends.
+        slim = {key: verdict[key] for key in ("status", "document")}
+        page = _Held(slim, batches - self._stored)
+        for batch in page.left:
+            self._held.setdefault(batch, []).append(page)
+        if not page.left:
+            self._release(slim)
 
-    def feed_slot_closed(self, slot: Any) -> None:
-        """Release the pages for which this was the last feed."""
-        failures = self._count_failures()
-        if failures > self._failures:
-            # This signal follows the count of its own failure.
-            self._failures = failures
-            return
-        self._stored.add((slot.uri_template, slot.batch_id))
-        self._release_stored()
-
-    def _release_stored(self) -> None:
-        held, self._held = self._held, []
-        for verdict, batches in held:
-            if batches <= self._stored:
-                self._release(verdict)
-            else:
-                self._held.append((verdict, batches))
-
-    def _count_failures(self) -> int:
-        assert self._crawler.stats is not None  # noqa: S101 - there before any feed
-        stats = self._crawler.stats.get_stats()
-        return sum(
-            count for key, count in stats.items() if key.startswith("feedexport/failed_count/")
-        )
+    def _note_stored(self, batch: Batch) -> None:
+        self._stored.add(batch)
+        for page in self._held.pop(batch, ()):
+            page.left.discard(batch)
+            if not page.left:
+                self._release(page.verdict)

@@ -274,7 +274,7 @@ class Detector:
         if self._writer is not None:
             self._writer.keep_request(document, request)
 
-    def take_lost(self, spider: str) -> list[LostPage]:
+    def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Take over the spider's pages that were dropped for pages which never came through.
 
         Waits for what was marked so far to be written. Empty where the store cannot say.
@@ -282,7 +282,7 @@ class Detector:
         if self._writer is None:
             return []
         try:
-            return self._writer.take_lost(spider).result()
+            return self._writer.take_lost(spider, ending=ending).result()
         except StoreError as error:
             self._store_failed(error)
             return []

@@ -14,7 +14,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.project import data_path
 
-from scrapy_simhash.actions import FOLLOW, Actions
+from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
@@ -90,6 +90,8 @@ class SimhashDownloaderMiddleware:
         connect(self.spider_opened, signals.spider_opened)
         # The feeds are stored while handlers of `spider_closed` run.
         connect(self.spider_closed, signals.engine_stopped if on_feed else signals.spider_closed)
+        if on_feed:
+            connect(self.closed_at_opening, signals.spider_closed)
         connect(self.request_scheduled, signals.request_scheduled)
 
     @classmethod
@@ -137,6 +139,11 @@ class SimhashDownloaderMiddleware:
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
+
+    async def closed_at_opening(self) -> None:
+        """Close even so where the engine was never started, and never stops."""
+        if self._crawler.engine is None or not self._crawler.engine.running:
+            await self.spider_closed()
 
     async def spider_closed(self) -> None:
         """Write what is left, and say in one line what came of it."""
@@ -198,15 +205,17 @@ class SimhashDownloaderMiddleware:
             decision = new_decision(response.url, crawl, "failed")
         request.meta[META_KEY] = decision
         self._count_decision(decision)
+        # Not to be copied with the meta into an inline download.
+        scheduled = bool(request.meta.pop(_SCHEDULED, False)) and not self._done_at_once
+        lost = decision["action"] not in {"", "flag"} and scheduled
         if self._detector is not None:
             self._detector.note(decision)
-            if self._done_at_once or not request.meta.get(_SCHEDULED):
-                self._detector.mark_done(decision)
-            else:
+            if scheduled:
                 self._lost_pages.expect(decision)
+            else:
+                self._detector.mark_done(decision)
             if decision["match_pending"]:
-                dropped = decision["action"] in {"drop", FOLLOW}
-                self._lost_pages.keep(request, decision["document"], dropped=dropped)
+                self._lost_pages.keep(request, decision["document"], dropped=lost)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
             self._crawler.signals.send_catch_log(
@@ -218,9 +227,9 @@ class SimhashDownloaderMiddleware:
             )
         return response
 
-    def arrived(self, decision: dict[str, Any]) -> None:
+    def arrived(self, response: Response, decision: dict[str, Any]) -> None:
         """Note that a page reached the spider."""
-        self._lost_pages.arrived(decision)
+        self._lost_pages.arrived(response, decision)
 
     def mark_done(self, decision: dict[str, Any]) -> None:
         """Note that the items of a page came through."""

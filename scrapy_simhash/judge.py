@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.confirm import confirm
 from scrapy_simhash.links import share_of_new_links
-from scrapy_simhash.lost import counts
+from scrapy_simhash.lost import counts, settle_drops
 from scrapy_simhash.records import Record, State, Waiting
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stored import Document, Match, Status, Verdict
@@ -83,7 +83,7 @@ class Judge:
         if own is not None:
             self._forget(number, own)
         number = number or self._documents.next_number()
-        self._record(document, number, match)
+        self._record(document, number, match, spared=own is not None and own.spared)
         return Verdict(status, reason, number, match)
 
     def mark_done(self, numbers: Sequence[int], crawl: str) -> None:
@@ -93,8 +93,7 @@ class Judge:
             if record is not None and record.state == State.PENDING and record.crawl == crawl:
                 record.state, record.delivered = State.DONE, True
                 self._documents.put(number, record)
-                for duplicate in self._documents.list_duplicates(number):
-                    self._documents.drop_waiting(duplicate)
+                settle_drops(self._documents, number, record)
 
     def withdraw(self, numbers: Sequence[int], crawl: str) -> None:
         """Make orphans of those documents that are pending in this crawl."""
@@ -255,7 +254,9 @@ class Judge:
         else:
             self._documents.unindex(number, own)
 
-    def _record(self, document: Document, number: int, match: Match | None) -> None:
+    def _record(
+        self, document: Document, number: int, match: Match | None, *, spared: bool
+    ) -> None:
         record = Record(
             identity=document.identity,
             state=State.DUPLICATE if match else State.PENDING,
@@ -277,13 +278,15 @@ class Judge:
             sketch=document.sketch,
             link_sketch=document.link_sketch,
             stub=document.stub,
+            spared=spared,
         )
         if match:
             record.original, record.distance = match.document, match.distance
             record.similarity, record.tests = match.similarity, match.tests
             self._documents.link(match.document, number)
-            if match.pending:
-                self._documents.put_waiting(number, Waiting(match.document, document.crawl))
+            if match.pending and (original := self._documents.get(match.document)):
+                waiting = Waiting(match.document, original.text_digest, document.crawl)
+                self._documents.put_waiting(number, waiting)
         else:
             # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
             self._documents.keep_bulk_loaded(record.fingerprints)

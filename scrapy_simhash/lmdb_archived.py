@@ -12,6 +12,7 @@ A fingerprint that is removed stays in the archive until the next merge; until t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,10 +54,14 @@ class ArchivedTables(Tables):
         design: of tables and archive.
         databases: of the tables.
         archive: beneath; None while the first one is being written.
+        merging: another one is being written, which may have what is in the tables now.
     """
 
-    def __init__(self, design: Design, databases: TableDatabases, archive: Archive | None) -> None:
+    def __init__(
+        self, design: Design, databases: TableDatabases, archive: Archive | None, *, merging: bool
+    ) -> None:
         super().__init__(design, databases)
+        self._merging = merging
         self._removed = databases.removed
         self._archive = archive
 
@@ -79,7 +84,8 @@ class ArchivedTables(Tables):
 
     def remove(self, transaction: lmdb.Transaction[bytes], fingerprint: int) -> None:
         super().remove(transaction, fingerprint)
-        transaction.put(octets(fingerprint), b"", db=self._removed)
+        if self._merging or (self._archive is not None and self._archive.holds(fingerprint)):
+            transaction.put(octets(fingerprint), b"", db=self._removed)
 
     def list_removed(self, transaction: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
         """List what does not count of the archive: sorted, each once; shape (n,)."""
@@ -145,7 +151,8 @@ def open_tables(folder: Path, databases: Databases, header: Header) -> Tables:
     design, found = parse_design(header.design), table_databases(databases, header)
     if not header.archive and not header.merging:
         return Tables(design, found)
-    return ArchivedTables(design, found, _open_archive(folder, header))
+    archive = _open_archive(folder, header)
+    return ArchivedTables(design, found, archive, merging=bool(header.merging))
 
 
 def _open_archive(folder: Path, header: Header) -> Archive | None:
@@ -220,6 +227,7 @@ def _read(folder: Path, databases: Databases, transaction: lmdb.Transaction[byte
         parse_design(header.design),
         found._replace(added=found.frozen, frozen=None),
         _open_archive(folder, header),
+        merging=True,
     )
     return _Content(still.read_all(transaction), still.list_removed(transaction))
 
@@ -265,10 +273,17 @@ def _end(
     return header
 
 
+def tidy_archives(environment: Environment, databases: Databases) -> None:
+    """Delete archives that nobody needs; left to a merge that is running, and to the next one."""
+    with suppress(StoreError), compacting_alone(environment):
+        header = environment.read(lambda txn: read_header(txn, databases))
+        delete_unused_archives(environment.folder, header)
+
+
 def delete_unused_archives(folder: Path, header: Header) -> None:
     """Delete what a merge left behind: earlier archives, and those of one that was killed.
 
-    Whoever still reads one goes on to do so.
+    Whoever still reads one goes on to do so. Only for who keeps other compactions away.
     """
     for path in folder.glob("base-*.archive"):
         if path.name not in {header.archive, header.merging}:

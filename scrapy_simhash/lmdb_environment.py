@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import lmdb
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from scrapy_simhash.lmdb_guard import (
     clear_suspect,
@@ -46,7 +46,7 @@ _SMALLEST_MAP_BYTES = 16 * 2**20
 _MOST_READERS = 512
 _MOST_DATABASES = 32
 _GROWTHS_PER_WRITE = 8
-# Opening takes milliseconds; whoever holds the lock longer is suspended.
+# Opening takes milliseconds; whoever holds the lock longer verifies a copied or suspect file.
 _OPENING_SECONDS = 30
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 
@@ -95,8 +95,14 @@ class Environment:
         if self.readonly:
             return self._open(map_bytes)
         # Two processes making the same store: the second would see an empty data file.
-        with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
-            env = self._open(map_bytes)
+        try:
+            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
+                env = self._open(map_bytes)
+        except Timeout:
+            raise StoreUnusableError(
+                f"the store at {self.folder} is being opened by another process for more than "
+                f"{_OPENING_SECONDS} seconds, which verifies its file; try again when it is done"
+            ) from None
         # LMDB syncs its file only. Whoever made it may have been killed before this line.
         sync_folder(self.folder)
         return env

@@ -103,8 +103,12 @@ def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool)
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     # Looked at last: another process may be writing, and the file only grows.
     size = data.stat().st_size
-    if size < needed:
-        raise StoreUnusableError(f"{data} is cut short: {size:,} of {needed:,} bytes. {_RESTORE}")
+    # LMDB does not write pages at the end that a transaction took and gave back: a sound file may
+    # end before them, and only its pages tell.
+    if size < needed and (problems := _find_damage(folder, data, lib_version)):
+        raise StoreUnusableError(
+            f"{data} is cut short: {size:,} of {needed:,} bytes ({problems[0]}). {_RESTORE}"
+        )
     # Where LMDB's lock file is missing, the file was copied here and never opened since.
     copied = not (folder / LOCK_FILE).exists()
     if (verified or copied or size <= _ALWAYS_VERIFIED_BYTES) and (

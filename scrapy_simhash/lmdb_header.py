@@ -193,8 +193,8 @@ def check_seed(header: Header, wanted: int | None) -> None:
     """
     if wanted is not None and wanted != header.seed:
         raise StoreMismatchError(
-            f"the store was made with seed {header.seed}, not {wanted}: fingerprints of different "
-            "seeds cannot be compared. Name another SIMHASH_STORE"
+            "the store was made with another seed: fingerprints of different seeds cannot be "
+            "compared. Name another store, a new one for instance (--store, SIMHASH_STORE)"
         )
 
 

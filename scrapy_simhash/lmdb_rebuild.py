@@ -192,5 +192,7 @@ def _mend_duplicates(
         page = stored.get(number)
         stored.drop_waiting(number)
         if page is not None and page.state == State.DUPLICATE:
-            stored.put_waiting(number, Waiting(page.original, page.crawl))
+            dropped_for = stored.get(page.original)
+            digest = dropped_for.text_digest if dropped_for is not None else b""
+            stored.put_waiting(number, Waiting(page.original, digest, page.crawl))
     return len(damaged)

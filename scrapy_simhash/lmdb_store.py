@@ -14,7 +14,7 @@ from scrapy_simhash.clusters import connected_clusters, merge_pairs, representat
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
-from scrapy_simhash.lmdb_archived import delete_unused_archives, merge
+from scrapy_simhash.lmdb_archived import merge, tidy_archives
 from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_compact import compact
 from scrapy_simhash.lmdb_connection import LmdbConnection
@@ -119,8 +119,11 @@ class LmdbStore(LmdbConnection):
     def withdraw(self, documents: Sequence[int], crawl: str) -> None:
         self._write(lambda stored, _: self._judge(stored).withdraw(documents, crawl))
 
-    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
-        return self._write(lambda stored, _: take_lost(stored, self._leases.alive, crawl, spider))
+    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
+        if not self._read(lambda stored, _: stored.list_waiting()):
+            return []  # nearly always; no need to wait for other writers
+        alive = self._leases.alive
+        return self._write(lambda stored, _: take_lost(stored, alive, crawl, spider, ending=ending))
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         check_fingerprint(fingerprint)
@@ -240,7 +243,7 @@ class LmdbStore(LmdbConnection):
             return written
 
         written = self._write(work)
-        delete_unused_archives(self._environment.folder, self._header)
+        tidy_archives(self._environment, self._databases)
         return written
 
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:

@@ -32,13 +32,36 @@ def counts(record: Record, alive: Callable[[str], bool]) -> bool:
     return record.state == State.DONE
 
 
+def settle_drops(stored: Documents, number: int, record: Record) -> None:
+    """Note that the items of a document came through: what was dropped for this text stays so."""
+    for duplicate in stored.list_duplicates(number):
+        waiting = stored.get_waiting(duplicate)
+        if waiting is not None and waiting.text_digest == record.text_digest:
+            stored.drop_waiting(duplicate)
+
+
 def list_lost(
     stored: Documents, alive: Callable[[str], bool]
 ) -> Iterator[tuple[int, Waiting, Record]]:
-    """List the drops whose original does not count any more: number, note and record of each."""
+    """List the drops whose original never came through: number, note and record of each.
+
+    Either it does not count any more, or it has come with another text since.
+    """
+    known: dict[str, bool] = {}
+
+    def lives(crawl: str) -> bool:
+        if crawl not in known:
+            known[crawl] = alive(crawl)
+        return known[crawl]
+
     for number, waiting in stored.list_waiting():
         original, record = stored.get(waiting.original), stored.get(number)
-        if record is not None and (original is None or not counts(original, alive)):
+        expected = (
+            original is not None
+            and original.text_digest == waiting.text_digest
+            and counts(original, lives)
+        )
+        if record is not None and not expected:
             yield number, waiting, record
 
 
@@ -47,6 +70,8 @@ def take_lost(
     alive: Callable[[str], bool],
     crawl: str,
     spider: str,
+    *,
+    ending: bool = False,
 ) -> list[LostPage]:
     """Hand the lost pages of a spider over to one of its crawls.
 
@@ -57,9 +82,11 @@ def take_lost(
         alive: says whether the lease of a crawl is alive.
         crawl: that answers for them from now on.
         spider: its spider's name.
+        ending: the crawl is about to end, and what is pending in it never will be done.
     """
     taken = []
-    for number, waiting, record in list(list_lost(stored, alive)):
+    lasting = (lambda other: other != crawl and alive(other)) if ending else alive
+    for number, waiting, record in list(list_lost(stored, lasting)):
         owner = stored.get_crawl(waiting.crawl)
         if waiting.crawl != crawl:
             if owner is None or owner.spider != spider or alive(waiting.crawl):

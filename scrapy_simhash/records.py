@@ -115,10 +115,12 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
 class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A drop that may have to be taken back: when it was made its original was pending.
 
-    `crawl` answers for it; `request` is how it can be fetched again, or b"".
+    `text_digest` is of the text it was dropped for; `crawl` answers for it; `request` is how it can
+    be fetched again, or b"".
     """
 
     original: int
+    text_digest: bytes
     crawl: str
     request: bytes = b""
 

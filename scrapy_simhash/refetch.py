@@ -13,12 +13,22 @@ from scrapy.utils.request import request_from_dict
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Request
+    from scrapy.http import Request, Response
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector import Detector
 
 logger = logging.getLogger(__name__)
+
+
+# In the meta of a page that is requested again: the number of the document that was dropped.
+AGAIN = "_simhash_again"
+# What components note of a download; the next one has its own.
+_OF_ONE_DOWNLOAD = {
+    *("simhash", "_simhash_scheduled", "_simhash_inherited_redirects", AGAIN),
+    *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+    *("retry_times", "_auth_proxy"),
+}
 
 
 class LostPages:
@@ -52,9 +62,13 @@ class LostPages:
         if decision["document"] and decision["status"] != "near_duplicate":
             self._expected[decision["document"]] = decision
 
-    def arrived(self, decision: dict[str, Any]) -> None:
-        """Note that a page reached the spider."""
+    def arrived(self, response: Response, decision: dict[str, Any]) -> None:
+        """Note that a page reached the spider; requested again, it is lost no more."""
         self._expected.pop(decision["document"], None)
+        again = response.meta.pop(AGAIN, None)
+        whole = decision["action"] in {"", "flag"}
+        if again is not None and whole and self.detector is not None and not self._readonly:
+            self.detector.keep_request(again, None)
 
     def spider_idle(self, spider: Spider) -> None:
         """Request what was lost again, once a crawl.
@@ -73,25 +87,27 @@ class LostPages:
             if request is not None and document not in self._asked_again:
                 self._asked_again.add(document)
                 self._count("requested_again")
+                request.meta[AGAIN] = document
                 assert self._crawler.engine is not None  # noqa: S101 - it is idle
                 self._crawler.engine.crawl(request)
         if len(self._asked_again) > asked:
             raise DontCloseSpider
 
-    def _list_lost(self, spider: Spider) -> list[tuple[int, bytes]]:
+    def _list_lost(self, spider: Spider, *, ending: bool = False) -> list[tuple[int, bytes]]:
         if self.detector is None or self._readonly:
             return []
-        return [(page.document, page.request) for page in self.detector.take_lost(spider.name)]
+        pages = self.detector.take_lost(spider.name, ending=ending)
+        return [(page.document, page.request) for page in pages]
 
     def warn(self) -> None:
         """Say what is still lost when the crawl ends."""
         spider = self._crawler.spider
-        lost = len(self._list_lost(spider)) if spider else 0
+        lost = len(self._list_lost(spider, ending=True)) if spider else 0
         if lost:
             self._count("lost", lost)
             logger.warning(
-                "%d pages were dropped for pages whose items never came through, and could not be "
-                "requested again; `scrapy simhash undo --lost` lists them",
+                "%d pages were dropped for pages whose items never came through, and were not "
+                "fetched again; the spider's next crawl tries to, `undo --lost` lists them",
                 lost,
                 extra={"spider": spider},
             )
@@ -110,11 +126,8 @@ def pack_request(request: Request, spider: Spider) -> bytes:
     """
     try:
         fields = request.to_dict(spider=spider)
-        # What other components noted of this download is not asked for again.
         fields["meta"] = {
-            key: value
-            for key, value in request.meta.items()
-            if not key.startswith(("_", "download_", "redirect_", "retry_")) and key != "simhash"
+            key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
         }
         packed = msgspec.msgpack.encode(fields)
         same = msgspec.msgpack.decode(packed) == fields

@@ -137,7 +137,7 @@ class Store(Protocol):
         They make no other page a near-duplicate, and are judged afresh when fetched again.
         """
 
-    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Hand those documents over to a crawl that were dropped for one that never came through.
 
         Its own, and those of the spider's crawls that ended. Each is handed over again until it
@@ -146,6 +146,7 @@ class Store(Protocol):
         Args:
             crawl: a running one.
             spider: its spider's name.
+            ending: it is about to end: what is pending in it counts as lost.
         """
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:

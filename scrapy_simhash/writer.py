@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
 # make no page cheaper (benchmarks/bench_store.py).
 _PAGES_PER_GROUP = 64
+# With a feed all pages may be done at once, and nobody is to wait for all of them.
+_MARKS_PER_GROUP = 1_024
 # How long "done" may wait for a page to share its commit with.
 _DONE_DELAY_SECONDS = 1.0
 
@@ -47,6 +49,7 @@ class _Lost(NamedTuple):
     """Somebody asks for a spider's lost pages."""
 
     spider: str
+    ending: bool
     pages: Future[list[LostPage]]
 
 
@@ -91,12 +94,12 @@ class GroupWriter:
         """Keep how a dropped document can be fetched again, with a later group."""
         self._queue.put(_Kept(number, request))
 
-    def take_lost(self, spider: str) -> Future[list[LostPage]]:
-        """Take over a spider's lost pages, after all that was marked before.
+    def take_lost(self, spider: str, *, ending: bool = False) -> Future[list[LostPage]]:
+        """Take over a spider's lost pages, after all that was marked before, see `Store.take_lost`.
 
         The future raises StoreError when the store could not do it.
         """
-        lost = _Lost(spider, Future())
+        lost = _Lost(spider, ending, Future())
         self._queue.put(lost)
         return lost.pages
 
@@ -122,7 +125,7 @@ class GroupWriter:
                 return
             if deadline is None and self._marks:
                 deadline = time.monotonic() + _DONE_DELAY_SECONDS
-        while len(self._pages) < _PAGES_PER_GROUP:
+        while len(self._pages) < _PAGES_PER_GROUP and len(self._marks) < _MARKS_PER_GROUP:
             try:
                 self._take(self._queue.get_nowait())
             except queue.Empty:
@@ -141,10 +144,11 @@ class GroupWriter:
             self._marks.append(entry)
 
     def _answer(self) -> None:
-        lost, self._lost = self._lost, []
-        for each in lost:
+        asked, self._lost = self._lost, []
+        for each in asked:
             try:
-                each.pages.set_result(self._store.take_lost(self._crawl, each.spider))
+                lost = self._store.take_lost(self._crawl, each.spider, ending=each.ending)
+                each.pages.set_result(lost)
             except Exception as error:  # noqa: BLE001
                 each.pages.set_exception(error)
 

@@ -50,8 +50,9 @@ class FakeStore:
     def close(self) -> None:
         self.closed += 1
 
-    def take_lost(self, crawl: str, spider: str) -> list[LostPage]:
+    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
         """One for each request that was kept."""
+        del ending
         if self.failures and (failure := self.failures.popleft()):
             raise failure
         return [

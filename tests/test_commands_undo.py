@@ -66,6 +66,16 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
     assert run("undo", SITE + "a1", "--store", store).out == "nothing found\n"
 
 
+def test_what_was_undone_passes_until_its_items_came_through(run: Run, store: Path) -> None:
+    assert run("undo", SITE + "a1", "--store", store).exit_code == 0
+    for number in range(2, 4):
+        crawl = f"crawl-{number}"
+        with open_in_crawl(store, crawl=crawl) as opened:
+            (verdict,) = opened.find_and_add([document("a1", A ^ 1, crawl=crawl)])
+            assert verdict.status == "new"
+            opened.withdraw([verdict.document], crawl)
+
+
 def test_a_lost_page_is_judged_as_any_other(run: Run, store: Path) -> None:
     assert run("undo", "--lost", "--store", store).out == f"{SITE}c1\n"
     with open_in_crawl(store, crawl="crawl-2") as opened:

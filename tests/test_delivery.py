@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scrapy import Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.extensions.feedexport import BlockingFeedStorage
+from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.http import Request, Response
 
 from scrapy_simhash.refetch import pack_request, unpack_request
@@ -19,7 +19,7 @@ from tests.crawling import Crawl, PagesSpider, crawl, describe, read_lines
 from tests.crawlscript import finish_crawl, start_crawl
 from tests.pages import page
 from tests.processes import wait_until
-from tests.server import Site, serve
+from tests.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -182,11 +182,25 @@ async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_pa
     assert lost(tmp_path) == 0
 
 
-@pytest.mark.parametrize("action", ["flag", "ignore-outlinks"])
-async def test_what_was_not_dropped_is_not_lost(site: Site, tmp_path: Path, action: str) -> None:
-    done = await crawl_twins(site, tmp_path, "raise", SIMHASH_ACTION=action)
+async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "raise", SIMHASH_ACTION="flag")
     assert done.paths == ["/twin"]
     assert "requested_again" not in done.counted
+    assert lost(tmp_path) == 0
+
+
+async def test_what_reaches_the_spider_unjudged_is_lost_no_more(site: Site, tmp_path: Path) -> None:
+    class Growing(FailingSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                site.answers["/twin"] = Answer(b"x" * 9_000)
+
+    done = await crawl_twins(site, tmp_path, spider=Growing, SIMHASH_MAX_BYTES=8_000)
+    assert done.verdicts["/twin"] == "unjudged skipped: too_large"
+    assert done.paths == ["/one", "/twin"]
     assert lost(tmp_path) == 0
 
 
@@ -280,6 +294,52 @@ async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: 
     assert states(tmp_path / "s") == {"one": "pending"}
 
 
+class OfOne(ItemFilter):
+    def accepts(self, item: Any) -> bool:
+        return bool(item["path"] == "/one")
+
+
+class OfOthers(ItemFilter):
+    def accepts(self, item: Any) -> bool:
+        return bool(item["path"] != "/one")
+
+
+class AtOnceBroken(BrokenStorage):
+    """Fails before anything is waited for."""
+
+    def store(self, file: Any) -> Any:
+        file.close()
+        raise OSError("no route to host")
+
+
+@pytest.mark.parametrize("storage", [BrokenStorage, AtOnceBroken])
+async def test_a_feed_that_fails_takes_no_other_with_it(
+    site: Site, tmp_path: Path, storage: type[BrokenStorage]
+) -> None:
+    """Two feeds that end at once; each page has an item in one of them."""
+    feeds = {
+        str(tmp_path / "items.jsonl"): {"format": "jsonlines", "item_filter": OfOne},
+        "broken://here": {"format": "jsonlines", "item_filter": OfOthers},
+    }
+    settings = {"FEEDS": feeds, "FEED_STORAGES": {"broken": storage}}
+    urls = [site.url("/one"), site.url("/else")]
+    await crawl(tmp_path / "s", urls, PagesSpider, SIMHASH_DONE_ON="feed", **settings)
+    assert states(tmp_path / "s") == {"one": "done", "else": "pending"}
+
+
+async def test_lost_pages_are_counted_when_the_feed_failed(site: Site, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "FEEDS": {"broken://here": {"format": "jsonlines"}},
+        "FEED_STORAGES": {"broken": BrokenStorage},
+    }
+    done = await crawl_twins(site, tmp_path, SIMHASH_DONE_ON="feed", **settings)
+    assert done.paths == ["/one"]
+    assert done.counted["lost"] == lost(tmp_path) == 1
+    again = await crawl_twins(site, tmp_path)
+    assert again.paths == ["/one"]
+    assert lost(tmp_path) == 0
+
+
 async def test_done_without_any_feed(site: Site, tmp_path: Path) -> None:
     await crawl(tmp_path, [site.url("/one")], SIMHASH_DONE_ON="feed")
     assert states(tmp_path) == {"one": "done"}
@@ -314,14 +374,14 @@ def test_requests_come_back_as_they_were() -> None:
         headers={"X-One": ["1", "2"]},
         cookies={"session": "s"},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
-        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_scheduled": True, "download_slot": "s"},
+        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_scheduled": True, "_own": 1},
         priority=3,
     )
     made = unpack_request(pack_request(request, spider), spider)
     assert made is not None
     assert made.to_dict(spider=spider) == {
         **request.to_dict(spider=spider),
-        "meta": {"own": {"x": [1]}},
+        "meta": {"own": {"x": [1]}, "_own": 1},
         "dont_filter": True,
     }
 

@@ -73,6 +73,17 @@ def test_merging_empties_the_tables(tmp_path: Path) -> None:
     assert archives(tmp_path) == ["base-3.archive"]
 
 
+def test_only_what_is_in_the_archive_is_noted_as_removed(tmp_path: Path) -> None:
+    fingerprints = make(tmp_path)
+    with open_lmdb(tmp_path) as store:
+        above = [match.document for each in fingerprints[40:60] for match in store.query(each, 0)]
+        assert store.delete(above) == 20
+        assert store.stats()["fingerprints"] == len(fingerprints) - 20
+        (below,) = store.query(fingerprints[0], 0)
+        store.delete([below.document])
+        assert store.stats()["fingerprints"] == len(fingerprints) - 21
+
+
 def test_rebuilding_brings_everything_back_into_the_tables(tmp_path: Path) -> None:
     fingerprints = make(tmp_path)
     with open_lmdb(tmp_path) as store:

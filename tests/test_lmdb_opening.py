@@ -269,6 +269,23 @@ def test_another_format_is_refused_and_left_alone(
     assert (tmp_path / "data.mdb").read_bytes() == before
 
 
+def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: Path) -> None:
+    """LMDB does not write pages that one transaction takes at the end and gives back."""
+    make_store(tmp_path)
+    with open_lmdb(tmp_path) as store:
+
+        def take_and_give_back(txn: "lmdb.Transaction[bytes]") -> None:
+            txn.put(b"\0" * 8, bytes(200_000), db=store._databases.texts)
+            txn.delete(b"\0" * 8, db=store._databases.texts)
+
+        store._environment.write(take_and_give_back)
+    with lmdb.open(str(tmp_path), readonly=True, lock=False, lib_version=0) as env:
+        promised = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    assert (tmp_path / "data.mdb").stat().st_size < promised
+    with open_lmdb(tmp_path) as store:
+        assert store.check() == []
+
+
 def test_a_damaged_header_is_refused_and_left_alone(tmp_path: Path) -> None:
     make_store(tmp_path)
     rewrite_header(tmp_path, damage=True)

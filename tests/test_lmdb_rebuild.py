@@ -148,7 +148,8 @@ def test_flipped_bits_of_waiting_drops_are_found_and_mended(store: LmdbStore) ->
     store.find_and_add([document("original", A), document("near", A ^ 1)])
     store.find_and_add([], requests={2: b"request"})
     ((key, packed),) = store._environment.read(lambda txn: read_rows(store, txn))["waiting"]
-    still = {(key, pack(key, Waiting(1, CRAWL)))}
+    digest = unpack(Waiting, key, packed).text_digest
+    still = {(key, pack(key, Waiting(1, digest, CRAWL)))}
     for bit in range(8 * len(key + packed)):
         flipped = flip(key + packed, bit)
         row = flipped[: len(key)], flipped[len(key) :]

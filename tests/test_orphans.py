@@ -6,7 +6,7 @@ import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stored import Document, Verdict
-from tests.documents import CRAWL, document, open_lmdb, plain_match
+from tests.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
@@ -74,6 +74,23 @@ def test_a_duplicate_that_changed_is_judged_afresh(store: LmdbStore) -> None:
     add(store, document("a", A), document("b", NEAR_A))
     assert add_one(store, document("b", B)) == Verdict("new", "", 2)
     assert [match.document for match in store.query(B)] == [2]
+
+
+def test_a_drop_for_another_text_of_the_same_page_is_lost(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path, crawl="crawl-1") as store:
+        pages = [document("a", A, crawl="crawl-1"), document("b", A ^ 1, crawl="crawl-1")]
+        assert [verdict.status for verdict in store.find_and_add(pages)] == [
+            "new",
+            "near_duplicate",
+        ]
+    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
+        other = document("a", ~A % 2**64, crawl="crawl-2", text_digest=b"another text")
+        (verdict,) = store.find_and_add([other])
+        assert verdict.status == "new"
+        store.mark_done([verdict.document], "crawl-2")
+        assert store.stats()["lost"] == 1
+        (page,) = store.take_lost("crawl-2", "spider")
+        assert page.url.endswith("/b")
 
 
 def test_a_duplicate_whose_original_was_withdrawn_is_new(store: LmdbStore) -> None:
