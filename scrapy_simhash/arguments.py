@@ -290,7 +290,7 @@ COMMANDS = {
     "prune": Command("Delete documents by age, scope and crawl", "upkeep:prune", _add_prune),
     "delete": Command("Delete documents by URL, scope and crawl", "upkeep:delete", _add_delete),
     "undo": Command(
-        "Take drops back: list the URLs to fetch again, and let them pass then",
+        "Take drops back: list the URLs to fetch again, and let them pass then (not --lost ones)",
         "undo:undo",
         _add_undo,
     ),
@@ -300,7 +300,7 @@ COMMANDS = {
         _add_export,
     ),
     "import": Command(
-        "Bulk-load an archive into a store, or make one of it",
+        "Bulk-load fingerprints of texts you have elsewhere (no restore: see backup)",
         "exchange:import_archive",
         _add_import,
     ),

@@ -61,7 +61,9 @@ def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
 
 
 def _taken(path: Path) -> FileExistsError:
-    return FileExistsError(f"{path} is there already; name another file, or overwrite it")
+    return FileExistsError(
+        f"{path} is there already; name another file, or overwrite it (--overwrite)"
+    )
 
 
 def sync_folder(folder: Path) -> None:
