@@ -46,14 +46,12 @@ class _Page:
         items: that it yielded and that are in the pipelines still.
         batches: of feeds that have some of them.
         consumed: whether there will be no more of them.
-        failed: whether the callback or a pipeline raised.
     """
 
     verdict: Verdict
     items: int = 0
     batches: Batches = field(default_factory=set)
     consumed: bool = False
-    failed: bool = False
 
 
 class Delivery:
@@ -126,7 +124,6 @@ class Delivery:
         """Withdraw a page, once."""
         page = self._pages.get(response)
         if page and page in self._open:
-            page.failed = True
             self._open.discard(page)
             self._judge.withdraw(page.verdict)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.lmdb_documents import Databases
     from scrapy_simhash.lmdb_environment import Environment
-    from scrapy_simhash.lmdb_probe import TableDatabases
+    from scrapy_simhash.lmdb_reading import TableDatabases
     from scrapy_simhash.permutation import Design
     from scrapy_simhash.records import Header
 
@@ -110,16 +110,7 @@ class ArchivedTables(Tables):
         near.update(each for each in archived.near if not self._is_removed(transaction, each[1]))
         return Probe(sorted(near)[:most], min(probe.complete_bits, archived.complete_bits))
 
-    def read_all(
-        self, transaction: lmdb.Transaction[bytes], *, tolerant: bool = False
-    ) -> NDArray[np.uint64]:
-        found = super().read_all(transaction, tolerant=tolerant)
-        return self._with_archived(transaction, found, tolerant=tolerant)
-
-    def read_trusted(self, transaction: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
-        return self._with_archived(transaction, super().read_trusted(transaction), tolerant=True)
-
-    def _with_archived(
+    def with_archived(
         self, transaction: lmdb.Transaction[bytes], found: NDArray[np.uint64], *, tolerant: bool
     ) -> NDArray[np.uint64]:
         if self._archive is None:

@@ -26,6 +26,7 @@ import lmdb
 from scrapy_simhash.lmdb_archived import open_tables
 from scrapy_simhash.lmdb_check import check_documents
 from scrapy_simhash.lmdb_environment import DATA_FILE, Environment
+from scrapy_simhash.lmdb_guard import LOCK_FILE
 from scrapy_simhash.lmdb_header import open_databases, read_header
 from scrapy_simhash.records import StoreDamagedError
 from scrapy_simhash.stores import StoreUnavailableError
@@ -176,7 +177,7 @@ def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
     finally:
         environment.close()
         # Made by opening it, where LMDB notes its readers.
-        (folder / "lock.mdb").unlink(missing_ok=True)
+        (folder / LOCK_FILE).unlink(missing_ok=True)
     file_bytes = sum(path.stat().st_size for path in folder.iterdir())
     return {**counted, "file_bytes": file_bytes, "checked": check}
 

@@ -40,7 +40,7 @@ def check_documents(
             problems.append(f"fingerprint {fingerprint:016x} is not in both table 0 and {number}")
     for number, record in records.items():
         problems += _check_record(stored, number, record, records)
-    held = tables.read_all(transaction, tolerant=True)
+    held = tables.with_archived(transaction, first, tolerant=True)
     problems += _check_fingerprints(held, records)
     problems += _check_rows(transaction, databases, records)
     problems += _check_bulk_loaded(transaction, databases, held)

@@ -13,8 +13,8 @@ Databases of one environment; numbers are big-endian, so that their order is tha
     crawls         crawl id -> CrawlRecord
     texts          document -> main text, zlib, where texts are kept
 
-A fingerprint in the tables without a row in `fingerprints` was bulk-loaded; it belongs to every
-scope. When a document has it, too, a row of zeros keeps that in mind.
+A fingerprint in the tables without a row in `fingerprints` was bulk-loaded, for every scope; a row
+of zeros keeps that in mind when a document has it, too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.stored import Probe
 
-_NEXT = b"next"
-BULK_LOADED = bytes(16)
+_NEXT, BULK_LOADED = b"next", bytes(16)
 
 
 def octets(number: int) -> bytes:
@@ -330,6 +329,10 @@ class Documents:
     def drop_waiting(self, number: int) -> None:
         """Note that the drop of a document is settled; harmless when it is."""
         self._transaction.delete(octets(number), db=self._databases.waiting)
+
+    def has_waiting(self) -> bool:
+        """Say whether any drop may have to be taken back; reads no row."""
+        return bool(self._transaction.stat(self._databases.waiting)["entries"])
 
     def list_waiting(self) -> list[tuple[int, Waiting]]:
         """List the drops that may have to be taken back: few, those of the last seconds."""

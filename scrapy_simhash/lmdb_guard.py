@@ -29,23 +29,13 @@ ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 _ALWAYS_VERIFIED_BYTES = 2 * 2**20
 # With less room than this an I/O error is taken for a full disk: LMDB reports a short write as one.
 _ROOM_BYTES = 2**20
+# fmt: off
 _NETWORK_FILE_SYSTEMS = {
-    *(
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "9p",
-        "afs",
-        "afpfs",
-        "ceph",
-        "coda",
-        "davfs",
-    ),
-    *("fuse", "glusterfs", "gpfs", "lustre", "macfuse", "ncpfs", "ocfs2", "osxfuse", "webdav"),
+    "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "afpfs", "ceph", "coda",
+    "davfs", "fuse", "glusterfs", "gpfs", "lustre", "macfuse", "ncpfs", "ocfs2", "osxfuse",
+    "webdav",
 }
+# fmt: on
 _SUSPECT_FILE = "suspect"
 _RESTORE = "Restore it from a backup; to start over, move it away yourself"
 
@@ -105,24 +95,29 @@ def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool)
     size = data.stat().st_size
     # LMDB does not write pages at the end that a transaction took and gave back: a sound file may
     # end before them, and only its pages tell.
-    if size < needed and (problems := _find_damage(folder, data, lib_version)):
+    short = size < needed
+    # Where LMDB's lock file is missing, the file was copied here and never opened since.
+    copied = not (folder / LOCK_FILE).exists()
+    if not (short or verified or copied or size <= _ALWAYS_VERIFIED_BYTES):
+        return
+    if copied:
+        problems = find_damage(data)
+    elif os.access(folder, os.W_OK):
+        problems = _find_damage(folder, data, lib_version)
+    else:
+        # Nobody would know of this reader, and what is written meanwhile would look like damage.
+        # A file that is cut short kills whoever reads it: better refused once too often.
+        problems = find_damage(data) if short else []
+    if problems and short:
         raise StoreUnusableError(
             f"{data} is cut short: {size:,} of {needed:,} bytes ({problems[0]}). {_RESTORE}"
         )
-    # Where LMDB's lock file is missing, the file was copied here and never opened since.
-    copied = not (folder / LOCK_FILE).exists()
-    if (verified or copied or size <= _ALWAYS_VERIFIED_BYTES) and (
-        problems := _find_damage(folder, data, lib_version)
-    ):
+    if problems:
         raise StoreUnusableError(f"{data} is damaged: {problems[0]}. {_RESTORE}")
 
 
 def _find_damage(folder: Path, data: Path, lib_version: int) -> list[str]:
     """Verify a file that others may write to: a reader keeps the pages of what is verified."""
-    if not (folder / LOCK_FILE).exists():
-        return find_damage(data)
-    if not os.access(folder, os.W_OK):  # nobody would know of this reader
-        return []
     room = 2 * data.stat().st_size + _ROOM_BYTES
     with (
         lmdb.open(str(folder), readonly=True, map_size=room, lib_version=lib_version) as env,

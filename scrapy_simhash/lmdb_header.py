@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_documents import Databases
-from scrapy_simhash.lmdb_probe import TableDatabases
+from scrapy_simhash.lmdb_reading import TableDatabases
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import Header, pack, unpack
 from scrapy_simhash.stores import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
+from scrapy_simhash.lmdb_reading import TableReader, get_rows
 from scrapy_simhash.permutation import ROW_BYTES, Design
 from scrapy_simhash.stored import Probe
 from scrapy_simhash.stores import StoreError
@@ -19,33 +20,10 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-
-class TableDatabases(NamedTuple):
-    """Handles of the databases that hold the tables.
-
-    Attributes:
-        base: of buckets.
-        added: where new fingerprints go.
-        frozen: what is being compacted, or None.
-        hot: of buckets that are too full.
-        building: the base that `compact` is writing, or None.
-        removed: what does not count of the archive beneath.
-    """
-
-    base: lmdb._Database
-    added: lmdb._Database
-    frozen: lmdb._Database | None
-    hot: lmdb._Database
-    building: lmdb._Database | None
-    removed: lmdb._Database
-
-    @property
-    def single(self) -> tuple[lmdb._Database, ...]:
-        """Those where each row is a value of its own, except for buckets that are too full."""
-        return (self.added,) if self.frozen is None else (self.added, self.frozen)
+    from scrapy_simhash.lmdb_reading import TableDatabases
 
 
-class Prober:
+class Prober(TableReader):
     """Probes the tables of a design.
 
     One `getmulti` a database hands the candidates of every table to numpy; the distance does not
@@ -57,13 +35,9 @@ class Prober:
     """
 
     def __init__(self, design: Design, databases: TableDatabases) -> None:
-        self._design = design
-        self._databases = databases
+        super().__init__(design, databases)
         self._single = databases.single
-        count = len(design.tables)
-        self._key_end = 1 + design.key_bytes
-        self._rest_bytes = ROW_BYTES - self._key_end
-        self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * count)
+        self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * len(design.tables))
         self._masks = [_masks(design.key_bytes, 0)]
         self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
 
@@ -91,23 +65,23 @@ class Prober:
             documents / 256**key_bytes; a key for each table, and for each of its bits and pairs of
             bits that the design needs flipped for this distance.
         """
-        rows = self._design.rows(fingerprint)
+        rows = self.design.rows(fingerprint)
         # Another process may have rebuilt the tables for less since the distance was checked.
         reached = distance < len(self._flips)
-        flips = self._flips[distance] if reached else self._design.flips_for(distance)
+        flips = self._flips[distance] if reached else self.design.flips_for(distance)
         keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
         found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
         complete_bits = distance
         if hot:
-            radii = self._radii(rows, hot, [flips] * len(self._design.tables))
-            wider = self._design.widen(radii, flips, distance)
+            radii = self._radii(rows, hot, [flips] * len(self.design.tables))
+            wider = self.design.widen(radii, flips, distance)
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
                 more, hot_beyond = self._read(transaction, keys, rows, distance, bounded=True)
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
-            complete_bits = min(distance, self._design.covered_bits(radii))
+            complete_bits = min(distance, self.design.covered_bits(radii))
         if not found:
             return Probe([], complete_bits)
         return Probe(self._restore(found, rows, distance, most), complete_bits)
@@ -159,10 +133,10 @@ class Prober:
         if most is not None and near.size > most:
             # Each may be found by every table; what is left over is cut below.
             order = np.argsort(distances[near], kind="stable")
-            near = near[order[: most * len(self._design.tables)]]
+            near = near[order[: most * len(self.design.tables)]]
         found_once = sorted(
             {
-                (found_bits, self._design.tables[number].restore(permuted))
+                (found_bits, self.design.tables[number].restore(permuted))
                 for found_bits, number, permuted in zip(
                     distances[near].tolist(),
                     candidates["table"][near].tolist(),
@@ -185,7 +159,7 @@ class Prober:
             wanted: for each table, whether to make its keys; None for all.
         """
         while len(self._masks) <= most:
-            self._masks.append(_masks(self._design.key_bytes, len(self._masks)))
+            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
         masks = np.concatenate(self._masks[fewest : most + 1])
         keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
         if wanted is not None:
@@ -207,18 +181,6 @@ class Prober:
             flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
             radii[key[0]] = min(radii[key[0]], flipped - 1)
         return tuple(radii)
-
-
-def get_rows(
-    transaction: lmdb.Transaction[bytes], database: lmdb._Database, keys: Sequence[bytes]
-) -> NDArray[np.void]:
-    """Get the rows of keys where each row is a value of its own; shape (n,) of `ROW`."""
-    if not keys:
-        return np.empty(0, ROW)
-    octets = transaction.cursor(database).getmulti(
-        keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
-    )
-    return np.frombuffer(octets, ROW)
 
 
 def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:

@@ -4,24 +4,48 @@ from __future__ import annotations
 
 from itertools import groupby, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scrapy_simhash.buckets import permuted_of, unpack_buckets
+from scrapy_simhash.buckets import ROW, permuted_of, unpack_buckets
 from scrapy_simhash.jointables import sort_distinct
-from scrapy_simhash.lmdb_probe import TableDatabases, get_rows
 from scrapy_simhash.permutation import ROW_BYTES, Design
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import lmdb
     from numpy.typing import NDArray
 
 # A write transaction of `compact` merges so many at once, and holds the store meanwhile.
 _ROWS_PER_SLICE = 1_048_576
+
+
+class TableDatabases(NamedTuple):
+    """Handles of the databases that hold the tables.
+
+    Attributes:
+        base: of buckets.
+        added: where new fingerprints go.
+        frozen: what is being compacted, or None.
+        hot: of buckets that are too full.
+        building: the base that `compact` is writing, or None.
+        removed: what does not count of the archive beneath.
+    """
+
+    base: lmdb._Database
+    added: lmdb._Database
+    frozen: lmdb._Database | None
+    hot: lmdb._Database
+    building: lmdb._Database | None
+    removed: lmdb._Database
+
+    @property
+    def single(self) -> tuple[lmdb._Database, ...]:
+        """Those where each row is a value of its own, except for buckets that are too full."""
+        return (self.added,) if self.frozen is None else (self.added, self.frozen)
 
 
 class TableReader:
@@ -108,7 +132,8 @@ class TableReader:
         self, transaction: lmdb.Transaction[bytes], *, tolerant: bool = False
     ) -> NDArray[np.uint64]:
         """Read all fingerprints: sorted, each once; shape (n,); see `read_slice`."""
-        return next(self.read_tables(transaction, tolerant=tolerant))
+        found = next(self.read_tables(transaction, tolerant=tolerant))
+        return self.with_archived(transaction, found, tolerant=tolerant)
 
     def read_trusted(self, transaction: lmdb.Transaction[bytes]) -> NDArray[np.uint64]:
         """Read the fingerprints that two tables agree on; of one table, all; sorted, each once.
@@ -117,7 +142,22 @@ class TableReader:
         """
         content = list(self.read_tables(transaction, tolerant=True))
         found = np.sort(np.concatenate(content))
-        return sort_distinct(found[1:][found[1:] == found[:-1]]) if len(content) > 1 else found
+        if len(content) > 1:
+            found = sort_distinct(found[1:][found[1:] == found[:-1]])
+        return self.with_archived(transaction, found, tolerant=True)
+
+    def with_archived(
+        self, transaction: lmdb.Transaction[bytes], found: NDArray[np.uint64], *, tolerant: bool
+    ) -> NDArray[np.uint64]:
+        """Add what is in the archive beneath the tables; here there is none.
+
+        Args:
+            transaction: any.
+            found: sorted, each once; shape (n,).
+            tolerant: leave out blocks that are damaged.
+        """
+        del transaction, tolerant
+        return found
 
     def count_fingerprints(self, transaction: lmdb.Transaction[bytes]) -> int:
         """Count what is in the tables; reads the sizes of all buckets."""
@@ -140,3 +180,15 @@ class TableReader:
         """List the keys of buckets that are too full."""
         cursor = transaction.cursor(self._databases.hot)
         return list(cursor.iternext_nodup(keys=True, values=False))
+
+
+def get_rows(
+    transaction: lmdb.Transaction[bytes], database: lmdb._Database, keys: Sequence[bytes]
+) -> NDArray[np.void]:
+    """Get the rows of keys where each row is a value of its own; shape (n,) of `ROW`."""
+    if not keys:
+        return np.empty(0, ROW)
+    octets = transaction.cursor(database).getmulti(
+        keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
+    )
+    return np.frombuffer(octets, ROW)

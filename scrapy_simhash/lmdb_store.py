@@ -120,7 +120,7 @@ class LmdbStore(LmdbConnection):
         self._write(lambda stored, _: self._judge(stored).withdraw(documents, crawl))
 
     def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
-        if not self._read(lambda stored, _: stored.list_waiting()):
+        if not self._read(lambda stored, _: stored.has_waiting()):
             return []  # nearly always; no need to wait for other writers
         alive = self._leases.alive
         return self._write(lambda stored, _: take_lost(stored, alive, crawl, spider, ending=ending))

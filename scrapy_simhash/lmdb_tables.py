@@ -20,8 +20,8 @@ import numpy as np
 
 from scrapy_simhash.buckets import pack_buckets, permuted_of
 from scrapy_simhash.jointables import contains
-from scrapy_simhash.lmdb_probe import Prober, get_rows
-from scrapy_simhash.lmdb_reading import TableReader
+from scrapy_simhash.lmdb_probe import Prober
+from scrapy_simhash.lmdb_reading import get_rows
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.stores import StoreError
 
@@ -31,19 +31,18 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-    from scrapy_simhash.lmdb_probe import TableDatabases
+    from scrapy_simhash.lmdb_reading import TableDatabases
     from scrapy_simhash.permutation import Design
-    from scrapy_simhash.stored import Probe
 
 # Probes pass over a bucket of more rows, so that crafted pages cost less than three times as much
 # as others (benchmarks/bench_skew.py; 8 times with four times as many rows). Ten times what an
 # ordinary bucket of four tables holds at 100 million.
 MOST_IN_BUCKET = 16_384
-# So many single rows of a key are packed: a probe reads packed ones five times as fast.
+# So many single rows of a key are packed, because a probe reads packed ones faster.
 _MOST_SINGLE = 1_024
 
 
-class Tables(TableReader):
+class Tables(Prober):
     """The tables of one design.
 
     Args:
@@ -53,7 +52,6 @@ class Tables(TableReader):
 
     def __init__(self, design: Design, databases: TableDatabases) -> None:
         super().__init__(design, databases)
-        self.prober = Prober(design, databases)
         self._items = Struct(f"{self._key_end}s{self._rest_bytes}s")
 
     def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
@@ -88,18 +86,6 @@ class Tables(TableReader):
         while at > 0 and at % self._rest_bytes:
             at = value.find(rest, at + 1)
         return at >= 0
-
-    def probe(
-        self,
-        transaction: lmdb.Transaction[bytes],
-        fingerprint: int,
-        distance: int,
-        most: int | None = None,
-        *,
-        bounded: bool = False,
-    ) -> Probe:
-        """Find every fingerprint within a distance, see `Prober.probe`."""
-        return self.prober.probe(transaction, fingerprint, distance, most, bounded=bounded)
 
     def _cut(self, value: bytes) -> list[bytes]:
         return [value[at : at + self._rest_bytes] for at in range(0, len(value), self._rest_bytes)]

@@ -34,6 +34,8 @@ def counts(record: Record, alive: Callable[[str], bool]) -> bool:
 
 def settle_drops(stored: Documents, number: int, record: Record) -> None:
     """Note that the items of a document came through: what was dropped for this text stays so."""
+    if not stored.has_waiting():
+        return
     for duplicate in stored.list_duplicates(number):
         waiting = stored.get_waiting(duplicate)
         if waiting is not None and waiting.text_digest == record.text_digest:

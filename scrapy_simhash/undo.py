@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.numbers import write_whole
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.untrusted import printable
+from scrapy_simhash.upkeep import open_to_change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +49,8 @@ def undo(  # noqa: PLR0913  # the criteria, each by its name
     """
     if not urls and original is None and distance is None and crawl is None and not lost:
         raise ValueError("say what is to be undone: URLs, --original, --distance, --crawl, --lost")
-    with open_as_it_is(config) as store:
+    spared = not (dry_run or lost)
+    with open_to_change(config) if spared else open_as_it_is(config) as store:
         originals = None
         if original is not None:
             originals = {found.document for found in store.find_document(original)}
@@ -63,12 +64,12 @@ def undo(  # noqa: PLR0913  # the criteria, each by its name
             )
 
         found = store.list_dropped(wanted, lost=lost)
+        if urls_path is not None:
+            write_whole(urls_path, [f"{printable(document.url)}\n" for document in found])
+        if spared and found:
+            store.spare([document.document for document in found])
+        # Last: whoever reads the answers may stop, as `head` does.
         yield from (_describe(store, document) for document in found)
-    if urls_path is not None:
-        write_whole(urls_path, [f"{printable(document.url)}\n" for document in found])
-    if not dry_run and not lost and found:
-        with open_store(config.store, distance=0) as writable:
-            writable.spare([document.document for document in found])
 
 
 def _describe(store: Store, document: StoredDocument) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SECONDS_A_DAY = 86_400
 
 
-def _open_to_change(config: Config) -> Store:
+def open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config).close()  # raises where there is none: it would be made below
     return open_store(config.store, distance=0)
@@ -37,7 +37,7 @@ def compact(config: Config) -> Iterator[dict[str, Any]]:
     """
     from scrapy_simhash.lmdb_environment import shrink  # noqa: PLC0415 - loads lmdb
 
-    with _open_to_change(config) as store, show_progress("slices") as show:
+    with open_to_change(config) as store, show_progress("slices") as show:
         before = store.table_stats()
         store.compact(show)
         after = store.table_stats()
@@ -65,7 +65,7 @@ def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:
         StoreMismatchError: the design is not complete for SIMHASH_DISTANCE.
         ValueError: no such design.
     """
-    with _open_to_change(config) as store:
+    with open_to_change(config) as store:
         if tables == "auto":
             tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
@@ -170,7 +170,7 @@ def _remove(
             chosen.add(document.document)
         return found
 
-    with open_as_it_is(config) if dry_run else _open_to_change(config) as store:
+    with open_as_it_is(config) if dry_run else open_to_change(config) as store:
         numbers = store.select(note)
         if dry_run:
             yield from _list_documents(store, numbers)

@@ -70,6 +70,7 @@ class GroupWriter:
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._pages: list[_Page] = []
         self._marks: list[_Mark | _Kept] = []
+        self._kept_marks = 0
         self._lost: list[_Lost] = []
         self._closing = False
         self._thread = threading.Thread(
@@ -117,7 +118,7 @@ class GroupWriter:
     def _gather(self) -> None:
         """Wait for a page, an overdue mark or the end; then take what else has come."""
         deadline = None if not self._marks else time.monotonic() + _DONE_DELAY_SECONDS
-        while not (self._pages or self._lost or self._closing):
+        while not (self._pages or self._lost or self._closing or self._is_full()):
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 self._take(self._queue.get(timeout=wait))
@@ -125,11 +126,15 @@ class GroupWriter:
                 return
             if deadline is None and self._marks:
                 deadline = time.monotonic() + _DONE_DELAY_SECONDS
-        while len(self._pages) < _PAGES_PER_GROUP and len(self._marks) < _MARKS_PER_GROUP:
+        while len(self._pages) < _PAGES_PER_GROUP and not self._is_full():
             try:
                 self._take(self._queue.get_nowait())
             except queue.Empty:
                 return
+
+    def _is_full(self) -> bool:
+        """Say whether marks alone fill a group; those of one that failed wait for their time."""
+        return len(self._marks) - self._kept_marks >= _MARKS_PER_GROUP
 
     def _take(self, entry: _Entry) -> None:
         if entry is None:
@@ -154,7 +159,7 @@ class GroupWriter:
 
     def _commit(self) -> None:
         pages, marks = self._pages, self._marks
-        self._pages, self._marks = [], []
+        self._pages, self._marks, self._kept_marks = [], [], 0
         if not pages and (not marks or self._store.readonly):
             return
         try:
@@ -165,7 +170,7 @@ class GroupWriter:
             if self._closing:
                 _warn_of_pending(marks, error)
             else:
-                self._marks = marks
+                self._marks, self._kept_marks = marks, len(marks)
         except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
             self._write_singly(pages, marks)
 

@@ -12,7 +12,7 @@ import pytest
 
 from scrapy_simhash.stores import open_store
 from tests.crawling import crawl, read_lines
-from tests.crawlscript import finish_crawl, start_crawl
+from tests.crawlscript import ScriptCrawl, finish_crawl, start_crawl
 from tests.pages import page
 from tests.processes import ROOT, run_python, wait_until
 from tests.server import Answer, Site, serve
@@ -34,15 +34,23 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path) -> None:
+MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
+
+
+def crawl_at_once(site: Site, folder: Path, lists: dict[str, list[str]]) -> list[ScriptCrawl]:
+    """Crawl lists of URLs, each in a process of its own; none gets a page before all have asked."""
     gate = Event()
     site.answers |= {path: replace(page_, gate=gate) for path, page_ in site.answers.items()}
+    running = {name: start_crawl(folder, urls, name, **MANY) for name, urls in lists.items()}
+    site.wait_until_asked(len(lists) * MANY["CONCURRENT_REQUESTS"])
+    gate.set()
+    return [finish_crawl(process, folder, name) for name, process in running.items()]
+
+
+def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path) -> None:
     urls = site.urls()
     halves = {"first": urls[: len(urls) // 2], "second": urls[len(urls) // 2 :]}  # of all groups
-    running = {name: start_crawl(tmp_path, half, name, **MANY) for name, half in halves.items()}
-    site.wait_until_asked(2 * MANY["CONCURRENT_REQUESTS"])  # neither has got a page yet
-    gate.set()
-    done = [finish_crawl(process, tmp_path, name) for name, process in running.items()]
+    done = crawl_at_once(site, tmp_path, halves)
     for crawled in done:
         assert crawled.exit_code == 0
         assert "log_count/ERROR" not in crawled.stats
@@ -57,20 +65,12 @@ def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path) -> Non
     assert len({decision["crawl"] for decision in decisions}) == 2
 
 
-MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
-
-
 def test_two_crawls_of_the_same_pages_keep_the_same_one_of_each_group(
     site: Site, tmp_path: Path
 ) -> None:
     """Whichever comes first; in the other crawl it is a revisit, and never a near-duplicate."""
-    gate = Event()
-    site.answers |= {path: replace(page_, gate=gate) for path, page_ in site.answers.items()}
     orders = {"first": site.urls(), "second": site.urls()[::-1]}
-    running = {name: start_crawl(tmp_path, urls, name, **MANY) for name, urls in orders.items()}
-    site.wait_until_asked(2 * MANY["CONCURRENT_REQUESTS"])  # neither has got a page yet
-    gate.set()
-    done = [finish_crawl(process, tmp_path, name) for name, process in running.items()]
+    done = crawl_at_once(site, tmp_path, orders)
     for crawled in done:
         assert crawled.exit_code == 0
         assert "log_count/ERROR" not in crawled.stats

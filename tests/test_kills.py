@@ -35,7 +35,6 @@ class Round(NamedTuple):
     jobdir: bool
     pages: int
     delay_seconds: float
-    seed: int
 
 
 def draw(seed: int) -> Round:
@@ -46,7 +45,6 @@ def draw(seed: int) -> Round:
         bool(seed // 3 % 2),
         random_.randint(1, GROUPS * COPIES),
         random_.choice([0, random_.random() * 0.1]),
-        seed,
     )
 
 
@@ -77,7 +75,7 @@ def stop(process: Any, mode: str) -> None:
 async def test_nothing_is_lost_however_a_crawl_is_stopped(
     site: Site, tmp_path: Path, seed: int
 ) -> None:
-    mode, jobdir, pages, delay_seconds, _ = draw(seed)
+    mode, jobdir, pages, delay_seconds = draw(seed)
     settings = SETTINGS | ({"JOBDIR": str(tmp_path / "job")} if jobdir else {})
     urls = random.Random(seed).sample(site.urls(), GROUPS * COPIES)  # noqa: S311 - reproducible
     first = start_crawl(tmp_path, urls, "first", **settings)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_environment import Environment
-from scrapy_simhash.lmdb_probe import TableDatabases
+from scrapy_simhash.lmdb_reading import TableDatabases
 from scrapy_simhash.lmdb_tables import Tables
 from tests.oracle import distance_between
 from tests.strategies import border_bits, fingerprints, masks
@@ -71,7 +71,7 @@ def probe(
     tables: Tables, transaction: "lmdb.Transaction[bytes]", query: int, distance: int
 ) -> list[tuple[int, int]]:
     """Find everything, and check that the probe says so."""
-    found = tables.prober.probe(transaction, query, distance)
+    found = tables.probe(transaction, query, distance)
     assert found.complete_bits == distance
     return found.near
 
@@ -138,10 +138,10 @@ def test_every_bit_of_a_key_is_flipped_and_no_table_number(
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
         rows = design.rows(query)
-        keys = tables.prober._flip(rows, 0, 1)
+        keys = tables._flip(rows, 0, 1)
         assert len(set(keys)) == len(keys) == len(design.tables) * (1 + 8 * design.key_bytes)
         assert {key[0] for key in keys} == set(range(len(design.tables)))
-        assert set(tables.prober._keys.unpack(rows)) < set(keys)
+        assert set(tables._keys.unpack(rows)) < set(keys)
         fill(tables, transaction, stored)
         for distance in range(design.reach_bits + 1):
             assert probe(tables, transaction, query, distance) == near(stored, query, distance)
@@ -278,7 +278,7 @@ def test_a_bounded_probe_says_how_far_it_is_complete(
         for distance in range(tables.design.reach_bits + 1):
             expected = near(stored, query, distance)
             assert probe(tables, transaction, query, distance) == expected
-            bounded = tables.prober.probe(transaction, query, distance, bounded=True)
+            bounded = tables.probe(transaction, query, distance, bounded=True)
             assert set(bounded.near) <= set(expected)
             assert bounded.complete_bits <= distance
             assert set(near(stored, query, bounded.complete_bits)) <= set(bounded.near)
@@ -305,7 +305,7 @@ def test_up_to_two_hot_tables_lose_nothing_within_three_bits(
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
         fill(tables, transaction, stored)
         assert len(tables.hot_keys(transaction)) == tables_hot
-        bounded = tables.prober.probe(transaction, query, 3, bounded=True)
+        bounded = tables.probe(transaction, query, 3, bounded=True)
         if tables_hot <= 2:
             assert bounded == (near(stored, query, 3), 3)
         else:
