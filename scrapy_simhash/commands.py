@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +20,7 @@ from scrapy_simhash.config import Config, read_config
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class SimhashCommand(ScrapyCommand):
@@ -60,13 +59,14 @@ class SimhashCommand(ScrapyCommand):
             InspectionError,
             PartlyFailedError,
         )
-        from scrapy_simhash.output import show  # noqa: PLC0415
+        from scrapy_simhash.output import load, show  # noqa: PLC0415
         from scrapy_simhash.stores import StoreError  # noqa: PLC0415
         from scrapy_simhash.untrusted import printable  # noqa: PLC0415
 
         try:
-            answers = _answer(COMMANDS[opts.simhash_command].runner, self._read_config(opts), opts)
-            self.exitcode = show(opts.simhash_command, answers, as_json=opts.json)
+            command = COMMANDS[opts.simhash_command]
+            answers = _answer(load(command.runner), self._read_config(opts), opts)
+            self.exitcode = show(command, answers, as_json=opts.json)
         except (
             InspectionError,
             PartlyFailedError,
@@ -88,13 +88,8 @@ class SimhashCommand(ScrapyCommand):
 
 
 def _answer(
-    runner: str, config: Config, opts: argparse.Namespace
+    runner: Callable[..., Iterable[dict[str, Any] | str]], config: Config, opts: argparse.Namespace
 ) -> Iterable[dict[str, Any] | str]:
-    """Call `module:function` with those of the arguments that it names."""
-    module, _, name = runner.partition(":")
-    function = getattr(import_module(f"scrapy_simhash.{module}"), name)
-    wanted = [name for name in signature(function).parameters if name != "config"]
-    answers: Iterable[dict[str, Any] | str] = function(
-        config, **{n: getattr(opts, n) for n in wanted}
-    )
-    return answers
+    """Call it with those of the arguments that it names."""
+    wanted = [name for name in signature(runner).parameters if name != "config"]
+    return runner(config, **{name: getattr(opts, name) for name in wanted})

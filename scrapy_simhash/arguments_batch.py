@@ -1,0 +1,80 @@
+"""Arguments of the commands that work on many fingerprints at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add those of `plan`."""
+    parser.add_argument("--documents", required=True, metavar="N", help="such as 8e9 or 10M")
+    parser.add_argument(
+        "--distance", type=int, metavar="BITS", help="k (default: SIMHASH_DISTANCE)"
+    )
+    parser.add_argument("--max-bytes", metavar="N", help="of all tables, after compact")
+    parser.add_argument("--max-candidates", metavar="N", help="that a query reads, on average")
+    parser.add_argument("--max-tables", metavar="N", help="that the design may have")
+
+
+def add_find_all(parser: argparse.ArgumentParser) -> None:
+    """Add those of `find-all`."""
+    _add_streams(parser)
+    parser.add_argument(
+        *("-b", "--blocks"),
+        type=int,
+        metavar="M",
+        help="of the 64 bits, more than the distance (default: what is quickest)",
+    )
+
+
+def add_find_clusters(parser: argparse.ArgumentParser) -> None:
+    """Add those of `find-clusters`."""
+    add_find_all(parser)
+    parser.add_argument(
+        "--representative",
+        action="store_true",
+        help="clusters around one that all others are near to: no chains",
+    )
+
+
+def add_batch_query(parser: argparse.ArgumentParser) -> None:
+    """Add those of `batch-query`."""
+    parser.add_argument(
+        "--queries",
+        required=True,
+        metavar="FILE",
+        dest="queries_path",
+        help="fingerprints to be looked up, a decimal number a line",
+    )
+    _add_streams(parser)
+
+
+def _add_streams(parser: argparse.ArgumentParser) -> None:
+    sources = parser.add_mutually_exclusive_group()
+    sources.add_argument(
+        *("-i", "--input"),
+        default="-",
+        metavar="FILE",
+        dest="input_path",
+        help="an archive, or a decimal number a line (default: -, standard input)",
+    )
+    sources.add_argument("--store", metavar="PATH", help="folder or URL of a store, instead")
+    parser.add_argument(
+        *("-o", "--output"),
+        default="-",
+        metavar="FILE",
+        dest="output_path",
+        help="JSON arrays, one a line (default: -, standard output)",
+    )
+    parser.add_argument(
+        *("-d", "--distance"),
+        type=int,
+        default=PLAIN_DISTANCE_BITS,
+        metavar="BITS",
+        help=f"at most so many differ (default: {PLAIN_DISTANCE_BITS})",
+    )
