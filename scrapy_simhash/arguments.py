@@ -84,7 +84,7 @@ COMMANDS = {
     ),
     "explain": Command(
         "Say why a URL was dropped, or how two files compare",
-        "inspection:explain",
+        "explanation:explain",
         arguments_inspect.add_explain,
         printer="output_inspect:print_explanation",
     ),

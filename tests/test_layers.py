@@ -34,6 +34,7 @@ LAYERS = {
             "arguments_inspect",
             "arguments_upkeep",
             "inspection",
+            "explanation",
             "planning",
             "evaluation",
             "plots",
