@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash import arguments_batch, arguments_inspect, arguments_upkeep
+from scrapy_simhash import arguments_batch, arguments_inspect, arguments_report, arguments_upkeep
 
 if TYPE_CHECKING:
     import argparse
@@ -87,6 +87,12 @@ COMMANDS = {
         "explanation:explain",
         arguments_inspect.add_explain,
         printer="output_inspect:print_explanation",
+    ),
+    "report": Command(
+        "Write what was dropped, and why, into one HTML file",
+        "report:write_report",
+        arguments_report.add_report,
+        printer="output_report:print_report",
     ),
     "evaluate": Command(
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",

@@ -11,7 +11,7 @@ from scrapy_simhash.records import DamagedError
 from scrapy_simhash.stored import StoredDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import lmdb
 
@@ -65,6 +65,19 @@ def find_documents(url: str, stored: Documents, _: lmdb.Transaction[bytes]) -> l
         for number, record in stored
         if record.url == url
     ]
+
+
+def visit_documents(
+    take: Callable[[StoredDocument], object], records: Iterable[tuple[int, Record | DamagedError]]
+) -> int:
+    """Describe every document to a function; returns how many are damaged."""
+    damaged = 0
+    for number, record in records:
+        if isinstance(record, DamagedError):
+            damaged += 1
+        else:
+            take(describe_document(number, record, None))
+    return damaged
 
 
 def describe_header(header: Header) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from scrapy_simhash.lmdb_stats import (
     describe_tables,
     find_documents,
     read_document,
+    visit_documents,
 )
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
@@ -173,6 +174,9 @@ class LmdbStore(LmdbConnection):
 
     def get_document(self, document: int) -> StoredDocument | None:
         return self._read(partial(read_document, document))
+
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        return self._read(lambda _, txn: visit_documents(take, scan_records(txn, self._databases)))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:

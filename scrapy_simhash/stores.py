@@ -162,6 +162,9 @@ class Store(Protocol):
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
 
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        """Hand over every document, without its text; returns how many are damaged."""
+
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, bytes; reads every record.
 

@@ -49,6 +49,17 @@ LAYERS = {
             "exchange",
             "undo",
             "progress",
+            "report",
+            "report_input",
+            "report_figures",
+            "report_groups",
+            "report_pairs",
+            "report_table",
+            "report_sections",
+            "report_page",
+            "report_plots",
+            "arguments_report",
+            "output_report",
         ),
     },
     "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
@@ -96,6 +107,9 @@ LAYERS = {
             "numbers",
             "wholefile",
             "untrusted",
+            "difference",
+            "mirrors",
+            "report_paper",
         ),
         *("huffman", "blocks", "interpolation"),
     },
@@ -162,7 +176,10 @@ def own_module(name: str) -> str | None:
 def test_every_module_has_its_row() -> None:
     placed = [module for names in LAYERS.values() for module in names]
     assert sorted(placed) == modules()
-    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {"__pycache__"}
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {
+        "__pycache__",
+        "templates",
+    }
 
 
 @pytest.mark.parametrize("module", modules())
