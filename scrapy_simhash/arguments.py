@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash import arguments_batch, arguments_inspect, arguments_upkeep
+from scrapy_simhash import arguments_batch, arguments_inspect, arguments_report, arguments_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +155,12 @@ COMMANDS = {
             "what-if --scope host --json",
         ),
         details=arguments_inspect.WHAT_IF_LIMITS,
+    ),
+    "report": Command(
+        "Write what was dropped, and why, into one HTML file",
+        "report:write_report",
+        arguments_report.add_report,
+        printer="output_report:print_report",
     ),
     "evaluate": Command(
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",

@@ -202,7 +202,7 @@ class SimhashDownloaderMiddleware:
                 extra={"spider": self._crawler.spider},
             )
             crawl = self._detector.crawl if self._detector else ""
-            decision = new_decision(response.url, crawl, "failed")
+            decision = new_decision(response.url, crawl, "failed", len(response.body))
         request.meta[META_KEY] = decision
         self._count_decision(decision)
         # Not to be copied with the meta into an inline download.
@@ -250,7 +250,7 @@ class SimhashDownloaderMiddleware:
         if reason is not None or self._detector is None:
             self._count(f"skipped/{reason}")
             crawl = self._detector.crawl if self._detector else ""
-            return new_decision(response.url, crawl, f"skipped: {reason}")
+            return new_decision(response.url, crawl, f"skipped: {reason}", len(response.body))
         decision = await self._detector.judge(
             Page(
                 url=response.url,

@@ -15,7 +15,7 @@ from scrapy_simhash.records import DamagedError
 from scrapy_simhash.stored import StoredDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import lmdb
     from numpy.typing import NDArray
@@ -74,11 +74,6 @@ def find_documents(url: str, stored: Documents, _: lmdb.Transaction[bytes]) -> l
     ]
 
 
-def list_documents(stored: Documents, _: lmdb.Transaction[bytes]) -> list[StoredDocument]:
-    """Describe all documents, in the order of their numbers, without their texts."""
-    return [describe_document(number, record, None) for number, record in stored]
-
-
 def list_bulk_loaded(
     databases: Databases, tables: Tables, stored: Documents, transaction: lmdb.Transaction[bytes]
 ) -> NDArray[np.uint64]:
@@ -88,6 +83,19 @@ def list_bulk_loaded(
     noted = [number_of(key) for key, first in rows if first == BULK_LOADED]
     alone = held[~contains(stored.list_indexed(), held)]
     return sort_distinct(np.concatenate([alone, np.array(noted, np.uint64)]))
+
+
+def visit_documents(
+    take: Callable[[StoredDocument], object], records: Iterable[tuple[int, Record | DamagedError]]
+) -> int:
+    """Describe every document to a function; returns how many are damaged."""
+    damaged = 0
+    for number, record in records:
+        if isinstance(record, DamagedError):
+            damaged += 1
+        else:
+            take(describe_document(number, record, None))
+    return damaged
 
 
 def describe_header(header: Header) -> dict[str, Any]:

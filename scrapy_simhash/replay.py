@@ -14,6 +14,7 @@ from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.nearindex import make_index
 from scrapy_simhash.records import Record, State
 from scrapy_simhash.stored import Document, Probe
+from scrapy_simhash.stores import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,7 +72,7 @@ def choose_documents(store: Store, rule: Rule) -> list[StoredDocument]:
         store: reads every record.
         rule: the settings to be tried.
     """
-    everything = store.list_documents()
+    everything = list_documents(store)
     pending = {each.document for each in everything if each.state == _PENDING}
     chosen = [
         each

@@ -159,11 +159,15 @@ class Store(Protocol):
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
 
-    def list_documents(self) -> list[StoredDocument]:
-        """List all documents in the order in which they came; `text` is None."""
-
     def bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,). Reads a table."""
+
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        """Hand over every document in the order in which they came, without its text.
+
+        Returns:
+            How many records are damaged; those are passed over.
+        """
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, bytes; reads every record.
@@ -312,6 +316,13 @@ class Store(Protocol):
         that no other document has, nor were bulk-loaded, leave the tables. Reads all identities;
         a transaction for each thousand documents.
         """
+
+
+def list_documents(store: Store) -> list[StoredDocument]:
+    """Collect what `Store.visit` hands over; about 2 KB a document."""
+    documents: list[StoredDocument] = []
+    store.visit(documents.append)
+    return documents
 
 
 def open_store(

@@ -52,6 +52,17 @@ LAYERS = {
             "whatif",
             "spelling",
             "progress",
+            "report",
+            "report_input",
+            "report_figures",
+            "report_groups",
+            "report_pairs",
+            "report_table",
+            "report_sections",
+            "report_page",
+            "report_plots",
+            "arguments_report",
+            "output_report",
         ),
     },
     "service": {
@@ -108,6 +119,9 @@ LAYERS = {
             "wholefile",
             "untrusted",
             "nearindex",
+            "difference",
+            "mirrors",
+            "report_paper",
         ),
         *("huffman", "blocks", "interpolation"),
     },
@@ -174,7 +188,10 @@ def own_module(name: str) -> str | None:
 def test_every_module_has_its_row() -> None:
     placed = [module for names in LAYERS.values() for module in names]
     assert sorted(placed) == modules()
-    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {"__pycache__"}
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {
+        "__pycache__",
+        "templates",
+    }
 
 
 @pytest.mark.parametrize("module", modules())
