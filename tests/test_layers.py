@@ -25,6 +25,7 @@ LAYERS = {
             "delivery",
             "actions",
             "refetch",
+            "logstats",
         ),
         *("exceptions", "signals"),
         *(
