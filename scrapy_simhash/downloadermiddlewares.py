@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.project import data_path
 from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.datafolder import resolve_store
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
@@ -328,7 +328,5 @@ def _is_looking() -> bool:
 
 def _prepare(config: Config, *, looking: bool) -> Config:
     """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    store = config.store if "://" in config.store else data_path(config.store)
-    if looking:
-        return replace(config, store=store, readonly=True, log=None)
-    return replace(config, store=store)
+    config = resolve_store(config)
+    return replace(config, readonly=True, log=None) if looking else config

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.beside import require_modules, require_program
+from tests.beside import require_modules, require_program, settings_of
 from tests.crawlscript import ScriptCrawl, run_crawl
 from tests.pages import page
 from tests.server import serve
 
-HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
 PATHS = {
     "/page": 1,
     "/page-copy": 1,
@@ -36,14 +35,15 @@ def drawn(html: str) -> str:
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptCrawl]:
     require_modules("scrapy_playwright")
     chromium = require_program("chromium", "chromium-browser", "google-chrome")
+    settings = settings_of("beside.md", "PLAYWRIGHT_LAUNCH_OPTIONS")
+    settings["PLAYWRIGHT_LAUNCH_OPTIONS"]["executable_path"] = chromium
     answers = {path: drawn(page(seed, menu=f"Menu of {path}")) for path, seed in PATHS.items()}
     with serve(answers) as site:
         yield run_crawl(
             tmp_path_factory.mktemp("playwright"),
             site.urls(),
             SPIDER="tests.renderedspider.RenderedSpider",
-            DOWNLOAD_HANDLERS={"http": HANDLER, "https": HANDLER},
-            PLAYWRIGHT_LAUNCH_OPTIONS={"executable_path": chromium, "args": ["--no-sandbox"]},
+            **settings,
             PLAYWRIGHT_MAX_PAGES_PER_CONTEXT=len(PATHS),
         )
 

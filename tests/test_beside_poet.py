@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.beside import require_modules
+from tests.beside import require_modules, settings_of
 from tests.crawling import Crawl, crawl
 from tests.pages import page
 from tests.server import Site, serve
-
-BOTH = {"scrapy_poet.Addon": 300, "scrapy_simhash.Addon": 500}
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Craw
 
     urls = [site.url(path) for path in paths]
     chosen: Any = getattr(poetspiders, spider)
-    return await crawl(folder, urls, chosen, ADDONS=BOTH)
+    return await crawl(folder, urls, chosen, **settings_of("beside.md", "ADDONS"))
 
 
 @pytest.mark.usefixtures("warm_worker")

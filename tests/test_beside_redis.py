@@ -11,7 +11,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_simhash.stores import open_store
-from tests.beside import require_modules
+from tests.beside import require_modules, settings_of
 from tests.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.pages import page
 from tests.redisserver import serve_redis
@@ -30,17 +30,13 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def redis(url: str) -> dict[str, Any]:
-    """The settings of scrapy-redis, and an empty server."""
+    """The settings for scrapy-redis, and an empty server."""
     require_modules("scrapy_redis", "redis")
     from redis import Redis  # noqa: PLC0415
 
     with Redis.from_url(url) as client:
         client.flushall()
-    return {
-        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-        "REDIS_URL": url,
-    }
+    return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": url}
 
 
 @pytest.fixture
@@ -78,7 +74,6 @@ async def test_two_crawls_of_one_queue_keep_one_of_each_group(
             urls,
             CONCURRENT_REQUESTS=4,
             SIMHASH_LOG=str(tmp_path / f"{number}.jsonl"),
-            SCHEDULER_PERSIST=True,
             **redis,
         )
         for number, urls in enumerate(halves)
@@ -96,7 +91,6 @@ async def test_two_crawls_of_one_queue_keep_one_of_each_group(
 async def test_crawl_goes_on_where_it_stopped(
     site: Site, tmp_path: Path, redis: dict[str, Any]
 ) -> None:
-    redis["SCHEDULER_PERSIST"] = True
     first = await crawl(tmp_path, site.urls(), CLOSESPIDER_PAGECOUNT=GROUPS + 2, **redis)
     assert first.stats["finish_reason"] == "closespider_pagecount"
     second = await crawl(tmp_path, [], **redis)

@@ -26,6 +26,7 @@ LAYERS = {
             "actions",
             "refetch",
             "logstats",
+            "datafolder",
         ),
         *("exceptions", "signals"),
         *(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sqlite3
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -14,14 +13,13 @@ from urllib.request import urlopen
 import pytest
 from scrapy.http import Request, Response
 
-from tests.beside import require_modules
+from tests.beside import require_modules, run_block, settings_of
 from tests.crawling import PagesSpider, crawl, describe
 from tests.pages import page
 from tests.processes import ROOT
 from tests.server import Site, serve
 
-PERIODIC = "scrapy.extensions.periodic_log.PeriodicLog"
-GUIDE = (ROOT / "docs" / "live.md").read_text()
+GUIDE = "live.md"
 
 
 @pytest.fixture
@@ -36,21 +34,12 @@ def _example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "example_project")
 
 
-def settings_of(name: str) -> dict[str, Any]:
-    """Run the block of the guide that has a setting, and get all settings in it."""
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    (block,) = [block for block in blocks if re.search(f"^{name} =", block, re.MULTILINE)]
-    settings: dict[str, Any] = {}
-    exec(compile(block, "docs/live.md", "exec"), settings)  # noqa: S102 - our own document
-    return {key: value for key, value in settings.items() if key.isupper()}
-
-
 @pytest.mark.usefixtures("warm_worker")
 async def test_periodic_log_shows_the_stats(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "scrapy.extensions.periodic_log")
-    done = await crawl(tmp_path, site.urls(), **settings_of("PERIODIC_LOG_STATS"))
+    done = await crawl(tmp_path, site.urls(), **settings_of(GUIDE, "PERIODIC_LOG_STATS"))
     lines = [record for record in caplog.records if record.name.endswith("periodic_log")]
     # It logs when the crawl ends, too.
     logged = json.loads(lines[-1].getMessage())
@@ -78,7 +67,7 @@ async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) ->
     require_modules("prometheus_client")
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
 
-    given = settings_of("METRICS_PORT")
+    given = settings_of(GUIDE, "METRICS_PORT")
     assert given["METRICS_PORT"] > 0
     done = await crawl(tmp_path, site.urls(), ScrapedSpider, **given | {"METRICS_PORT": 0})
     assert done.paths == ["/one", "/two"]
@@ -96,7 +85,7 @@ async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) ->
 @pytest.mark.usefixtures("warm_worker")
 async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "drops.sqlite"
-    given = settings_of("DROPS_DATABASE") | {"DROPS_DATABASE": str(path)}
+    given = settings_of(GUIDE, "DROPS_DATABASE") | {"DROPS_DATABASE": str(path)}
     flagged = Request(site.url("/copy?flagged"), meta={"simhash_action": "flag"})
     site.answers["/copy?flagged"] = site.answers["/copy"]
     done = await crawl(tmp_path / "store", [*site.urls()[:3], flagged], **given)
@@ -115,14 +104,7 @@ async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("warm_worker")
 async def test_signal_of_the_guide(site: Site, tmp_path: Path) -> None:
-    (block,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-        if "class DocsSpider" in block
-    ]
-    names: dict[str, Any] = {}
-    exec(compile(block, "docs/live.md", "exec"), names)  # noqa: S102 - our own document
-
+    names = run_block(GUIDE, "class DocsSpider")
     spider = type("Spider", (names["DocsSpider"], PagesSpider), {})
     done = await crawl(tmp_path, site.urls(), spider)
     assert done.paths == ["/one", "/two"]
