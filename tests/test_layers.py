@@ -25,6 +25,8 @@ LAYERS = {
             "delivery",
             "actions",
             "refetch",
+            "logstats",
+            "datafolder",
         ),
         *("exceptions", "signals"),
         *(

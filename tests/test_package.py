@@ -120,7 +120,9 @@ def test_doctests(name: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/reference.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/reference.md", "docs/live.md", "docs/beside.md"]
+)
 def test_python_blocks_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
