@@ -22,7 +22,9 @@ myst_heading_anchors = 4
 
 # Docstrings write code in single backquotes, as Markdown does.
 default_role = "code"
+# How their objects are made is of no interest: users get them, and attributes are listed.
 autodoc_class_signature = "separated"
+autodoc_default_options = {"exclude-members": "__init__, __new__"}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 # Other projects' names: there is no network to ask them for links when the site is built.

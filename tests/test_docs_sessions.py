@@ -21,7 +21,7 @@ from tests.documents_read import PAGES, Block, blocks_of, saved_name, session_of
 from tests.processes import PATIENCE_SECONDS, ROOT, environment
 
 SESSIONS = {page: folder for page in PAGES if (folder := session_of(page))}
-MOST_PAGES = 30
+MOST_PAGES = 14
 _CUT = "-- output of block "
 # What replaces the programs of the same names: `pip` has nothing left to do here; crawls are short,
 # not polite, and fetch one page after the other, so that all have the same pages.
