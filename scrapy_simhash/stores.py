@@ -201,7 +201,7 @@ class Store(Protocol):
         """Pair the near-duplicates with what they were dropped for.
 
         Returns:
-            Shape (n, 2): fingerprint of a near-duplicate, fingerprint of its original, those two
+            Shape (n, 2), fingerprint of a near-duplicate and of its original, those two
             of each that are nearest. Near-duplicates whose original was deleted have none. Reads
             every record.
         """
@@ -248,7 +248,7 @@ class Store(Protocol):
             distance: bits, 0 to 63, whatever the table design; None for the store's own.
 
         Returns:
-            Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
+            Shape (matches, 3), query, fingerprint, bits between them; cost and order are those of
             `batch.batch_query`. For few queries `query` is quicker.
 
         Raises:
