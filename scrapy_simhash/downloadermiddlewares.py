@@ -16,12 +16,13 @@ from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
-from scrapy_simhash.datafolder import resolve_store
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.paths import place_log, place_store
 from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 from scrapy_simhash.untrusted import describe_error, quote
@@ -126,7 +127,7 @@ class SimhashDownloaderMiddleware:
             # Scrapy logs any other exception of a handler and goes on with the crawl.
             logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
                 "Crawl stopped before it started; store %s: %s",
-                self.config.store,
+                show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
                 extra={"spider": spider},
@@ -137,7 +138,7 @@ class SimhashDownloaderMiddleware:
             "Near-duplicates within %d bits: %s; store %s%s",
             detector.distance,
             self.config.action,
-            self.config.store,
+            show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
@@ -327,6 +328,7 @@ def _is_looking() -> bool:
 
 
 def _prepare(config: Config, *, looking: bool) -> Config:
-    """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    config = resolve_store(config)
-    return replace(config, readonly=True, log=None) if looking else config
+    """Resolve paths; looking at pages neither writes to the store nor to its log."""
+    if looking:
+        config = replace(config, readonly=True, log=None)
+    return place_log(place_store(config))

@@ -18,7 +18,7 @@ from scrapy_simhash.inspection import (
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
 from scrapy_simhash.simhash import FINGERPRINT_BITS, hamming_distance
 from scrapy_simhash.spelling import add_suggestions
-from scrapy_simhash.stores import list_documents
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections import Counter
