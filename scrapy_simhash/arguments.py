@@ -123,6 +123,12 @@ COMMANDS = {
         printer=None,
         stored=False,
     ),
+    "spark": Command(
+        "The same for billions of pages, on Spark: Parquet in, Parquet out",
+        "spark_command:run_spark",
+        arguments_batch.add_spark,
+        stored=False,
+    ),
     "compact": Command(
         "Write the tables at full fill, and shrink the store's file",
         "upkeep:compact",

@@ -49,8 +49,12 @@ LAYERS = {
             "undo",
             "progress",
         ),
+        *("spark_command", "spark_job"),
     },
-    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
+    "service": {
+        *("detector", "workers", "confinement", "writer", "decisionlog", "documents"),
+        *("spark_pages", "spark_sources", "sources", "source_warc"),
+    },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
@@ -74,6 +78,7 @@ LAYERS = {
             "checks",
         ),
         *("archive", "archive_file", "archive_format", "archive_writer"),
+        *("spark_engine", "spark_pairs", "spark_batch", "spark_clusters", "spark_confirm"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
@@ -90,6 +95,7 @@ LAYERS = {
             "quality",
             "jointables",
             "selfjoin",
+            "joincells",
             "clusters",
             "batch",
             "numbers",
