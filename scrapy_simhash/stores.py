@@ -173,7 +173,7 @@ class Store(AbstractContextManager["Store"], Protocol):
         """Count fingerprints, bytes of the tables and of the file; reads no record."""
 
     def check(self) -> list[str]:
-        """Compare tables, fingerprints and documents, all of them; returns what is wrong by line."""
+        """Compare all tables, fingerprints and documents; returns what is wrong, one a line."""
 
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
         """Copy the store into a new folder while crawls write, see `lmdb_backup.back_up`."""
