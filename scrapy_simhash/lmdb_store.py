@@ -17,7 +17,6 @@ from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_archived import merge, tidy_archives
 from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_compact import compact
-from scrapy_simhash.lmdb_connection import LmdbConnection
 from scrapy_simhash.lmdb_joins import list_recorded_pairs
 from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
 from scrapy_simhash.lmdb_rows import scan_records
@@ -28,6 +27,7 @@ from scrapy_simhash.lmdb_stats import (
     find_documents,
     read_document,
 )
+from scrapy_simhash.lmdb_transfer import LmdbTransfer
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class LmdbStore(LmdbConnection):
+class LmdbStore(LmdbTransfer):
     """See `stores.Store` for what the methods do and `LmdbConnection` for how it is opened."""
 
     def start_crawl(self, crawl: str, spider: str) -> None:

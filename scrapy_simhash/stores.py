@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy_simhash.store_transfer import TransferStore
 from scrapy_simhash.store_urls import store_folder
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
 
 
-class Store(Protocol):
+class Store(TransferStore, Protocol):
     """What every kind of store can do; `with open_store(...) as store` closes it."""
 
     url: str
@@ -311,13 +312,14 @@ class Store(Protocol):
         """
 
 
-def open_store(
+def open_store(  # noqa: PLR0913, PLR0917  # what a store can be opened with, each by its name
     url: str,
     distance: int | None = 3,
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
     confirm: float | None = None,
+    seed: int | None = None,
 ) -> Store:
     """Open a store, or make a new one where there is none.
 
@@ -332,6 +334,7 @@ def open_store(
         readonly: True to change nothing; there must be a store then.
         confirm: similarity of the sketches that a match must reach, 0 to 1, see `confirm`; None
             for plain simhash. What has no sketch is matched within 3 bits instead.
+        seed: of a new store's token hash; one that is there must have it. None draws one.
 
     Returns:
         The store, a context manager.
@@ -344,4 +347,4 @@ def open_store(
     from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(url)
-    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly)
+    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly, seed=seed)

@@ -46,11 +46,17 @@ LAYERS = {
             "joining",
             "upkeep",
             "exchange",
+            "importing",
+            "crawled",
+            "handover",
             "undo",
             "progress",
         ),
     },
-    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
+    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"}
+    | {
+        *("seeding", "journal", "source_kinds"),
+    },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
@@ -74,6 +80,7 @@ LAYERS = {
             "checks",
         ),
         *("archive", "archive_file", "archive_format", "archive_writer"),
+        *("matching", "merging", "store_transfer", "lmdb_transfer"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
@@ -97,6 +104,7 @@ LAYERS = {
             "untrusted",
         ),
         *("huffman", "blocks", "interpolation"),
+        *("sources", "source_warc", "source_feed", "source_folder"),
     },
 }
 # What a row must do without; the one above may have it.
