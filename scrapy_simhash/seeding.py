@@ -75,7 +75,7 @@ class Seeder:
 
         Raises:
             SourceError: it cannot be read further; everything before is in the store.
-            StoreUnavailableError: the store cannot be written.
+            StoreUnavailableError: the store cannot be written; says how far it was.
         """
         progress = self._journal.find(source)
         unnoted: Entry | None = None
@@ -91,6 +91,12 @@ class Seeder:
             # What came before the cut is in the store.
             await self._note(source, progress, unnoted)
             raise
+        except StoreUnavailableError as error:
+            record = self._journal.find(source).position.record
+            raise StoreUnavailableError(
+                f"the store cannot be written: {error}. {source.name} was imported up to record "
+                f"{record:,}; run this again when it can be: it goes on there"
+            ) from error
         await self._note(source, progress, unnoted)
 
     async def _note(self, source: Source, progress: Progress, last: Entry | None) -> None:
@@ -105,7 +111,7 @@ class Seeder:
             return
         status, reason = decision["status"], decision["reason"]
         if reason == _STORE_FAILED:
-            raise StoreUnavailableError("the store cannot be written, see its log")
+            raise StoreUnavailableError(f"{decision['url']} was not judged")
         progress.pages += 1
         add_one(progress.verdicts, f"{status}/{reason}" if reason else status)
         self._detector.mark_done(decision)
