@@ -17,7 +17,7 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_urls import check_store_url, store_folder
 from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.untrusted import MOST_ERROR_CHARACTERS, describe_error, printable, quote
@@ -77,7 +77,7 @@ class Detector:
         with _naming("SIMHASH_FEATURES"):
             self._recipe = make_recipe(config.extractor, config.features)
         with _naming("SIMHASH_STORE"):
-            store_folder(config.store)
+            check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.project import data_path
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.paths import place_log, place_store
 from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 from scrapy_simhash.untrusted import describe_error, quote
@@ -124,7 +125,7 @@ class SimhashDownloaderMiddleware:
             # Scrapy logs any other exception of a handler and goes on with the crawl.
             logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
                 "Crawl stopped before it started; store %s: %s",
-                self.config.store,
+                show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
                 extra={"spider": spider},
@@ -135,7 +136,7 @@ class SimhashDownloaderMiddleware:
             "Near-duplicates within %d bits: %s; store %s%s",
             detector.distance,
             self.config.action,
-            self.config.store,
+            show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
@@ -323,8 +324,7 @@ def _is_looking() -> bool:
 
 
 def _prepare(config: Config, *, looking: bool) -> Config:
-    """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    store = config.store if "://" in config.store else data_path(config.store)
+    """Resolve paths; looking at pages neither writes to the store nor to its log."""
     if looking:
-        return replace(config, store=store, readonly=True, log=None)
-    return replace(config, store=store)
+        config = replace(config, readonly=True, log=None)
+    return place_log(place_store(config))

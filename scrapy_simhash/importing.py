@@ -16,7 +16,7 @@ from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.source_kinds import find_kind, open_pages
 from scrapy_simhash.sources import PAGE_KINDS, START, SourceError
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_urls import is_server, store_folder
 from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
@@ -208,6 +208,6 @@ class _Pages:
 
 def _choose_journal(store: str) -> Path:
     """Find the journal's place: in the store's folder, or where it has none, in Scrapy's."""
-    if "://" in store and not store.startswith("lmdb:"):
+    if is_server(store):
         return Path(data_path(f"simhash-{JOURNAL_IN_STORE}", createdir=False))
     return store_folder(store) / JOURNAL_IN_STORE

@@ -8,10 +8,11 @@ import numpy as np
 
 from scrapy_simhash.jointables import contains
 from scrapy_simhash.lmdb_connection import LmdbConnection
-from scrapy_simhash.lmdb_documents import BULK_LOADED, NEXT, number_of, octets, unpack_identity
+from scrapy_simhash.lmdb_documents import BULK_LOADED, NEXT
 from scrapy_simhash.matching import Matcher
 from scrapy_simhash.merging import Merger, copy_crawls, copy_rows, is_original, read_rows
 from scrapy_simhash.records import CrawlRecord, State, unpack
+from scrapy_simhash.store_rows import number_of, octets, unpack_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

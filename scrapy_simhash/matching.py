@@ -15,7 +15,7 @@ from scrapy_simhash.stored import Document, Match
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.lmdb_documents import Documents
+    from scrapy_simhash.store_documents import Documents
 
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256

@@ -28,9 +28,9 @@ from scrapy_simhash.stores import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scrapy_simhash.lmdb_documents import Documents
     from scrapy_simhash.matching import Matcher
     from scrapy_simhash.records import CrawlRecord
+    from scrapy_simhash.store_documents import Documents
     from scrapy_simhash.store_transfer import Challenges
     from scrapy_simhash.stored import Match
 

@@ -120,7 +120,8 @@ class PathFingerprinter:
     """Takes no notice of queries."""
 
     def fingerprint(self, request: Any) -> bytes:
-        return bytes(100) + request.url.partition("?")[0].encode()
+        address: str = request.url.partition("?")[0]
+        return bytes(100) + address.encode()
 
 
 def test_an_import_run_again_goes_on(run: Run, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ LAYERS = {
             "handover",
             "undo",
             "progress",
+            "paths",
         ),
     },
     "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"}
@@ -60,13 +61,32 @@ LAYERS = {
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
+        *("store_documents", "store_header", "store_joins", "store_queries", "store_rows"),
+        *("store_stats", "store_upkeep", "probing"),
+        *(
+            "redis_check",
+            "redis_commit",
+            "redis_connection",
+            "redis_documents",
+            "redis_header",
+            "redis_keys",
+            "redis_lease",
+            "redis_numbers",
+            "redis_prefetch",
+            "redis_reading",
+            "redis_rebuild",
+            "redis_scripts",
+            "redis_server",
+            "redis_snapshot",
+            "redis_store",
+            "redis_tables",
+            "redis_writes",
+        ),
         *(
             "lmdb_probe",
             "lmdb_compact",
-            "lmdb_upkeep",
             "lmdb_rebuild",
             "lmdb_rows",
-            "lmdb_joins",
             "lmdb_archived",
             "lmdb_backup",
             "store_urls",
@@ -80,7 +100,7 @@ LAYERS = {
             "checks",
         ),
         *("archive", "archive_file", "archive_format", "archive_writer"),
-        *("matching", "merging", "store_transfer", "lmdb_transfer"),
+        *("matching", "merging", "store_transfer", "lmdb_transfer", "redis_transfer"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
@@ -109,10 +129,10 @@ LAYERS = {
 }
 # What a row must do without; the one above may have it.
 FORBIDDEN = {
-    "scrapy": {"twisted.internet.reactor", "lmdb", "pebble"},
-    "service": {"scrapy", "twisted", "lmdb"},
+    "scrapy": {"twisted.internet.reactor", "lmdb", "pebble", "redis"},
+    "service": {"scrapy", "twisted", "lmdb", "redis"},
     "store": {"scrapy", "twisted", "trafilatura", "lxml", "pebble", "asyncio"},
-    "pure": {"scrapy", "twisted", "lmdb", "pebble", "asyncio", "filelock"},
+    "pure": {"scrapy", "twisted", "lmdb", "redis", "pebble", "asyncio", "filelock"},
 }
 
 
@@ -212,11 +232,12 @@ print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("scrapy_simhash", {"trafilatura", "lmdb", "lxml", "numpy", "scrapy", "pebble"}),
-        ("scrapy_simhash.commands", {"trafilatura", "lmdb", "pebble", "tldextract"}),
+        ("scrapy_simhash", {"trafilatura", "lmdb", "redis", "lxml", "numpy", "scrapy", "pebble"}),
+        ("scrapy_simhash.commands", {"trafilatura", "lmdb", "redis", "pebble", "tldextract"}),
         ("scrapy_simhash.workers", {"scrapy", "twisted", "lmdb", "trafilatura"}),
         ("scrapy_simhash.fingerprint", {"scrapy", "twisted", "lmdb"}),
-        ("scrapy_simhash.lmdb_store", {"scrapy", "twisted", "trafilatura", "lxml"}),
+        ("scrapy_simhash.lmdb_store", {"scrapy", "twisted", "trafilatura", "lxml", "redis"}),
+        ("scrapy_simhash.redis_store", {"scrapy", "twisted", "trafilatura", "lxml", "lmdb"}),
     ],
 )
 def test_what_an_import_does_not_load(module: str, without: set[str]) -> None:

@@ -20,6 +20,7 @@ from scrapy_simhash.stores import Store, StoreMismatchError, open_store
 from tests.commanding import Run
 from tests.documents import document
 from tests.oracle import distance_between
+from tests.redisservers import RedisServer
 
 SEED, DISTANCE = 11, 3
 # Few bits apart, so that chains and choices between several originals are common.
@@ -43,8 +44,8 @@ def come(store: Store, time: int, fingerprint: int, **fields: Any) -> str:
     return verdict.status
 
 
-def make_store(path: Path, **fields: Any) -> LmdbStore:
-    return LmdbStore(path, DISTANCE, seed=SEED, **fields)
+def make_store(path: Path | str, **fields: Any) -> Store:
+    return open_store(str(path), DISTANCE, **{"seed": SEED, **fields})
 
 
 def merge(into: Path | str, *sources: Path | str) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def test_a_merge_is_as_if_all_had_come_in_order_of_time(
 BULK_LOADED = (0x5555_5555_5555_5555, 0x7F04 << 48)
 
 
-def fill(path: Path, **fields: Any) -> None:
+def fill(path: Path | str, **fields: Any) -> None:
     """Make a store with a bit of everything: states, edges, aliases, texts, lost pages, gaps."""
     with make_store(path, **fields) as store:
         store.bulk_load(np.array(BULK_LOADED, np.uint64))
@@ -278,3 +279,66 @@ def test_an_import_of_a_store_is_a_merge(run: Run, tmp_path: Path) -> None:
     assert answer["documents"] == 8
     with open_store(str(tmp_path / "b")) as store:
         assert store.stats()["documents"] == 8
+
+
+def test_a_store_moves_to_redis_and_back(redis_server: RedisServer, tmp_path: Path) -> None:
+    fill(tmp_path / "old", tables="5:3")
+    url = redis_server.url()
+    answer = merge(url, tmp_path / "old")
+    assert (answer["copied"], answer["documents"]) == (True, 8)
+    merge(tmp_path / "back", url)
+    with (
+        make_store(tmp_path / "old") as old,
+        make_store(url) as moved,
+        make_store(tmp_path / "back") as back,
+    ):
+        assert everything(old) == everything(moved) == everything(back)
+        assert moved.check() == back.check() == []
+        # A crawl goes on in it.
+        moved.start_crawl("later", "spider")
+        assert [page.request for page in moved.take_lost("later", "spider")] == [b"request", b""]
+        again, alias, new = moved.find_and_add(
+            [
+                document("page 1", 0, text_digest=b"(0,)"),
+                document("alias", 0),
+                document("page 20", 0x3333 << 44),
+            ]
+        )
+        assert (again.status, again.reason, again.document) == ("revisit", "unchanged", 1)
+        assert (alias.status, alias.document) == ("revisit", 1)
+        assert (new.status, new.document) == ("new", 10)
+    answer = merge(tmp_path / "back", url)
+    assert (answer["copied"], answer["known"], answer["pending"]) == (True, 5, 1)
+
+
+def test_a_store_is_merged_into_one_on_redis(redis_server: RedisServer, tmp_path: Path) -> None:
+    """And the same ones into a folder: both are the same."""
+    draw = np.random.default_rng(3)
+    targets = [str(tmp_path / "target"), redis_server.url()]
+    sources = [str(tmp_path / "first"), redis_server.url()]
+    for path in (*targets, *sources):
+        with make_store(path) as store:
+            store.start_crawl("c", "spider")
+            store.end_crawl("c")
+    pages = [
+        (time, int(draw.integers(3)), FINGERPRINTS[draw.integers(len(FINGERPRINTS))])
+        for time in range(1, 25)
+    ]
+    for store_number, paths in enumerate((targets, sources[:1], sources[1:])):
+        for path in paths:
+            with make_store(path) as store:
+                for time, number, bits in pages:
+                    if number == store_number:
+                        come(store, time, bits)
+    for target in targets:
+        assert merge(target, *sources)["documents"] == 24 - len(
+            [page for page in pages if page[1] == 0]
+        )
+    with make_store(targets[0]) as folder, make_store(targets[1]) as server:
+        found = [
+            {r.record.identity: (r.record.state, r.original) for r in read_all(store)}
+            for store in (folder, server)
+        ]
+        assert found[0] == found[1]
+        assert folder.check() == server.check() == []
+    assert len(found[0]) == 24
