@@ -221,7 +221,7 @@ class SimhashDownloaderMiddleware:
                 self._lost_pages.keep(request, decision["document"], dropped=lost)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
-            self._crawler.signals.send_catch_log(
+            await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
                 response=response,
                 request=request,
