@@ -188,8 +188,8 @@ def _compare_sketches(first: bytes, second: bytes) -> dict[str, float]:
 
     alike = compare_sketches(first, [second])
     return {
-        "main_similarity": float(alike.main[0]),
-        "whole_similarity": float(alike.whole[0]),
+        "main_similarity": round(float(alike.main[0]), 4),
+        "whole_similarity": round(float(alike.whole[0]), 4),
     }
 
 
