@@ -7,12 +7,15 @@ arguments that its parameters name.
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash import arguments_batch, arguments_inspect, arguments_report, arguments_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_HELP_WIDTH = 78
 
 
 class Command(NamedTuple):
@@ -26,7 +29,7 @@ class Command(NamedTuple):
             None where answers are JSON with or without `--json`.
         stored: whether it takes `--store`.
         examples: for `--help`, without "scrapy simhash".
-        details: what is to be known besides, for `--help`: lines of at most 78 characters.
+        details: what is to be known besides, for `--help`.
     """
 
     about: str
@@ -49,7 +52,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         added = commands.add_parser(
             name,
             help=command.about,
-            description=f"{command.about}.\n\n{command.details}".rstrip(),
+            description=_wrap(f"{command.about}.\n\n{command.details}".rstrip()),
             epilog=_show_examples(command.examples),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -62,6 +65,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
                 help="folder or URL of the store (default: SIMHASH_STORE)",
             )
         command.add_arguments(added)
+
+
+def _wrap(text: str) -> str:
+    """Break long lines where a help of 80 columns ends; what is broken already stays so."""
+    return "\n".join(textwrap.fill(line, _HELP_WIDTH) for line in text.splitlines())
 
 
 def _show_examples(examples: tuple[str, ...]) -> str:
@@ -89,9 +97,9 @@ COMMANDS = {
         printer="output_inspect:print_log",
         examples=(
             "log --last 20",
-            "log --follow                  # during a crawl, until Ctrl-C",
+            "log --follow            # during a crawl, until Ctrl-C",
             "log --status near_duplicate --url /print/",
-            "log --summary                 # which ten pages caused the most drops?",
+            "log --summary           # which pages caused the most drops?",
             "log --summary --crawl last --top 50",
         ),
         details="Times are UTC. A near-duplicate has a second line: of which page it is one.",
@@ -108,7 +116,7 @@ COMMANDS = {
             'query --text "some words of a page"',
         ),
         details=(
-            "What begins with http:// or https:// is a URL of the store, then comes what is a\n"
+            "What begins with http:// or https:// is a URL of the store, then comes what is a "
             "file, then 16 hexadecimal digits; several words are a text. Nothing else is guessed."
         ),
     ),
@@ -122,7 +130,7 @@ COMMANDS = {
             "fingerprint --store .scrapy/simhash page.html",
         ),
         details=(
-            "Each store has a seed of its own, a secret. Without --store the seed is 0, and the\n"
+            "Each store has a seed of its own, a secret. Without --store the seed is 0, and the "
             "fingerprints cannot be compared with those of a store."
         ),
     ),
@@ -135,12 +143,12 @@ COMMANDS = {
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
-            "explain --store .scrapy/simhash page.html http://site.example/two",
+            "explain page.html http://site.example/two",
         ),
         details=(
-            "URLs are looked up in the store and its log, files are fingerprinted: with recipe\n"
-            "and seed of the store if a URL or --store is given, else with the settings' and\n"
-            "seed 0."
+            "URLs are looked up in the store and its log, files are fingerprinted: with recipe "
+            "and seed of the store if a URL or --store is given, else with the settings' recipe "
+            "and seed 0."
         ),
     ),
     "what-if": Command(
@@ -151,7 +159,7 @@ COMMANDS = {
         examples=(
             "what-if --distance 5",
             "what-if --confirm 0.9",
-            "what-if --distance 3 --confirm none     # the decision of the paper",
+            "what-if --distance 3 --confirm none   # as in the paper",
             "what-if --scope host --json",
         ),
         details=arguments_inspect.WHAT_IF_LIMITS,
@@ -197,7 +205,7 @@ COMMANDS = {
         printer="output_inspect:print_cluster",
         stored=False,
         examples=(
-            "find-clusters --distance 3 --input numbers.txt --output clusters.jsonl",
+            "find-clusters -d 3 -i numbers.txt -o clusters.jsonl",
             "find-clusters --store .scrapy/simhash --urls",
         ),
         details=arguments_batch.URLS_OF_STORES,
@@ -208,7 +216,7 @@ COMMANDS = {
         arguments_batch.add_batch_query,
         printer=None,
         stored=False,
-        examples=("batch-query --queries numbers.txt --store .scrapy/simhash --distance 3",),
+        examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
     "spark": Command(
         "The same for billions of pages, on Spark: Parquet in, Parquet out",
@@ -257,7 +265,7 @@ COMMANDS = {
         printer="output_upkeep:print_undone",
         examples=(
             "undo http://site.example/again --dry-run",
-            "undo --original http://site.example/one --output urls.txt",
+            "undo --original http://site.example/one -o urls.txt",
             "undo --distance 7",
             "undo --lost",
         ),
