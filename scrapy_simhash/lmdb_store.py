@@ -26,8 +26,9 @@ from scrapy_simhash.lmdb_stats import (
     describe_header,
     describe_tables,
     find_documents,
+    list_bulk_loaded,
+    list_documents,
     read_document,
-    visit_documents,
 )
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
@@ -175,8 +176,11 @@ class LmdbStore(LmdbConnection):
     def get_document(self, document: int) -> StoredDocument | None:
         return self._read(partial(read_document, document))
 
-    def visit(self, take: Callable[[StoredDocument], object]) -> int:
-        return self._read(lambda _, txn: visit_documents(take, scan_records(txn, self._databases)))
+    def list_documents(self) -> list[StoredDocument]:
+        return self._read(list_documents)
+
+    def bulk_loaded(self) -> NDArray[np.uint64]:
+        return self._read(partial(list_bulk_loaded, self._databases, self._tables))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
