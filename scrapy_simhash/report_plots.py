@@ -189,7 +189,7 @@ def _write(figure: Figure) -> str:
     for element in root.iter(f"{_SVG}*"):
         _adopt(element)
     for attribute in ("width", "height", "version"):
-        root.attrib.pop(attribute, None)
+        root.attrib.pop(attribute, "")
     root.set("class", "plot")
     root.set("aria-hidden", "true")
     etree.cleanup_namespaces(root)
