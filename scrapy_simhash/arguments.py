@@ -220,6 +220,12 @@ COMMANDS = {
         stored=False,
         examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
+    "spark": Command(
+        "The same for billions of pages, on Spark: Parquet in, Parquet out",
+        "spark_command:run_spark",
+        arguments_batch.add_spark,
+        stored=False,
+    ),
     "compact": Command(
         "Write the tables at full fill, and shrink the store's file",
         "upkeep:compact",

@@ -17,11 +17,11 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_urls import check_store_url, store_folder
 from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.untrusted import MOST_ERROR_CHARACTERS, describe_error, printable, quote
-from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
+from scrapy_simhash.workers import Workers, naming_reasons
 from scrapy_simhash.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Detector:
         with _naming("SIMHASH_FEATURES"):
             self._recipe = make_recipe(config.extractor, config.features)
         with _naming("SIMHASH_STORE"):
-            store_folder(config.store)
+            check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
@@ -184,7 +184,7 @@ class Detector:
 
     async def _fingerprint(self, page: Page, decision: dict[str, Any]) -> PageFingerprint:
         assert self._store is not None  # noqa: S101 - opened before the first page
-        try:
+        with naming_reasons(self._config):
             made = await self._workers.fingerprint(
                 page.body,
                 page.encoding,
@@ -193,18 +193,6 @@ class Detector:
                 page.url,
                 keep_text=self._config.keep_text or self._config.scope not in SCOPES_WITHOUT_TEXT,
             )
-        except UnjudgedError:
-            raise
-        except TimeoutError:
-            raise UnjudgedError("timed_out", f"{self._config.page_timeout} seconds") from None
-        except MemoryError:
-            raise UnjudgedError("out_of_memory", f"{self._config.page_memory} bytes") from None
-        except WorkerDiedError as error:
-            raise UnjudgedError("worker_died", str(error)) from error
-        except ExtractionError as error:
-            raise UnjudgedError("failed", str(error)) from error
-        except Exception as error:
-            raise UnjudgedError("failed", describe_error(error)) from error
         decision |= {
             "fingerprint": f"{made.fingerprint:016x}",
             "features": made.features,

@@ -19,6 +19,7 @@ from scrapy_simhash.inspection import (
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
 from scrapy_simhash.simhash import FINGERPRINT_BITS, hamming_distance
 from scrapy_simhash.spelling import add_suggestions
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -148,7 +149,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     with open_as_it_is(config) as store:
         documents = store.find_document(url)
         if not documents and last is None:
-            known = {each.url: None for each in store.list_documents()}
+            known = {each.url: None for each in list_documents(store)}
             known |= {str(each.get("url")): None for each in decisions}
             problem = f"{url} is neither in the store nor in the log {log}"
             raise InspectionError(add_suggestions(problem, url, known))

@@ -20,7 +20,7 @@ from scrapy_simhash.stored import Document, Match, Status, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scrapy_simhash.lmdb_documents import Documents
+    from scrapy_simhash.store_documents import Documents
 
 
 # No crawl can have this id, so its lease is never alive.

@@ -118,11 +118,14 @@ def _count(
             "crawl with the plugin first"
         )
     else:
-        figures.add_all(read_store(store, crawl))
+        decisions, damaged = read_store(store, crawl)
+        figures.add_all(decisions)
         missing.append(
             f"There is no decision log {log}, so each page counts once, at the time of its last "
             "visit; bytes, links, and pages that were not judged are unknown."
         )
+        if damaged:
+            missing.append(f"{damaged:,} records of the store are damaged (scrapy simhash check).")
     if not figures.pages:
         raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
     return figures

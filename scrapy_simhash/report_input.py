@@ -95,24 +95,25 @@ def _parse(line: bytes) -> Decision | None:
         return None
 
 
-def read_store(store: Store, crawl: str | None) -> list[Decision]:
+def read_store(store: Store, crawl: str | None) -> tuple[list[Decision], int]:
     """Read what a store knows of its documents: the last decision on each, oldest first.
 
     Args:
         store: any.
         crawl: only of the crawl with this id; None for all.
 
-    Raises:
-        StoreError: a record is damaged.
+    Returns:
+        The decisions, and how many records are damaged. Reads every record.
     """
-    documents = store.list_documents()
-    urls = {document.document: document.url for document in documents}
+    documents: dict[int, StoredDocument] = {}
+    damaged = store.visit(lambda document: documents.update({document.document: document}))
+    urls = {number: document.url for number, document in documents.items()}
     made = [
         _remember(document, urls.get(document.original))
-        for document in documents
+        for document in documents.values()
         if crawl in {None, document.crawl}
     ]
-    return sorted(made, key=lambda decision: decision.time)
+    return sorted(made, key=lambda decision: decision.time), damaged
 
 
 def _remember(document: StoredDocument, original_url: str | None) -> Decision:
