@@ -144,6 +144,7 @@ COMMANDS = {
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
             "explain page.html http://site.example/two",
+            "explain http://site.example/again --html difference.html",
         ),
         details=(
             "URLs are looked up in the store and its log, files are fingerprinted: with recipe "
@@ -169,6 +170,7 @@ COMMANDS = {
         "report:write_report",
         arguments_report.add_report,
         printer="output_report:print_report",
+        examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
     "evaluate": Command(
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.difference import compare_side_by_side
 from scrapy_simhash.inspection import (
     InspectionError,
     choose_recipe,
@@ -51,7 +52,13 @@ class _Side(NamedTuple):
 
 
 def explain(
-    config: Config, what: Sequence[str], log_path: str | None, store: str | None
+    config: Config,
+    what: Sequence[str],
+    log_path: str | None,
+    store: str | None,
+    html_path: Path | None,
+    *,
+    overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, or how two pages compare.
 
@@ -60,10 +67,25 @@ def explain(
         what: a URL, or two URLs or files.
         log_path: of the decision log; None for that of the settings.
         store: None where none was named: then two files are fingerprinted with seed 0.
+        html_path: write the difference of the texts there, side by side; or None.
+        overwrite: replace a file that is there.
 
     Raises:
-        InspectionError: a page is not known, or has no fingerprint.
+        InspectionError: a page is not known, or has no fingerprint, or there is nothing to be
+            written.
+        OSError: the file cannot be written.
     """
+    answers = _explain(config, what, log_path, store)
+    if html_path is not None:
+        from scrapy_simhash.explanation_page import write_difference  # noqa: PLC0415
+
+        answers = iter(write_difference(list(answers), html_path, overwrite=overwrite))
+    yield from answers
+
+
+def _explain(
+    config: Config, what: Sequence[str], log_path: str | None, store: str | None
+) -> Iterator[dict[str, Any]]:
     if len(what) == 1 and is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
         return
@@ -185,7 +207,11 @@ def _compare_sides(first: _Side, second: _Side, design: Design, features: str) -
     }
     if first.text is None or second.text is None:
         return {**answer, "note": _NO_TEXT}
-    return {**answer, **compare_texts(features, first.text, second.text)}
+    return {
+        **answer,
+        **compare_texts(features, first.text, second.text),
+        "side_by_side": compare_side_by_side(first.text, second.text),
+    }
 
 
 def _compare_sketches(first: bytes, second: bytes) -> dict[str, float]:

@@ -56,6 +56,7 @@ LAYERS = {
             "whatif",
             "spelling",
             "progress",
+            "explanation_page",
             "report",
             "report_input",
             "report_figures",
