@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-from scrapy.utils.project import data_path
 
 from scrapy_simhash.arguments import COMMANDS, add_commands
 from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.datafolder import resolve_store
 
 if TYPE_CHECKING:
     import argparse
@@ -82,9 +82,7 @@ class SimhashCommand(ScrapyCommand):
         config = read_config(self.settings)
         if given := getattr(opts, "store", None):
             return replace(config, store=given)
-        if "://" in config.store:
-            return config
-        return replace(config, store=data_path(config.store))
+        return resolve_store(config)
 
 
 def _answer(

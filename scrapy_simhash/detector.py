@@ -170,7 +170,7 @@ class Detector:
         Returns:
             A plain dict: the verdict as `meta["simhash"]` has it.
         """
-        decision = new_decision(page.url, self.crawl)
+        decision = new_decision(page.url, self.crawl, body_bytes=len(page.body))
         decision["extractor"] = self._config.extractor
         try:
             made = await self._fingerprint(page, decision)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.project import data_path
+from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.datafolder import resolve_store
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
@@ -26,6 +27,7 @@ from scrapy_simhash.stores import StoreError, StoreUnusableError
 from scrapy_simhash.untrusted import describe_error, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from scrapy import Spider
@@ -202,7 +204,7 @@ class SimhashDownloaderMiddleware:
                 extra={"spider": self._crawler.spider},
             )
             crawl = self._detector.crawl if self._detector else ""
-            decision = new_decision(response.url, crawl, "failed")
+            decision = new_decision(response.url, crawl, "failed", len(response.body))
         request.meta[META_KEY] = decision
         self._count_decision(decision)
         # Not to be copied with the meta into an inline download.
@@ -250,16 +252,15 @@ class SimhashDownloaderMiddleware:
         if reason is not None or self._detector is None:
             self._count(f"skipped/{reason}")
             crawl = self._detector.crawl if self._detector else ""
-            return new_decision(response.url, crawl, f"skipped: {reason}")
+            return new_decision(response.url, crawl, f"skipped: {reason}", len(response.body))
+        identity = self._identify(request)
         decision = await self._detector.judge(
             Page(
                 url=response.url,
                 body=response.body,
                 encoding=_find_encoding(response),
-                identity=self._identify(request),
-                aliases=tuple(
-                    self._identify(request.replace(url=url)) for url in _own_redirects(request)
-                ),
+                identity=identity,
+                aliases=tuple(a for a in self._list_aliases(request) if a != identity),
             )
         )
         if decision["status"] == "near_duplicate":
@@ -272,6 +273,14 @@ class SimhashDownloaderMiddleware:
         if len(identity) <= MOST_IDENTITY_BYTES:
             return identity
         return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+    def _list_aliases(self, request: Request) -> Iterator[bytes]:
+        """List the other identities under which this page may have been stored."""
+        for url in _own_redirects(request):
+            yield self._identify(request.replace(url=url))
+        # A page asked for twice is no duplicate of itself where the user's fingerprinter tells the
+        # requests apart: that of scrapy-poet does so by what their callbacks take.
+        yield fingerprint(request)
 
     def _count_decision(self, decision: dict[str, Any]) -> None:
         status, reason = decision["status"], decision["reason"]
@@ -319,7 +328,5 @@ def _is_looking() -> bool:
 
 def _prepare(config: Config, *, looking: bool) -> Config:
     """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    store = config.store if "://" in config.store else data_path(config.store)
-    if looking:
-        return replace(config, store=store, readonly=True, log=None)
-    return replace(config, store=store)
+    config = resolve_store(config)
+    return replace(config, readonly=True, log=None) if looking else config

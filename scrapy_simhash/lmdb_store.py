@@ -26,7 +26,9 @@ from scrapy_simhash.lmdb_stats import (
     describe_header,
     describe_tables,
     find_documents,
+    list_bulk_loaded,
     read_document,
+    visit_documents,
 )
 from scrapy_simhash.lmdb_upkeep import (
     DOCUMENTS_PER_DELETION,
@@ -173,6 +175,12 @@ class LmdbStore(LmdbConnection):
 
     def get_document(self, document: int) -> StoredDocument | None:
         return self._read(partial(read_document, document))
+
+    def bulk_loaded(self) -> NDArray[np.uint64]:
+        return self._read(partial(list_bulk_loaded, self._databases, self._tables))
+
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        return self._read(lambda _, txn: visit_documents(take, scan_records(txn, self._databases)))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:

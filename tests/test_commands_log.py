@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,13 @@ def test_log(run: Run, store: Path) -> None:
     done = run("log", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert len(lines) == 5
-    assert f"near_duplicate {AGAIN}  <- 0 bits from {ONE}" in lines[1]
-    assert "unjudged" in lines[4]
-    assert "(empty)" in lines[4]
+    assert len(lines) == 6
+    assert lines[1].endswith(f"  near_duplicate  {AGAIN}")
+    assert lines[2].startswith("    0 bits, ")
+    assert lines[2].endswith(f" alike, of {ONE}")
+    when = datetime.fromisoformat(lines[5].partition("  ")[0] + "+00:00")
+    assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
+    assert lines[5].endswith("  unjudged        http://site.example/empty  (empty)")
     assert_printable(done.out)
     answers = run("log", "--json", "--store", store).answers
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
@@ -59,8 +63,48 @@ def test_log_summary(run: Run, store: Path) -> None:
     assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
     done = run("log", "--summary", "--store", store)
-    assert "pages: 5" in done.out
-    assert f"{ONE}: 1" in done.out
+    assert done.out.startswith("pages: 5 in 1 crawls\n")
+    assert "The 1 pages that caused the most drops:\n" in done.out
+    assert done.out.endswith(f"\ndrops  page\n    1  {ONE}\n")
+
+
+def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
+    def decide(crawl: str, name: str, **fields: object) -> str:
+        made = new_decision(f"http://site.example/{name}", crawl)
+        return json.dumps({**made, "status": "near_duplicate", "distance": 1, **fields}) + "\n"
+
+    groups = [f"http://site.example/{number}" for number in range(12)]
+    lines = [
+        decide(crawl, f"{number}-{copy}", match_url=url)
+        for crawl in ("first", "second")
+        for number, url in enumerate(groups)
+        for copy in range(number + 1)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(lines), encoding="ascii")
+    done = run("log", "--summary", "--log", path)
+    assert "pages: 156 in 2 crawls\nA page counts once for each crawl" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    worst = done.out.partition("The 10 pages that caused the most drops:\n")[2].split()[2:]
+    assert worst == [
+        word for number in range(11, 1, -1) for word in (str(number + 1), groups[number])
+    ]
+    done = run("log", "--summary", "--log", path, "--crawl", "last", "--top", "1")
+    assert "pages: 78 in 1 crawls\n" in done.out
+    assert "second" in done.out
+    assert "first" not in done.out
+    assert "The 1 pages" in done.out
+
+
+def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
+    done = run("log", "--log", "none.jsonl")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log none.jsonl" in done.err
+    (tmp_path / "empty.jsonl").touch()
+    for options in ([], ["--summary"], ["--json"], ["--crawl", "last"]):
+        done = run("log", "--log", "empty.jsonl", *options)
+        assert (done.exit_code, done.out) == (1, "")
+        assert "empty.jsonl is empty: no page was judged yet" in done.err
 
 
 def test_log_of_the_settings(run: Run, store: Path, tmp_path: Path) -> None:

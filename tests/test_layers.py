@@ -25,6 +25,8 @@ LAYERS = {
             "delivery",
             "actions",
             "refetch",
+            "logstats",
+            "datafolder",
         ),
         *("exceptions", "signals"),
         *(
@@ -34,6 +36,7 @@ LAYERS = {
             "arguments_inspect",
             "arguments_upkeep",
             "inspection",
+            "explanation",
             "planning",
             "evaluation",
             "plots",
@@ -44,13 +47,35 @@ LAYERS = {
             "output_upkeep",
             "logreader",
             "joining",
+            "joinedpages",
             "upkeep",
             "exchange",
             "undo",
+            "whatif",
+            "spelling",
             "progress",
+            "report",
+            "report_input",
+            "report_figures",
+            "report_groups",
+            "report_pairs",
+            "report_table",
+            "report_sections",
+            "report_page",
+            "report_plots",
+            "arguments_report",
+            "output_report",
         ),
     },
-    "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"},
+    "service": {
+        "detector",
+        "workers",
+        "confinement",
+        "writer",
+        "decisionlog",
+        "documents",
+        "replay",
+    },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
         *("lmdb_header", "lmdb_environment", "lmdb_check", "lmdb_stats"),
@@ -95,6 +120,10 @@ LAYERS = {
             "numbers",
             "wholefile",
             "untrusted",
+            "nearindex",
+            "difference",
+            "mirrors",
+            "report_paper",
         ),
         *("huffman", "blocks", "interpolation"),
     },
@@ -161,7 +190,10 @@ def own_module(name: str) -> str | None:
 def test_every_module_has_its_row() -> None:
     placed = [module for names in LAYERS.values() for module in names]
     assert sorted(placed) == modules()
-    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {"__pycache__"}
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} <= {
+        "__pycache__",
+        "templates",
+    }
 
 
 @pytest.mark.parametrize("module", modules())
@@ -205,7 +237,7 @@ print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
     ("module", "without"),
     [
         ("scrapy_simhash", {"trafilatura", "lmdb", "lxml", "numpy", "scrapy", "pebble"}),
-        ("scrapy_simhash.commands", {"trafilatura", "lmdb", "pebble", "tldextract"}),
+        ("scrapy_simhash.commands", {"trafilatura", "lmdb", "pebble", "numpy", "rich", "tqdm"}),
         ("scrapy_simhash.workers", {"scrapy", "twisted", "lmdb", "trafilatura"}),
         ("scrapy_simhash.fingerprint", {"scrapy", "twisted", "lmdb"}),
         ("scrapy_simhash.lmdb_store", {"scrapy", "twisted", "trafilatura", "lxml"}),
