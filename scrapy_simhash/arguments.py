@@ -282,10 +282,16 @@ COMMANDS = {
         ),
     ),
     "import": Command(
-        "Bulk-load fingerprints of texts you have elsewhere (no restore: see backup)",
-        "exchange:import_archive",
+        "Seed a store: with pages (WARC, feed, folder), an archive, another store (no restore)",
+        "importing:import_sources",
         arguments_upkeep.add_import,
         examples=("import fingerprints.archive --store seeded",),
+    ),
+    "merge": Command(
+        "Take over the documents of stores crawled apart, or move a store to another kind",
+        "handover:merge_stores",
+        arguments_upkeep.add_merge,
+        stored=False,
     ),
     "backup": Command(
         "Copy a store while crawls write, check the copy, and name it",

@@ -65,6 +65,7 @@ class SimhashCommand(ScrapyCommand):
 
         try:
             command = COMMANDS[opts.simhash_command]
+            opts.settings = self.settings
             answers = _answer(load(command.runner), self._read_config(opts), opts)
             self.exitcode = show(command, answers, as_json=opts.json)
         except (

@@ -25,7 +25,7 @@ from scrapy_simhash.workers import Workers, naming_reasons
 from scrapy_simhash.writer import GroupWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
@@ -48,6 +48,7 @@ class Page:
         encoding: as the response declares it, or None.
         identity: of the final request.
         aliases: of the requests that were redirected to it.
+        time: when it was fetched, seconds since 1970, UTC; None for now.
     """
 
     url: str
@@ -55,6 +56,7 @@ class Page:
     encoding: str | None
     identity: bytes
     aliases: tuple[bytes, ...] = ()
+    time: float | None = None
 
 
 class Detector:
@@ -62,12 +64,13 @@ class Detector:
 
     Args:
         config: the settings.
+        prefix: of the crawl's id.
 
     Raises:
         SettingError: the extractor, feature set or scope does not exist.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
         with _naming("SIMHASH_EXTRACTOR"):
             load_extractor(config.extractor)
@@ -82,7 +85,7 @@ class Detector:
         self._writer: GroupWriter | None = None
         self._log: DecisionLog | None = None
         self._failing = False
-        self.crawl = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self.crawl = f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
     @property
     def log_path(self) -> Path | None:
@@ -164,8 +167,16 @@ class Detector:
                     store.end_crawl(self.crawl)
             store.close()
 
-    async def judge(self, page: Page) -> dict[str, Any]:
+    async def judge(
+        self, page: Page, turn: Callable[[], Awaitable[None]] | None = None
+    ) -> dict[str, Any]:
         """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+
+        Args:
+            page: the page.
+            turn: waited for between its fingerprint and the decision, so that pages whose
+                fingerprints are made at once are judged in an order of the caller's; not asked
+                where there is no fingerprint.
 
         Returns:
             A plain dict: the verdict as `meta["simhash"]` has it.
@@ -174,6 +185,8 @@ class Detector:
         decision["extractor"] = self._config.extractor
         try:
             made = await self._fingerprint(page, decision)
+            if turn is not None:
+                await turn()
             await self._decide(page, made, decision)
         except UnjudgedError as error:
             decision["reason"] = error.reason
@@ -216,7 +229,7 @@ class Detector:
             crawl=self.crawl,
             scope=decision["scope"],
             aliases=page.aliases,
-            time=decision["time"],
+            time=decision["time"] if page.time is None else page.time,
         )
         started = time.perf_counter()
         try:
@@ -274,6 +287,15 @@ class Detector:
         except StoreError as error:
             self._store_failed(error)
             return []
+
+    async def settle(self) -> None:
+        """Wait until all that was marked so far is on disk.
+
+        Raises:
+            StoreUnavailableError: it is not; what was marked is written later, if it can be.
+        """
+        if self._writer is not None:
+            await asyncio.wrap_future(self._writer.settle())
 
     def _mark(self, decision: dict[str, Any], *, done: bool) -> None:
         if decision["status"] == "near_duplicate" or not decision["document"]:

@@ -221,7 +221,7 @@ class SimhashDownloaderMiddleware:
                 self._lost_pages.keep(request, decision["document"], dropped=lost)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
-            self._crawler.signals.send_catch_log(
+            await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
                 response=response,
                 request=request,
@@ -259,7 +259,7 @@ class SimhashDownloaderMiddleware:
             Page(
                 url=response.url,
                 body=response.body,
-                encoding=_find_encoding(response),
+                encoding=find_encoding(response),
                 identity=identity,
                 aliases=tuple(a for a in self._list_aliases(request) if a != identity),
             )
@@ -270,10 +270,7 @@ class SimhashDownloaderMiddleware:
 
     def _identify(self, request: Request) -> bytes:
         assert self._crawler.request_fingerprinter is not None  # noqa: S101
-        identity = self._crawler.request_fingerprinter.fingerprint(request)
-        if len(identity) <= MOST_IDENTITY_BYTES:
-            return identity
-        return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+        return shorten_identity(self._crawler.request_fingerprinter.fingerprint(request))
 
     def _list_aliases(self, request: Request) -> Iterator[bytes]:
         """List the other identities under which this page may have been stored."""
@@ -307,7 +304,15 @@ def _own_redirects(request: Request) -> list[str]:
     return urls[request.meta.get(_INHERITED, 0) :]
 
 
-def _find_encoding(response: Response) -> str | None:
+def shorten_identity(identity: bytes) -> bytes:
+    """Make a request fingerprint, which may be a user's own, an identity that a store takes."""
+    if len(identity) <= MOST_IDENTITY_BYTES:
+        return identity
+    return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+
+def find_encoding(response: Response) -> str | None:
+    """Get the encoding of a response as Scrapy finds it, or None."""
     encoding = None
     with suppress(Exception):  # a charset that is none makes Scrapy raise; the worker finds out
         encoding = getattr(response, "encoding", None)

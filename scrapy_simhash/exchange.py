@@ -89,6 +89,8 @@ def import_archive(config: Config, archive_path: Path, *, base: bool) -> Iterato
     ) as store:
         added = store.bulk_load(fingerprints, archived=base)
         yield {
+            "source": str(archive_path),
+            "kind": "archive",
             "store": store.url,
             "design": store.design,
             "fingerprints": fingerprints.size,

@@ -144,19 +144,25 @@ def _confirm(config: Config, first: _Side, second: _Side) -> dict[str, Any]:
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    decisions = list(read_log(log, LogFilter())) if log.is_file() else []
-    last = next((each for each in reversed(decisions) if each.get("url") == url), None)
+    last = None
+    for decision in _read_if_there(log, LogFilter(url=url)):
+        if decision.get("url") == url:
+            last = decision
     with open_as_it_is(config) as store:
         documents = store.find_document(url)
         if not documents and last is None:
             known = {each.url: None for each in list_documents(store)}
-            known |= {str(each.get("url")): None for each in decisions}
+            known |= {each["url"]: None for each in _read_if_there(log, LogFilter())}
             problem = f"{url} is neither in the store nor in the log {log}"
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
             yield {"url": url, "decision": last, "verdict": "not in the store: not judged"}
         for document in documents:
             yield {"url": url, "decision": last, **_explain_document(store, document)}
+
+
+def _read_if_there(log: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
+    return read_log(log, wanted) if log.is_file() else iter(())
 
 
 def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
@@ -215,8 +221,8 @@ def _compare_sketches(first: bytes, second: bytes) -> dict[str, float]:
 
     alike = compare_sketches(first, [second])
     return {
-        "main_similarity": float(alike.main[0]),
-        "whole_similarity": float(alike.whole[0]),
+        "main_similarity": round(float(alike.main[0]), 4),
+        "whole_similarity": round(float(alike.whole[0]), 4),
     }
 
 

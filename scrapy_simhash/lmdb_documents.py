@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.stored import Probe
 
-_NEXT, BULK_LOADED = b"next", bytes(16)
+NEXT, BULK_LOADED = b"next", bytes(16)
 
 
 class Databases(NamedTuple):
@@ -157,12 +157,12 @@ class Documents:
     def next_number(self) -> int:
         """Take the next document number; from 1, never given twice."""
         number = self.following_number()
-        self._transaction.put(_NEXT, octets(number + 1), db=self._databases.header)
+        self._transaction.put(NEXT, octets(number + 1), db=self._databases.header)
         return number
 
     def following_number(self) -> int:
         """Get the number the next document will have."""
-        stored = self._transaction.get(_NEXT, db=self._databases.header)
+        stored = self._transaction.get(NEXT, db=self._databases.header)
         return 1 if stored is None else number_of(stored)
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:

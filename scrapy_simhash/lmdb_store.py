@@ -15,10 +15,10 @@ from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_archived import merge, tidy_archives
 from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_compact import compact
-from scrapy_simhash.lmdb_connection import LmdbConnection
 from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
 from scrapy_simhash.lmdb_rows import scan_records
 from scrapy_simhash.lmdb_stats import describe_tables, list_bulk_loaded
+from scrapy_simhash.lmdb_transfer import LmdbTransfer
 from scrapy_simhash.lost import keep_requests, list_lost, take_lost
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class LmdbStore(LmdbConnection, StoreQueries):
+class LmdbStore(LmdbTransfer, StoreQueries):
     """See `stores.Store` for what the methods do and `LmdbConnection` for how it is opened."""
 
     def start_crawl(self, crawl: str, spider: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.judge import MOST_CANDIDATES
+from scrapy_simhash.matching import MOST_CANDIDATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

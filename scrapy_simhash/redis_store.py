@@ -16,7 +16,6 @@ from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.records import CrawlRecord
 from scrapy_simhash.redis_check import Checker
-from scrapy_simhash.redis_connection import RedisConnection
 from scrapy_simhash.redis_prefetch import prefetch_group, prefetch_matches
 from scrapy_simhash.redis_reading import (
     list_bulk_loaded,
@@ -25,6 +24,7 @@ from scrapy_simhash.redis_reading import (
     read_fingerprints,
     scan_records,
 )
+from scrapy_simhash.redis_transfer import RedisTransfer
 from scrapy_simhash.store_joins import list_recorded_pairs
 from scrapy_simhash.store_queries import StoreQueries
 from scrapy_simhash.store_stats import (
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _CHECKS_BESIDE_OTHERS = 2
 
 
-class RedisStore(RedisConnection, StoreQueries):
+class RedisStore(RedisTransfer, StoreQueries):
     """See `stores.Store` for what the methods do and `RedisConnection` for how it is opened."""
 
     def start_crawl(self, crawl: str, spider: str) -> None:

@@ -62,9 +62,9 @@ class WarcSource:
                 if not offset:
                     for _ in range(record):
                         next(entries)
-                for page, next_offset in entries:
+                for page, done, next_offset in entries:
                     record, offset = record + 1, next_offset
-                    yield Entry(page, record, offset, offset)
+                    yield Entry(page, record, offset, done)
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile, StopIteration) as error:
             where = f"octet {offset:,} (record {record + 1:,})"
             raise SourceError(
@@ -72,8 +72,11 @@ class WarcSource:
                 "whole copy and run this again: it goes on there"
             ) from error
 
-    def _read_records(self, file: BinaryIO) -> Iterator[tuple[SourcePage | str, int]]:
-        """Read each record, and tell where the next one begins, or 0 where only counting helps."""
+    def _read_records(self, file: BinaryIO) -> Iterator[tuple[SourcePage | str, int, int]]:
+        """Read each record, and tell how many octets are read, and where the next one begins.
+
+        That is 0 where only counting helps.
+        """
         held: SourcePage | str | None = None
         last = file.tell()
         singly: bool | None = None  # whether each record begins in a place of its own
@@ -82,11 +85,11 @@ class WarcSource:
                 if singly is None:
                     singly = self._begins(record.stream_pos)
                 last = record.stream_pos if singly else last
-                yield held, record.stream_pos if singly else 0
+                yield held, record.stream_pos, record.stream_pos if singly else 0
             held = self._read_record(record)
         self._require_end(last)
         if held is not None:
-            yield held, self.total
+            yield held, self.total, self.total
 
     def _begins(self, offset: int) -> bool:
         """Say whether something begins there: not in a file that was compressed as a whole."""
@@ -151,7 +154,7 @@ class WarcSource:
         """Undo transfer and content encoding; what is not encoded as it says stays as it is."""
         from fastwarc import stream_io  # noqa: PLC0415 - only for this
 
-        readers: dict[str, Any] = {
+        readers: dict[str, Callable[[BytesIO], Any]] = {
             "chunked": stream_io.ChunkedReader,
             "gzip": stream_io.GzipReader,
             "x-gzip": stream_io.GzipReader,
@@ -181,7 +184,11 @@ def _read_bounded(reader: Any, most: int) -> bytes:
 def open_warc(path: Path, most_bytes: int) -> WarcSource:
     """Open a WARC file."""
     _load_fastwarc()
-    return WarcSource(str(path), lambda: path.open("rb"), path.stat().st_size, most_bytes)
+    return WarcSource(str(path), partial(_open, path), path.stat().st_size, most_bytes)
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
 
 
 def open_wacz(path: Path, most_bytes: int) -> list[WarcSource]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
+PAGE_KINDS = ("warc", "wacz", "jsonl", "json", "csv", "folder")
+# What the others hold was fingerprinted before.
+KINDS = (*PAGE_KINDS, "archive", "store", "parquet")
 _OCTETS_PER_READ = 1 << 20
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from scrapy_simhash.confirm import confirm_alike
-from scrapy_simhash.judge import MOST_CANDIDATES
+from scrapy_simhash.matching import MOST_CANDIDATES
 from scrapy_simhash.sketch import compare_pairs
 from scrapy_simhash.spark_engine import require_columns
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy_simhash.store_transfer import TransferStore
 from scrapy_simhash.store_urls import is_server, show_url, store_folder
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
 
 
-class Store(AbstractContextManager["Store"], Protocol):
+class Store(TransferStore, AbstractContextManager["Store"], Protocol):
     """What every kind of store can do; `with open_store(...) as store` closes it."""
 
     url: str
@@ -323,8 +324,7 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
         readonly: True to change nothing; there must be a store then.
         confirm: similarity of the sketches that a match must reach, 0 to 1, see `confirm`; None
             for plain simhash. What has no sketch is matched within 3 bits instead.
-        seed: of the token hash of a new store, 0 to 2**64 - 1; one that is there must have it.
-            None to draw one, or to take the store's.
+        seed: of a new store's token hash; one that is there must have it. None draws one.
 
     Returns:
         The store, a context manager.

@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ CHECKS: dict[str, Callable[[str], Any]] = {
     # Output and drawings; of pages whose commands are run, the output is compared.
     "text": str,
 }
+
+
+def check_line(code: str, saved: Sequence[str] = ()) -> None:
+    """Show every command to the program it is for."""
+    for words in commands_of(code):
+        check_command(words, saved)
 
 
 def is_settings(tree: ast.Module) -> bool:
@@ -108,11 +114,10 @@ def test_command_lines_are_understood(page: str) -> None:
     saved = [str(name) for name in map(saved_name, blocks) if name]
     for block in blocks:
         if block.language == "sh" and block.mark[0] != "not run":
-            for words in commands_of(block.code):
-                try:
-                    check_command(words, saved)
-                except Exception as error:
-                    raise AssertionError(f"{block.place}: {error}") from error
+            try:
+                check_line(block.code, saved)
+            except Exception as error:
+                raise AssertionError(f"{block.place}: {error}") from error
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -121,9 +126,55 @@ def test_other_blocks_are_what_they_say(page: str) -> None:
         directive = block.language.startswith("{")
         if directive or block.mark[0] == "not run" or block.language in {"python", "sh"}:
             continue
+        # Indented blocks have no language; highlighters and this test need one.
         assert block.language in CHECKS, f"{block.place}: {block.language!r} is checked by nothing"
         CHECKS[block.language](block.code)
 
 
 def test_what_is_not_run_says_why() -> None:
     assert all(reason for _, reason in NOT_RUN), NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("scrapy simhash logg", "invalid choice"),
+        ("scrapy simhash log --follows", "unknown arguments"),
+        ("scrapy simhash prune --days many", "refused"),
+        ("scrapy simhash", "no command"),
+        ("scrapy crawls docs", "no such command"),
+        ("scrapy crawl docs --quietly", "unknown"),
+        ("cd shop && scrapy crawl docs -s SIMHASH_DISTANCE=9", "0 to 7 bits"),
+        ("scrapy crawl docs -s SIMHASH_DISTANZE=3  # a comment", "no such setting"),
+        ("A=1 pip install '.[tests]' > log", "extras are"),
+        ("python nothing.py", "no such program"),
+        ("python -m tests.nothing", "no such program"),
+        ("python -m tests.reliability --longer", "has no --longer"),
+        ("pytest tests/test_nothing.py", "not there"),
+        ("(echo x; frobnicate)", "mark it as not run"),
+    ],
+)
+def test_wrong_command_lines_are_refused(line: str, complaint: str) -> None:
+    with pytest.raises(Exception, match=complaint):
+        check_line(line)
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ('SIMHASH_ACTION = "delete"', "must be 'drop'"),
+        ("SIMHASH_ACTIONS = 'drop'", "no such setting"),
+        ('SIMHASH_SCOPE = "nowhere.at_all"', "nowhere"),
+        ('ADDONS = {"scrapy_simhash.Addons": 500}', "Addons"),
+        (
+            "import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', 9))",
+            "asked for the network",
+        ),
+    ],
+)
+def test_wrong_python_is_refused(
+    code: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.raises(Exception, match=complaint):
+        run_block(Block("page.md", 1, "python", code, ("", "")), {})

@@ -28,3 +28,14 @@ def find_broken(page: str) -> list[str]:
 @pytest.mark.parametrize("page", LINKED)
 def test_links_lead_somewhere(page: str) -> None:
     assert find_broken(page) == []
+
+
+def test_what_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = [
+        *("reference.md#settings", "reference.md#flag-exception-signal-close-reason"),
+        *("figures/figure-1.svg", "https://example.org/x#y", "#"),
+        *("nothing.md", "reference.md#nothing", "#nothing"),
+    ]
+    monkeypatch.setattr("tests.test_docs_links.targets_of", lambda _: list(enumerate(targets)))
+    broken = find_broken("docs/index.md")
+    assert [line.partition(": ")[0] for line in broken] == [f"docs/index.md:{n}" for n in (5, 6, 7)]

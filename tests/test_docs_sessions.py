@@ -103,7 +103,7 @@ def follow(page: str, folder: Path, site: str) -> list[str]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=PATIENCE_SECONDS,
+        timeout=3 * PATIENCE_SECONDS,  # a dozen programs
     )
     assert done.returncode == 0, done.stdout
     return re.split(rf"^{_CUT}\d+\n", done.stdout, flags=re.MULTILINE)[1:]

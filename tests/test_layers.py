@@ -49,6 +49,9 @@ LAYERS = {
             "joinedpages",
             "upkeep",
             "exchange",
+            "importing",
+            "crawled",
+            "handover",
             "undo",
             "whatif",
             "spelling",
@@ -71,7 +74,7 @@ LAYERS = {
     },
     "service": {
         *("detector", "workers", "confinement", "writer", "decisionlog", "documents"),
-        *("spark_pages", "spark_sources", "sources", "source_warc", "replay"),
+        *("spark_pages", "spark_sources", "replay", "seeding", "journal", "source_kinds"),
     },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
@@ -116,6 +119,7 @@ LAYERS = {
         ),
         *("archive", "archive_file", "archive_format", "archive_writer"),
         *("spark_engine", "spark_pairs", "spark_batch", "spark_clusters", "spark_confirm"),
+        *("matching", "merging", "store_transfer", "lmdb_transfer", "redis_transfer"),
     },
     "pure": {
         *("text", "features", "simhash", "permutation", "designs", "completeness", "buckets"),
@@ -144,6 +148,7 @@ LAYERS = {
             "report_paper",
         ),
         *("huffman", "blocks", "interpolation"),
+        *("sources", "source_warc", "source_feed", "source_folder"),
     },
 }
 # What a row must do without; the one above may have it.
