@@ -7,12 +7,15 @@ arguments that its parameters name.
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash import arguments_batch, arguments_inspect, arguments_report, arguments_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_HELP_WIDTH = 78
 
 
 class Command(NamedTuple):
@@ -26,7 +29,7 @@ class Command(NamedTuple):
             None where answers are JSON with or without `--json`.
         stored: whether it takes `--store`.
         examples: for `--help`, without "scrapy simhash".
-        details: what is to be known besides, for `--help`: lines of at most 78 characters.
+        details: what is to be known besides, for `--help`.
     """
 
     about: str
@@ -49,7 +52,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         added = commands.add_parser(
             name,
             help=command.about,
-            description=f"{command.about}.\n\n{command.details}".rstrip(),
+            description=_wrap(f"{command.about}.\n\n{command.details}".rstrip()),
             epilog=_show_examples(command.examples),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -62,6 +65,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
                 help="folder or URL of the store (default: SIMHASH_STORE)",
             )
         command.add_arguments(added)
+
+
+def _wrap(text: str) -> str:
+    """Break long lines where a help of 80 columns ends; what is broken already stays so."""
+    return "\n".join(textwrap.fill(line, _HELP_WIDTH) for line in text.splitlines())
 
 
 def _show_examples(examples: tuple[str, ...]) -> str:
@@ -89,9 +97,9 @@ COMMANDS = {
         printer="output_inspect:print_log",
         examples=(
             "log --last 20",
-            "log --follow                  # during a crawl, until Ctrl-C",
+            "log --follow            # during a crawl, until Ctrl-C",
             "log --status near_duplicate --url /print/",
-            "log --summary                 # which ten pages caused the most drops?",
+            "log --summary           # which pages caused the most drops?",
             "log --summary --crawl last --top 50",
         ),
         details="Times are UTC. A near-duplicate has a second line: of which page it is one.",
@@ -108,7 +116,7 @@ COMMANDS = {
             'query --text "some words of a page"',
         ),
         details=(
-            "What begins with http:// or https:// is a URL of the store, then comes what is a\n"
+            "What begins with http:// or https:// is a URL of the store, then comes what is a "
             "file, then 16 hexadecimal digits; several words are a text. Nothing else is guessed."
         ),
     ),
@@ -122,7 +130,7 @@ COMMANDS = {
             "fingerprint --store .scrapy/simhash page.html",
         ),
         details=(
-            "Each store has a seed of its own, a secret. Without --store the seed is 0, and the\n"
+            "Each store has a seed of its own, a secret. Without --store the seed is 0, and the "
             "fingerprints cannot be compared with those of a store."
         ),
     ),
@@ -135,12 +143,13 @@ COMMANDS = {
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
-            "explain --store .scrapy/simhash page.html http://site.example/two",
+            "explain page.html http://site.example/two",
+            "explain http://site.example/again --html difference.html",
         ),
         details=(
-            "URLs are looked up in the store and its log, files are fingerprinted: with recipe\n"
-            "and seed of the store if a URL or --store is given, else with the settings' and\n"
-            "seed 0."
+            "URLs are looked up in the store and its log, files are fingerprinted: with recipe "
+            "and seed of the store if a URL or --store is given, else with the settings' recipe "
+            "and seed 0."
         ),
     ),
     "what-if": Command(
@@ -151,7 +160,7 @@ COMMANDS = {
         examples=(
             "what-if --distance 5",
             "what-if --confirm 0.9",
-            "what-if --distance 3 --confirm none     # the decision of the paper",
+            "what-if --distance 3 --confirm none   # as in the paper",
             "what-if --scope host --json",
         ),
         details=arguments_inspect.WHAT_IF_LIMITS,
@@ -161,6 +170,7 @@ COMMANDS = {
         "report:write_report",
         arguments_report.add_report,
         printer="output_report:print_report",
+        examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
     "evaluate": Command(
         "Precision and recall on labelled pages (pages.csv, pairs.csv)",
@@ -197,7 +207,7 @@ COMMANDS = {
         printer="output_inspect:print_cluster",
         stored=False,
         examples=(
-            "find-clusters --distance 3 --input numbers.txt --output clusters.jsonl",
+            "find-clusters -d 3 -i numbers.txt -o clusters.jsonl",
             "find-clusters --store .scrapy/simhash --urls",
         ),
         details=arguments_batch.URLS_OF_STORES,
@@ -208,7 +218,13 @@ COMMANDS = {
         arguments_batch.add_batch_query,
         printer=None,
         stored=False,
-        examples=("batch-query --queries numbers.txt --store .scrapy/simhash --distance 3",),
+        examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
+    ),
+    "spark": Command(
+        "The same for billions of pages, on Spark: Parquet in, Parquet out",
+        "spark_command:run_spark",
+        arguments_batch.add_spark,
+        stored=False,
     ),
     "compact": Command(
         "Write the tables at full fill, and shrink the store's file",
@@ -251,7 +267,7 @@ COMMANDS = {
         printer="output_upkeep:print_undone",
         examples=(
             "undo http://site.example/again --dry-run",
-            "undo --original http://site.example/one --output urls.txt",
+            "undo --original http://site.example/one -o urls.txt",
             "undo --distance 7",
             "undo --lost",
         ),
@@ -266,10 +282,16 @@ COMMANDS = {
         ),
     ),
     "import": Command(
-        "Bulk-load fingerprints of texts you have elsewhere (no restore: see backup)",
-        "exchange:import_archive",
+        "Seed a store: with pages (WARC, feed, folder), an archive, another store (no restore)",
+        "importing:import_sources",
         arguments_upkeep.add_import,
         examples=("import fingerprints.archive --store seeded",),
+    ),
+    "merge": Command(
+        "Take over the documents of stores crawled apart, or move a store to another kind",
+        "handover:merge_stores",
+        arguments_upkeep.add_merge,
+        stored=False,
     ),
     "backup": Command(
         "Copy a store while crawls write, check the copy, and name it",

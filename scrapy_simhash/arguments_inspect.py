@@ -7,21 +7,21 @@ from pathlib import Path
 
 # As long as lines of `--help` may be, and of `stats`.
 STATS_TERMS = """\
-near duplicates: were dropped or flagged, at these distances (bits); not in the tables
+near duplicates: dropped or flagged, at these distances (bits); in no table
 done: their items came through; pending: not yet, or never (their crawl died)
 stubs: too short for a simhash; only an equal page is a near-duplicate of one
 lost: dropped for a page whose items never came through; see `undo --lost`
 complete for bits: largest SIMHASH_DISTANCE within which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; passed over"""
-WHAT_IF_LIMITS = """\
-Nothing is fetched or changed. The stored pages are judged one after the other,
-in the order in which they came, as if into an empty store; imported fingerprints
-are there from the beginning. What is not in the store cannot be judged: pages that
-were unjudged, and pages that only dropped pages would have led to. Left out are
-pages whose items did not come through, what was dropped for them, and, with
-`--confirm none`, pages whose main text is too short. Of pages that a crawl in
-plain simhash judged, the whole text has no fingerprint: only main texts are near
-to each other. A page that was fetched again is judged as it was last."""
+WHAT_IF_LIMITS = (
+    "Nothing is fetched or changed. The stored pages are judged one after the other, in the order "
+    "in which they came, as if into an empty store; imported fingerprints are there from the "
+    "beginning. A page that was fetched again is judged as it was last. What is not in the store "
+    "cannot be judged: pages that were unjudged, and pages that only dropped pages would have led "
+    "to. Left out are pages whose items did not come through, what was dropped for them, and, with "
+    "--confirm none, pages whose main text is too short. Of pages that a crawl in plain simhash "
+    "judged, whole texts have no fingerprint: they are found by their main texts only."
+)
 _TOP = 10
 _STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
 
@@ -70,6 +70,14 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     """Add those of `explain`."""
     parser.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
     _add_log_path(parser)
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        dest="html_path",
+        help="write the texts side by side into an HTML file",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
 def add_what_if(parser: argparse.ArgumentParser) -> None:

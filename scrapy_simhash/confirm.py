@@ -118,16 +118,25 @@ def confirm(
     """
     similar = compare_sketches(document.sketch, [candidate.sketch for candidate in candidates])
     return [
-        _confirm(document, candidate, main, whole, least)
+        confirm_alike(document, candidate, main, whole, least)
         for candidate, main, whole in zip(
             candidates, similar.main.tolist(), similar.whole.tolist(), strict=True
         )
     ]
 
 
-def _confirm(
+def confirm_alike(
     document: Witnesses, candidate: Witnesses, main: float, whole: float, least: float
 ) -> Confirmation:
+    """Compare two documents whose sketches are compared already.
+
+    Args:
+        document: one of them.
+        candidate: the other one.
+        main: similarity of their main texts, 0 to 1.
+        whole: that of their whole texts.
+        least: what one of both must reach.
+    """
     texts, alike = _compare_texts(document, candidate, main, whole, least)
     tests = [f"main text {main:.2f} alike, whole text {whole:.2f}: {texts}"]
     if alike:

@@ -16,12 +16,13 @@ from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
-from scrapy_simhash.datafolder import resolve_store
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.paths import place_log, place_store
 from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 from scrapy_simhash.untrusted import describe_error, quote
@@ -126,7 +127,7 @@ class SimhashDownloaderMiddleware:
             # Scrapy logs any other exception of a handler and goes on with the crawl.
             logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
                 "Crawl stopped before it started; store %s: %s",
-                self.config.store,
+                show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
                 extra={"spider": spider},
@@ -137,7 +138,7 @@ class SimhashDownloaderMiddleware:
             "Near-duplicates within %d bits: %s; store %s%s",
             detector.distance,
             self.config.action,
-            self.config.store,
+            show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
@@ -220,7 +221,7 @@ class SimhashDownloaderMiddleware:
                 self._lost_pages.keep(request, decision["document"], dropped=lost)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
-            self._crawler.signals.send_catch_log(
+            await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
                 response=response,
                 request=request,
@@ -258,7 +259,7 @@ class SimhashDownloaderMiddleware:
             Page(
                 url=response.url,
                 body=response.body,
-                encoding=_find_encoding(response),
+                encoding=find_encoding(response),
                 identity=identity,
                 aliases=tuple(a for a in self._list_aliases(request) if a != identity),
             )
@@ -269,10 +270,7 @@ class SimhashDownloaderMiddleware:
 
     def _identify(self, request: Request) -> bytes:
         assert self._crawler.request_fingerprinter is not None  # noqa: S101
-        identity = self._crawler.request_fingerprinter.fingerprint(request)
-        if len(identity) <= MOST_IDENTITY_BYTES:
-            return identity
-        return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+        return shorten_identity(self._crawler.request_fingerprinter.fingerprint(request))
 
     def _list_aliases(self, request: Request) -> Iterator[bytes]:
         """List the other identities under which this page may have been stored."""
@@ -306,7 +304,15 @@ def _own_redirects(request: Request) -> list[str]:
     return urls[request.meta.get(_INHERITED, 0) :]
 
 
-def _find_encoding(response: Response) -> str | None:
+def shorten_identity(identity: bytes) -> bytes:
+    """Make a request fingerprint, which may be a user's own, an identity that a store takes."""
+    if len(identity) <= MOST_IDENTITY_BYTES:
+        return identity
+    return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+
+def find_encoding(response: Response) -> str | None:
+    """Get the encoding of a response as Scrapy finds it, or None."""
     encoding = None
     with suppress(Exception):  # a charset that is none makes Scrapy raise; the worker finds out
         encoding = getattr(response, "encoding", None)
@@ -327,6 +333,7 @@ def _is_looking() -> bool:
 
 
 def _prepare(config: Config, *, looking: bool) -> Config:
-    """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    config = resolve_store(config)
-    return replace(config, readonly=True, log=None) if looking else config
+    """Resolve paths; looking at pages neither writes to the store nor to its log."""
+    if looking:
+        config = replace(config, readonly=True, log=None)
+    return place_log(place_store(config))

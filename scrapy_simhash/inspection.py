@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.spelling import add_suggestions
-from scrapy_simhash.stores import Store, list_documents, open_store
+from scrapy_simhash.store_stats import list_documents
+from scrapy_simhash.stores import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.inspection import open_as_it_is
-from scrapy_simhash.stores import list_documents
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE
 from scrapy_simhash.inspection import InspectionError, PartlyFailedError
 from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,6 +89,10 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     if follow and summary:
         raise ValueError("--follow never ends, so --summary has to do without it")
     path = find_log(config, log_path)
+    if follow and not path.exists():
+        sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
+        while not path.exists():
+            time.sleep(_FOLLOW_SECONDS)
     if not path.exists():
         raise InspectionError(
             f"there is no decision log {path}: no crawl wrote one yet, or SIMHASH_LOG is None; "

@@ -76,8 +76,8 @@ def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> 
     """Lay out rows in columns that fit the terminal.
 
     Args:
-        columns: their titles, and to which side they are aligned: `left` or `right`. Only those
-            on the left are broken where there is no room; wide characters count twice.
+        columns: their titles, and how they are aligned: `right`; `left`, broken where there is no
+            room; or `whole`, to the left and never broken. Wide characters count twice.
         rows: cells; numbers get separators of thousands, what else is there is made printable.
     """
     from rich.table import Table  # noqa: PLC0415
@@ -85,9 +85,11 @@ def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> 
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title, side in columns.items():
-        right = side == "right"
         table.add_column(
-            Text(title), justify="right" if right else "left", no_wrap=right, overflow="fold"
+            Text(title),
+            justify="right" if side == "right" else "left",
+            no_wrap=side != "left",
+            overflow="fold",
         )
     for row in rows:
         table.add_row(*(Text(format_value("", cell)) for cell in row))

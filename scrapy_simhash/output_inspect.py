@@ -55,21 +55,20 @@ def print_decision(answer: dict[str, Any]) -> Iterable[Part]:
 def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
     """Print the counts of `log --summary`."""
     crawls = answer["crawls"]
-    yield f"pages: {answer['pages']:,} in {len(crawls):,} crawls"
+    yield f"pages: {answer['pages']:,} in {len(crawls):,} crawl{'s' * (len(crawls) > 1)}"
     if len(crawls) > 1:
         yield "A page counts once for each crawl that met it; --crawl ID (or last) shows one."
     yield ""
     yield make_table(
         {
-            "crawl": _LEFT,
+            "crawl": "whole",
             "began (UTC)": _LEFT,
-            **dict.fromkeys(("pages", "new", "dropped", "revisit", "unjudged"), _RIGHT),
+            **dict.fromkeys(("new", "dropped", "revisit", "unjudged"), _RIGHT),
         },
         (
             (
                 row["crawl"],
                 format_time(row["first_time"]),
-                row["pages"],
                 *(row[key] for key in ("new", "near_duplicate", "revisit", "unjudged")),
             )
             for row in crawls
@@ -84,7 +83,7 @@ def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
         yield make_table({_BITS: _RIGHT, "drops": _RIGHT}, distances.items())
     if answer["largest_groups"]:
         yield ""
-        yield f"The {len(answer['largest_groups'])} pages that caused the most drops:"
+        yield "Pages that caused the most drops:"
         yield make_table(
             {"drops": _RIGHT, "page": _LEFT},
             ((n, url) for url, n in answer["largest_groups"].items()),
@@ -139,6 +138,8 @@ def print_explanation(answer: dict[str, Any]) -> Iterable[Part]:
         yield from _print_texts(answer)
     if "note" in answer:
         yield answer["note"]
+    if "html" in answer:
+        yield f"side by side: {printable(answer['html'])}"
 
 
 def _print_texts(answer: dict[str, Any]) -> Iterable[Part]:

@@ -13,8 +13,8 @@ from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.nearindex import make_index
 from scrapy_simhash.records import Record, State
+from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stored import Document, Probe
-from scrapy_simhash.stores import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

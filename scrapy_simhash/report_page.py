@@ -18,10 +18,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from scrapy_simhash.untrusted import printable
+from scrapy_simhash.untrusted import printable, show
 
-# Longer addresses are cut and no links.
-MOST_URL_CHARACTERS = 500
 # Neither javascript: nor data:, nor one that was cut or had to be escaped; as in report.js.
 _LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
 _POLICY = (
@@ -49,7 +47,7 @@ def render(template: str, values: dict[str, Any], data: str) -> bytes:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "shown": show_url,
+        "shown": show,
         "printable": printable,
         "count": "{:,}".format,
         "octets": _write_octets,
@@ -77,12 +75,6 @@ def pack(data: dict[str, Any]) -> str:
     """
     # Without a time the same data are the same file.
     return base64.b64encode(gzip.compress(json.dumps(data).encode(), mtime=0)).decode()
-
-
-def show_url(url: object) -> str:
-    """Make an address fit to be shown: no control characters, at most 500 others."""
-    shown = printable(str(url)[: MOST_URL_CHARACTERS + 1])
-    return shown if len(shown) <= MOST_URL_CHARACTERS else shown[:MOST_URL_CHARACTERS] + "…"
 
 
 def is_link(shown: str) -> bool:

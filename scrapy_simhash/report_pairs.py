@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.difference import compare_side_by_side
 from scrapy_simhash.report_groups import choose_telling, find_stored
+from scrapy_simhash.untrusted import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,8 +73,8 @@ def describe_pair(
         Ready for JSON: `first` is the original, `second` the near-duplicate.
     """
     return {
-        "first": {"url": original.url, "title": original.title},
-        "second": {"url": page.url, "title": page.title},
+        "first": {"url": show(original.url), "title": show(original.title)},
+        "second": {"url": show(page.url), "title": show(page.title)},
         "distance": page.distance,
         "similarity": page.similarity,
         "tests": list(page.tests),

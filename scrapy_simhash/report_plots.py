@@ -58,18 +58,12 @@ def plot_pages(steps: Sequence[dict[str, Any]]) -> str:
     with _style("pages"):
         figure, axes = _begin("", "pages")
         times = [_time_of(step) for step in steps]
-        width = (times[1] - times[0]) * 0.9
+        # One outline each: drawn in a tenth of the time of as many bars.
+        edges = [*times, 2 * times[-1] - times[-2]]
         kept = [step["kept"] for step in steps]
-        axes.bar(times, kept, width, color=KEPT, label="kept", align="edge")
-        axes.bar(
-            times,
-            [step["dropped"] for step in steps],
-            width,
-            bottom=kept,
-            color=DROPPED,
-            label="dropped",
-            align="edge",
-        )
+        pages = [step["kept"] + step["dropped"] for step in steps]
+        axes.stairs(kept, edges, fill=True, color=KEPT, label="kept")
+        axes.stairs(pages, edges, baseline=kept, fill=True, color=DROPPED, label="dropped")
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
         _show_times(axes, times)
         return _write(figure)
@@ -115,7 +109,9 @@ def plot_leading_ones(counts: Sequence[int], expected: Sequence[float]) -> str:
         figure, axes = _begin("position of the leading 1, 63 the highest", "share of neighbours")
         total = max(1, sum(counts))
         positions = range(len(counts))
-        axes.bar(positions, [count / total for count in counts], color=ACCENT, label="this store")
+        edges = [place - 0.5 for place in range(len(counts) + 1)]
+        shares = [count / total for count in counts]
+        axes.stairs(shares, edges, fill=True, color=ACCENT, label="this store")
         total_expected = max(1.0, sum(expected))
         axes.plot(
             positions,
@@ -135,7 +131,7 @@ def plot_buckets(buckets: Sequence[int]) -> str:
     with _style("buckets"):
         figure, axes = _begin(f"{len(buckets)} buckets by the first bits", "share in %")
         total = max(1, sum(buckets))
-        axes.bar(range(len(buckets)), [100 * count / total for count in buckets], 1.0, color=ACCENT)
+        axes.stairs([100 * count / total for count in buckets], fill=True, color=ACCENT)
         axes.axhline(100 / len(buckets), color=_INK, linewidth=1)
         axes.set_xlim(-1, len(buckets))
         return _write(figure)

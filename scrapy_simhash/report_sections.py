@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash import report_plots
 from scrapy_simhash.kinds import LOGIN, SOFT_404
 from scrapy_simhash.report_groups import EDGE, LARGE, STUB, TEMPLATE, by_similarity
-from scrapy_simhash.report_page import pack, render, show_url
+from scrapy_simhash.report_page import pack, render
 from scrapy_simhash.report_table import make_table
+from scrapy_simhash.untrusted import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def render_report(
     while True:
         if len(rows) > most:
             rows = sorted(sorted(rows, key=by_similarity)[:most], key=lambda row: row.time)
-        data = pack({"table": make_table(rows, pairs, show_url), "pairs": pairs})
+        data = pack({"table": make_table(rows, pairs), "pairs": pairs})
         if len(data) <= _MOST_DATA_CHARACTERS or not rows:
             break
         most = len(rows) // 2
@@ -106,6 +107,6 @@ def _summarise(figures: dict[str, Any]) -> str:
         told += f", {flagged:,} more were near-duplicates and kept"
     largest = figures["groups"][0]
     if largest["near_duplicates"] > 1:
-        original = show_url(largest["url"]) or "one bulk-loaded fingerprint"
+        original = show(largest["url"]) or "one bulk-loaded fingerprint"
         told += f"; {largest['near_duplicates']:,} of them repeat {original}"
     return told + "."

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.untrusted import printable
+from scrapy_simhash.untrusted import printable, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from scrapy_simhash.report_input import Decision
 
@@ -18,14 +18,12 @@ _NUMBER = re.compile(r"\d[\d.,]*(?<=\d)(\s?%)?")
 def make_table(
     decisions: Sequence[Decision],
     pairs: Sequence[dict[str, Any]],
-    show_url: Callable[[object], str],
 ) -> dict[str, Any]:
     """Put near-duplicates into columns.
 
     Args:
         decisions: the near-duplicates, in the order of the rows.
         pairs: whose differences are in the report.
-        show_url: makes an address fit to be shown.
 
     Returns:
         `rows`, how many; `url`, `time` (seconds), `distance`, `similarity` and `pair` (number of
@@ -40,16 +38,16 @@ def make_table(
         name: [] for name in ("url", "time", "distance", "similarity", "pair", *shared)
     }
     for decision in decisions:
-        columns["url"].append(show_url(decision.url))
+        columns["url"].append(show(decision.url))
         columns["time"].append(int(decision.time))
         columns["distance"].append(decision.distance)
         columns["similarity"].append(decision.similarity)
-        columns["pair"].append(numbers.get((decision.url, decision.match_url), -1))
+        columns["pair"].append(numbers.get((show(decision.url), show(decision.match_url)), -1))
         for name, value in (
-            ("original", show_url(decision.match_url or "")),
+            ("original", show(decision.match_url or "")),
             ("rule", name_rule(decision.tests)),
-            ("action", show_url(decision.action)),
-            ("crawl", show_url(decision.crawl)),
+            ("action", show(decision.action)),
+            ("crawl", show(decision.crawl)),
         ):
             columns[name].append(shared[name].number(value))
     lists = {f"{name}s": list(values.numbers) for name, values in shared.items()}

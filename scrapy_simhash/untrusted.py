@@ -6,6 +6,8 @@ import traceback
 
 # Scrapy's own lines are as long; a URL may have megabytes.
 MOST_LOGGED_CHARACTERS = 200
+# A report has room for more, but not for all.
+MOST_SHOWN_CHARACTERS = 500
 # Of an error: the last calls and what was raised.
 MOST_ERROR_CHARACTERS = 1_500
 # Part of how Persian, Hindi or emoji are spelt; they move nothing.
@@ -23,6 +25,12 @@ def printable(text: object) -> str:
 def printable_text(text: str) -> str:
     """Escape what could steer a page's display, in text of any script; keeps joiners of letters."""
     return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def show(text: object) -> str:
+    """Make a URL or title fit to be shown on a page: escaped, its end left out beyond 500."""
+    shown = printable(str(text)[: MOST_SHOWN_CHARACTERS + 1])
+    return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
 
 
 def quote(text: object) -> str:

@@ -10,7 +10,7 @@ from scrapy_simhash.config import default_distance
 from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.nearindex import check_near_distance
 from scrapy_simhash.replay import Rule, choose_documents, replay
-from scrapy_simhash.stores import list_documents
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

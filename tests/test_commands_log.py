@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from scrapy_simhash.decisionlog import new_decision
 from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into
+from tests.crawling import crawl
+from tests.pages import page
 from tests.processes import PATIENCE_SECONDS, start_python
+from tests.server import Answer, serve
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +67,8 @@ def test_log_summary(run: Run, store: Path) -> None:
     assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
     done = run("log", "--summary", "--store", store)
-    assert done.out.startswith("pages: 5 in 1 crawls\n")
-    assert "The 1 pages that caused the most drops:\n" in done.out
+    assert done.out.startswith("pages: 5 in 1 crawl\n")
+    assert "\nPages that caused the most drops:\n" in done.out
     assert done.out.endswith(f"\ndrops  page\n    1  {ONE}\n")
 
 
@@ -76,7 +80,7 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     groups = [f"http://site.example/{number}" for number in range(12)]
     lines = [
         decide(crawl, f"{number}-{copy}", match_url=url)
-        for crawl in ("first", "second")
+        for crawl in ("20261121T132732-d2448e9f", "20261122T132732-second")
         for number, url in enumerate(groups)
         for copy in range(number + 1)
     ]
@@ -85,15 +89,15 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     done = run("log", "--summary", "--log", path)
     assert "pages: 156 in 2 crawls\nA page counts once for each crawl" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
-    worst = done.out.partition("The 10 pages that caused the most drops:\n")[2].split()[2:]
+    worst = done.out.partition("\nPages that caused the most drops:\n")[2].split()[2:]
     assert worst == [
         word for number in range(11, 1, -1) for word in (str(number + 1), groups[number])
     ]
     done = run("log", "--summary", "--log", path, "--crawl", "last", "--top", "1")
-    assert "pages: 78 in 1 crawls\n" in done.out
-    assert "second" in done.out
-    assert "first" not in done.out
-    assert "The 1 pages" in done.out
+    assert "pages: 78 in 1 crawl\n" in done.out
+    assert "\n20261122T132732-second " in done.out
+    assert "d2448e9f" not in done.out
+    assert done.out.endswith(f"\n   12  {groups[11]}\n")
 
 
 def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
@@ -133,6 +137,31 @@ def test_log_of_something_else_gives_no_traceback(
     if done.exit_code == 2:
         assert str(path) in done.err
         assert len(done.err.splitlines()) == 1
+
+
+async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:
+    """It may begin before the crawl does."""
+    gate = threading.Event()
+    pages = {"/1": page(1), "/2": Answer(page(2).encode(), gate=gate)}
+    with (
+        serve(pages) as site,
+        start_python(
+            *("-m", "scrapy", "simhash", "log", "--follow", "--store", tmp_path / "store"),
+            cwd=tmp_path,
+        ) as follower,
+    ):
+        assert follower.stdout
+        assert follower.stderr
+        waiting = await asyncio.to_thread(follower.stderr.readline)
+        assert waiting.startswith("waiting for the decision log ")
+        crawling = asyncio.create_task(crawl(tmp_path / "store", site.urls()))
+        first = await asyncio.to_thread(follower.stdout.readline)
+        assert first.endswith(f"  new             {site.url('/1')}\n")
+        assert not crawling.done()
+        gate.set()
+        second = await asyncio.to_thread(follower.stdout.readline)
+        assert second.endswith(f"  new             {site.url('/2')}\n")
+        await crawling
 
 
 def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:
