@@ -89,11 +89,16 @@ COMMANDS = {
         printer="output_inspect:print_explanation",
     ),
     "evaluate": Command(
-        "Precision and recall on labelled pages (pages.csv, pairs.csv)",
-        "inspection:evaluate_folder",
+        "Precision and recall on labelled pages (pages.csv, pairs.csv), or on those of calibrate",
+        "inspection:evaluate_pairs",
         arguments_inspect.add_evaluate,
         printer="output_evaluate:print_evaluation",
-        stored=False,
+    ),
+    "calibrate": Command(
+        "Label pairs of a store: precision and recall by distance, and which settings to take",
+        "calibration:calibrate",
+        arguments_inspect.add_calibrate,
+        printer="output_calibrate:print_calibration",
     ),
     "plan": Command(
         "Table designs for so many documents: candidates, bytes, time, and the one to take",

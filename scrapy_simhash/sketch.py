@@ -65,7 +65,20 @@ def compare_sketches(sketch: bytes, others: Sequence[bytes]) -> Similarity:
     Returns:
         Two arrays of shape (n,). Texts without shingles are like nothing.
     """
-    mine = np.frombuffer(sketch, np.uint8).reshape(1, 2, TEXT_SKETCH_BYTES)
+    return compare_pairs([sketch], others)
+
+
+def compare_pairs(sketches: Sequence[bytes], others: Sequence[bytes]) -> Similarity:
+    """Estimate how alike the documents of each of n pairs are.
+
+    Args:
+        sketches: of the first ones; one of them if it is the same in all pairs.
+        others: of the second ones.
+
+    Returns:
+        Two arrays of shape (n,). Texts without shingles are like nothing.
+    """
+    mine = np.frombuffer(b"".join(sketches), np.uint8).reshape(-1, 2, TEXT_SKETCH_BYTES)
     theirs = np.frombuffer(b"".join(others), np.uint8).reshape(-1, 2, TEXT_SKETCH_BYTES)
     equal = np.zeros((len(theirs), 2))
     both = np.zeros_like(equal)
