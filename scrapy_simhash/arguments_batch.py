@@ -9,6 +9,10 @@ from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 if TYPE_CHECKING:
     import argparse
 
+URLS_OF_STORES = """\
+Input and output are those of seomoz/simhash-cpp. With --store and --urls the
+pages that have the fingerprints are shown instead; with --json as objects."""
+
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add those of `plan`."""
@@ -29,6 +33,9 @@ def add_find_all(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="M",
         help="of the 64 bits, more than the distance (default: what is quickest)",
+    )
+    parser.add_argument(
+        "--urls", action="store_true", help="pages instead of fingerprints; needs --store"
     )
 
 

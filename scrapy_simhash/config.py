@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.designs import parse_design
 from scrapy_simhash.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 
 if TYPE_CHECKING:
@@ -127,6 +126,8 @@ class Config:
         return None if automatic else self.distance
 
     def _check_distance(self) -> None:
+        from scrapy_simhash.designs import parse_design  # noqa: PLC0415 - loads numpy
+
         automatic = self.tables == "auto"
         try:
             # `auto` takes four tables where others do not reach.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.spelling import add_suggestions
 from scrapy_simhash.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.fingerprint import PageFingerprint
     from scrapy_simhash.quality import Judged
     from scrapy_simhash.recipe import Recipe
+    from scrapy_simhash.stored import StoredDocument
 
 _HEX_FINGERPRINT = re.compile(r"(0x)?[0-9a-fA-F]{16}")
 
@@ -42,18 +44,31 @@ def stats(config: Config) -> Iterator[dict[str, Any]]:
         yield store.stats()
 
 
-def fingerprint_files(config: Config, files: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Fingerprint HTML files with the recipe of the settings and seed 0."""
+def fingerprint_files(
+    config: Config, files: Sequence[str], store: str | None
+) -> Iterator[dict[str, Any]]:
+    """Fingerprint HTML files.
+
+    Args:
+        config: the settings in force.
+        files: "-" for standard input.
+        store: whose recipe and seed to take; None for the recipe of the settings and seed 0.
+
+    Raises:
+        PartlyFailedError: some of the files have no fingerprint.
+    """
+    recipe, seed = choose_recipe(config, stored=store is not None)
     failures = []
     for name in files:
         try:
-            page = fingerprint_file(name, make_recipe_of(config), seed=0)
+            page = fingerprint_file(name, recipe, seed)
         except InspectionError as error:
             failures.append(str(error))
             continue
         yield {
             "file": name,
             "fingerprint": f"{page.fingerprint:016x}",
+            "seed": name_seed(stored=store is not None),
             "features": page.features,
             "words": page.words,
             "language": page.language,
@@ -64,6 +79,19 @@ def fingerprint_files(config: Config, files: Sequence[str]) -> Iterator[dict[str
         }
     if failures:
         raise PartlyFailedError("; ".join(failures))
+
+
+def choose_recipe(config: Config, *, stored: bool) -> tuple[Recipe, int]:
+    """Get recipe and seed: those of the store, or the recipe of the settings and seed 0."""
+    if not stored:
+        return make_recipe_of(config), 0
+    with open_as_it_is(config) as store:
+        return store.recipe, store.seed
+
+
+def name_seed(*, stored: bool) -> str:
+    """Say which seed was taken; a store's own is a secret."""
+    return "of the store" if stored else "0"
 
 
 def make_recipe_of(config: Config) -> Recipe:
@@ -95,14 +123,32 @@ def fingerprint_file(name: str, recipe: Recipe, seed: int) -> PageFingerprint:
         raise InspectionError(f"{name} has no fingerprint: {error.reason} {error.detail}") from None
 
 
-def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str, Any]]:
-    """Find the near-duplicates of a fingerprint, URL, file or text in the store."""
+def query(
+    config: Config, what: str | None, text: str | None, distance: int | None
+) -> Iterator[dict[str, Any]]:
+    """Find near-duplicates in the store.
+
+    Args:
+        config: the settings in force.
+        what: a URL of the store, a file, 16 hexadecimal digits, or "-" for standard input; what
+            has spaces in it is a text.
+        text: words of a page, where `what` is None.
+        distance: bits; None for that of the settings, or what the tables are complete for.
+
+    Raises:
+        InspectionError: the URL is not in the store, or `what` is nothing of this.
+    """
     with open_as_it_is(config) as store:
         reach_bits = parse_design(store.design).reach_bits
         bits = min(config.distance, reach_bits) if distance is None else distance
+        asked = (
+            _find_fingerprints(store, what)
+            if what is not None
+            else _fingerprint_text(store, str(text))
+        )
         found = [
             (match.distance, match.document, fingerprint, match)
-            for fingerprint in _find_fingerprints(store, what)
+            for fingerprint in asked
             for match in store.query(fingerprint, bits)
         ]
         seen = set()
@@ -117,27 +163,52 @@ def query(config: Config, what: str, distance: int | None) -> Iterator[dict[str,
                 "fingerprint": f"{match.fingerprint:016x}",
                 "document": number,
                 "url": match.url,
-                "state": document.state if document else "bulk-loaded",
+                "state": document.state if document else "imported",
                 "title": document.title if document else "",
             }
 
 
 def _find_fingerprints(store: Store, what: str) -> tuple[int, ...]:
-    if _HEX_FINGERPRINT.fullmatch(what):
-        return (int(what, 16),)
-    if "://" in what:
-        documents = store.find_document(what)
-        if not documents:
-            raise InspectionError(f"{what} is not in the store")
+    if is_url(what):
+        documents = find_documents(store, what)
         return tuple({bits for document in documents for bits in document.fingerprints})
     if what == "-" or _is_file(what):
         page = fingerprint_file(what, store.recipe, store.seed)
         return tuple(dict.fromkeys((page.fingerprint, page.whole_fingerprint)))
+    if _HEX_FINGERPRINT.fullmatch(what):
+        return (int(what, 16),)
+    if " " in what.strip():
+        return _fingerprint_text(store, what)
+    raise InspectionError(
+        f"{what!r} is no URL (http://...), no file that is there and no fingerprint (16 "
+        "hexadecimal digits); for a text write --text"
+    )
+
+
+def _fingerprint_text(store: Store, text: str) -> tuple[int, ...]:
     from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
     from scrapy_simhash.simhash import simhash  # noqa: PLC0415
 
-    made = load_features(store.recipe.features).extract(what, store.seed)
+    made = load_features(store.recipe.features).extract(text, store.seed)
     return (simhash(made.hashes, made.weights),)
+
+
+def is_url(what: str) -> bool:
+    """Say whether an argument is meant as a URL."""
+    return what.startswith(("http://", "https://"))
+
+
+def find_documents(store: Store, url: str) -> list[StoredDocument]:
+    """Find the documents of a URL.
+
+    Raises:
+        InspectionError: there are none; suggests other spellings.
+    """
+    documents = store.find_document(url)
+    if not documents:
+        known = (document.url for document in store.list_documents())
+        raise InspectionError(add_suggestions(f"{url} is not in the store", url, known))
+    return documents
 
 
 def _is_file(what: str) -> bool:

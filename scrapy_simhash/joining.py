@@ -5,10 +5,11 @@ The first two read and print what the programs of the same names of seomoz/simha
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -16,7 +17,8 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import MAGIC
 from scrapy_simhash.batch import batch_query
 from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
-from scrapy_simhash.inspection import open_as_it_is
+from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
+from scrapy_simhash.joinedpages import cluster_pages, link_own, pair_pages, read_pages
 from scrapy_simhash.jointables import check_join
 from scrapy_simhash.numbers import format_lists, format_rows, read_numbers, write_whole
 from scrapy_simhash.progress import show_progress
@@ -34,14 +36,16 @@ _STANDARD_STREAM = "-"
 _FINGERPRINTS_PER_CHUNK = 1 << 20
 
 
-def find_all_pairs(
+def find_all_pairs(  # noqa: PLR0913  # each by its name
     config: Config,
     store: str | None,
     input_path: str,
     output_path: str,
     blocks: int | None,
     distance: int,
-) -> Iterator[str]:
+    *,
+    urls: bool,
+) -> Iterator[str | dict[str, Any]]:
     """Answer `find-all`: every pair of fingerprints within a distance.
 
     Args:
@@ -51,14 +55,21 @@ def find_all_pairs(
         output_path: where the pairs go; "-" for standard output.
         blocks: more than `distance`; None for what is quickest.
         distance: bits.
+        urls: pairs of pages of the store, instead.
 
     Raises:
-        ValueError: a bad line, or a number of blocks that is out of range.
+        PartlyFailedError: nothing was found; says whether there are fingerprints at all.
+        ValueError: a bad line, or a number of blocks that is out of range; or `urls` of no store.
         StoreError: the archive is damaged, or the store cannot be opened.
         OSError: a file cannot be read or written.
     """
-    pairs = _find_pairs(config, store, input_path, blocks, distance)
-    yield from _write(format_rows(pairs), output_path)
+    _require_store(store, urls=urls)
+    compared, pairs = _find_pairs(config, store, input_path, blocks, distance)
+    if urls:
+        yield from _write_objects(pair_pages(pairs, read_pages(config)), output_path)
+    else:
+        yield from _write(format_rows(pairs), output_path)
+        _require_some(compared, pairs, distance)
 
 
 def find_all_clusters(  # noqa: PLR0913  # each by its name
@@ -70,7 +81,8 @@ def find_all_clusters(  # noqa: PLR0913  # each by its name
     distance: int,
     *,
     representative: bool,
-) -> Iterator[str]:
+    urls: bool,
+) -> Iterator[str | dict[str, Any]]:
     """Answer `find-clusters`; arguments and errors as for `find_all_pairs`.
 
     Args:
@@ -83,13 +95,22 @@ def find_all_clusters(  # noqa: PLR0913  # each by its name
         distance: bits.
         representative: clusters around a representative, each member within the distance of it,
             instead of connected ones.
+        urls: clusters of pages of the store, instead.
     """
-    pairs = _find_pairs(config, store, input_path, blocks, distance)
+    _require_store(store, urls=urls)
+    compared, pairs = _find_pairs(config, store, input_path, blocks, distance)
     if store is not None:
         with open_as_it_is(config) as opened:
             pairs = merge_pairs(pairs, opened.recorded_pairs())
+    pages = read_pages(config) if urls else {}
+    if urls and not representative:  # main and whole text of a page are one page
+        pairs = merge_pairs(pairs, link_own(pages))
     clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
-    yield from _write(format_lists(clusters), output_path)
+    if urls:
+        yield from _write_objects(cluster_pages(clusters, pages), output_path)
+    else:
+        yield from _write(format_lists(clusters), output_path)
+        _require_some(compared, pairs, distance)
 
 
 def answer_batch(
@@ -179,11 +200,21 @@ def read_fingerprints(path: str) -> NDArray[np.uint64]:
 
 def _find_pairs(
     config: Config, store: str | None, input_path: str, blocks: int | None, distance: int
-) -> NDArray[np.uint64]:
+) -> tuple[int, NDArray[np.uint64]]:
+    """Say how many fingerprints there are, and which pairs."""
     check_join(distance, blocks)  # before all is read
     fingerprints = _read_stored(config, store, input_path)
     with show_progress("tables") as show:
-        return find_all(fingerprints, distance, blocks, show)
+        return fingerprints.size, find_all(fingerprints, distance, blocks, show)
+
+
+def _require_some(compared: int, pairs: NDArray[np.uint64], distance: int) -> None:
+    if not pairs.size:
+        raise PartlyFailedError(
+            f"no two of {compared:,} fingerprints are within {distance} bits"
+            if compared
+            else "the input is empty: there are no fingerprints to compare"
+        )
 
 
 def _write(texts: Iterable[str], output_path: str) -> Iterator[str]:
@@ -192,3 +223,17 @@ def _write(texts: Iterable[str], output_path: str) -> Iterator[str]:
         yield from texts
     elif write_whole(Path(output_path), texts):
         yield ""
+
+
+def _require_store(store: str | None, *, urls: bool) -> None:
+    if urls and store is None:
+        raise ValueError("--urls shows pages of a store: name it with --store")
+
+
+def _write_objects(
+    objects: Iterable[dict[str, Any]], output_path: str
+) -> Iterator[str | dict[str, Any]]:
+    if output_path == _STANDARD_STREAM:
+        yield from objects
+    else:
+        yield from _write((json.dumps(each) + "\n" for each in objects), output_path)

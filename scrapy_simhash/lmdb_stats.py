@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.kinds import guess_kind
+from scrapy_simhash.lmdb_documents import BULK_LOADED, number_of
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import DamagedError
 from scrapy_simhash.stored import StoredDocument
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import lmdb
+    from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_documents import Databases, Documents
     from scrapy_simhash.lmdb_tables import Tables
@@ -47,6 +52,8 @@ def describe_document(number: int, record: Record, text: str | None) -> StoredDo
         similarity=record.similarity,
         tests=record.tests,
         text=text,
+        text_digest=record.text_digest,
+        spared=record.spared,
     )
 
 
@@ -65,6 +72,22 @@ def find_documents(url: str, stored: Documents, _: lmdb.Transaction[bytes]) -> l
         for number, record in stored
         if record.url == url
     ]
+
+
+def list_documents(stored: Documents, _: lmdb.Transaction[bytes]) -> list[StoredDocument]:
+    """Describe all documents, in the order of their numbers, without their texts."""
+    return [describe_document(number, record, None) for number, record in stored]
+
+
+def list_bulk_loaded(
+    databases: Databases, tables: Tables, stored: Documents, transaction: lmdb.Transaction[bytes]
+) -> NDArray[np.uint64]:
+    """List the fingerprints that were bulk-loaded, whoever has them as well; sorted, shape (n,)."""
+    held = tables.read_all(transaction)
+    rows = transaction.cursor(databases.fingerprints).iternext_nodup(keys=True, values=True)
+    noted = [number_of(key) for key, first in rows if first == BULK_LOADED]
+    alone = held[~contains(stored.list_indexed(), held)]
+    return sort_distinct(np.concatenate([alone, np.array(noted, np.uint64)]))
 
 
 def describe_header(header: Header) -> dict[str, Any]:

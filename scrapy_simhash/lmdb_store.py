@@ -26,6 +26,8 @@ from scrapy_simhash.lmdb_stats import (
     describe_header,
     describe_tables,
     find_documents,
+    list_bulk_loaded,
+    list_documents,
     read_document,
 )
 from scrapy_simhash.lmdb_upkeep import (
@@ -173,6 +175,12 @@ class LmdbStore(LmdbConnection):
 
     def get_document(self, document: int) -> StoredDocument | None:
         return self._read(partial(read_document, document))
+
+    def list_documents(self) -> list[StoredDocument]:
+        return self._read(list_documents)
+
+    def bulk_loaded(self) -> NDArray[np.uint64]:
+        return self._read(partial(list_bulk_loaded, self._databases, self._tables))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:

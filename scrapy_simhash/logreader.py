@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -10,13 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE
+from scrapy_simhash.inspection import InspectionError, PartlyFailedError
 from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.config import Config
 
+LAST_CRAWL = "last"
+_IMPORTED = "(an imported fingerprint)"
+_STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
 # How often `--follow` looks for new lines; a reader's patience, not the crawl's.
 _FOLLOW_SECONDS = 0.2
 
@@ -71,11 +77,39 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     last: int | None,
     follow: bool,
     summary: bool,
+    top: int,
 ) -> Iterator[dict[str, Any]]:
-    """Read, follow or summarise the decision log: `scrapy simhash log`."""
+    """Read, follow or summarise the decision log: `scrapy simhash log`.
+
+    Raises:
+        InspectionError: there is no log.
+        PartlyFailedError: the log is empty.
+        ValueError: a line is no decision; or both `follow` and `summary`.
+    """
+    if follow and summary:
+        raise ValueError("--follow never ends, so --summary has to do without it")
+    path = find_log(config, log_path)
+    if follow and not path.exists():
+        sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
+        while not path.exists():
+            time.sleep(_FOLLOW_SECONDS)
+    if not path.exists():
+        raise InspectionError(
+            f"there is no decision log {path}: no crawl wrote one yet, or SIMHASH_LOG is None; "
+            "name another with --log"
+        )
+    if not path.stat().st_size and path.is_file() and not follow:
+        raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
+    if crawl == LAST_CRAWL:
+        crawl = _find_last_crawl(path)
     wanted = LogFilter(status, url, distance, crawl)
-    decisions = read_log(find_log(config, log_path), wanted, last=last, follow=follow)
-    yield from summarise(decisions) if summary else decisions
+    decisions = read_log(path, wanted, last=last, follow=follow)
+    yield from summarise(decisions, top) if summary else decisions
+
+
+def _find_last_crawl(path: Path) -> str:
+    newest = deque(read_log(path, LogFilter()), maxlen=1)
+    return str(newest[0].get("crawl")) if newest else ""
 
 
 def read_log(
@@ -131,20 +165,49 @@ def _parse(path: Path, line: str) -> dict[str, Any]:
     return decision
 
 
-def summarise(decisions: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Count decisions by status and reason, near-duplicates by distance, and the worst groups."""
+def summarise(decisions: Iterable[dict[str, Any]], top: int = 10) -> Iterator[dict[str, Any]]:
+    """Count decisions, crawl by crawl and together, and name the pages that caused most drops.
+
+    Args:
+        decisions: as `read_log` yields them.
+        top: how many of these pages.
+
+    Yields:
+        Nothing where there are no decisions, otherwise one object: `pages`, how many decisions;
+        `crawls`, each with its id, times, pages and statuses; `statuses` with their reasons;
+        `distances` of near-duplicates in bits; `largest_groups`: for which pages most were
+        dropped. A URL that was dropped in several crawls counts once in these.
+    """
+    crawls: dict[str, dict[str, Any]] = {}
     statuses: Counter[str] = Counter()
     distances: Counter[int] = Counter()
-    originals: Counter[str] = Counter()
+    dropped: dict[str, set[str]] = {}
     for decision in decisions:
+        _count(crawls, decision)
         reason = f" ({decision['reason']})" if decision.get("reason") else ""
-        statuses[f"{decision.get('status')}{reason}"] += 1
-        if decision.get("status") == "near_duplicate":
+        statuses[f"{decision['status']}{reason}"] += 1
+        if decision["status"] == "near_duplicate":
             distances[int(decision["distance"])] += 1
-            originals[str(decision["match_url"])] += 1
-    yield {
-        "pages": statuses.total(),
-        "statuses": dict(statuses.most_common()),
-        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
-        "largest_groups": dict(originals.most_common(10)),
-    }
+            original = decision["match_url"]
+            dropped.setdefault(_IMPORTED if original is None else str(original), set()).add(
+                str(decision["url"])
+            )
+    groups = Counter({original: len(urls) for original, urls in dropped.items()})
+    if crawls:
+        yield {
+            "pages": statuses.total(),
+            "crawls": list(crawls.values()),
+            "statuses": dict(statuses.most_common()),
+            "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+            "largest_groups": dict(groups.most_common(top)),
+        }
+
+
+def _count(crawls: dict[str, dict[str, Any]], decision: dict[str, Any]) -> None:
+    name, seconds = str(decision.get("crawl", "")), decision.get("time", 0)
+    crawl = crawls.setdefault(
+        name, {"crawl": name, "first_time": seconds, "pages": 0, **dict.fromkeys(_STATUSES, 0)}
+    )
+    crawl["last_time"] = seconds
+    crawl["pages"] += 1
+    crawl[decision["status"]] = crawl.get(decision["status"], 0) + 1

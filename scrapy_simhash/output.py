@@ -1,19 +1,29 @@
-"""Prints the commands' answers: JSON lines, or text for people."""
+"""Prints the commands' answers: JSON lines, or text and tables for people.
+
+Lines of text are as long as their addresses, which are never cut; tables fit the terminal, or 80
+columns where there is none. Colours are for terminals, unless NO_COLOR is set.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
 
     from scrapy_simhash.arguments import Command
+
+    Part: TypeAlias = str | Text | Table
 
 _FOUND, _NOTHING_FOUND = 0, 1
 
@@ -26,6 +36,7 @@ def show(command: Command, answers: Iterable[dict[str, Any] | str], *, as_json: 
     """
     printer = None if as_json or command.printer is None else load(command.printer)
     code = _NOTHING_FOUND
+    render = str if printer is None else _make_renderer()
     try:
         for answer in answers:
             code = _FOUND
@@ -34,14 +45,62 @@ def show(command: Command, answers: Iterable[dict[str, Any] | str], *, as_json: 
             elif printer is None:
                 print(json.dumps(answer), flush=True)  # noqa: T201 - that is what a command does
             else:
-                for line in printer(answer):
-                    print(line, flush=True)  # noqa: T201
+                for part in printer(answer):
+                    print(render(part), flush=True)  # noqa: T201
     except (KeyboardInterrupt, BrokenPipeError):
         # `log --follow` is ended so, and so is a pipe to `head`; the rest of the pipe is gone.
         sys.stderr.close()
     if code == _NOTHING_FOUND and printer:
         print("nothing found")  # noqa: T201
     return code
+
+
+def _make_renderer() -> Callable[[Part], str]:
+    from rich.console import Console  # noqa: PLC0415 - not needed with --json
+
+    # `printable` has escaped what comes from pages; nothing in it is markup.
+    colours = None if os.environ.get("NO_COLOR") else "auto"
+    console = Console(color_system=colours, markup=False, highlight=False, emoji=False)  # type: ignore[arg-type]
+
+    def render(part: Part) -> str:
+        if isinstance(part, str):
+            return part
+        with console.capture() as captured:
+            console.print(part, soft_wrap=not hasattr(part, "columns"))
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    return render
+
+
+def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> Table:
+    """Lay out rows in columns that fit the terminal.
+
+    Args:
+        columns: their titles, and how they are aligned: `right`; `left`, broken where there is no
+            room; or `whole`, to the left and never broken. Wide characters count twice.
+        rows: cells; numbers get separators of thousands, what else is there is made printable.
+    """
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title, side in columns.items():
+        table.add_column(
+            Text(title),
+            justify="right" if side == "right" else "left",
+            no_wrap=side != "left",
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(format_value("", cell)) for cell in row))
+    return table
+
+
+def style(text: str, colour: str) -> Text:
+    """Colour a line, on terminals."""
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(text, colour)
 
 
 def load(name: str) -> Callable[..., Any]:
@@ -55,29 +114,26 @@ def print_fields(answer: dict[str, Any], indent: str = "") -> Iterable[str]:
     """Print an answer a field a line."""
     for key, value in answer.items():
         name = f"{indent}{key.replace('_', ' ')}"
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            yield f"{name}:"
-            yield from (f"{indent}  {_print_row(row)}" for row in value)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             yield f"{name}:"
             for inner, count in value.items():
-                yield f"{indent}  {printable(inner) or '(global)'}: {_format(inner, count)}"
+                yield f"{indent}  {printable(inner) or '(global)'}: {format_value(inner, count)}"
         else:
-            yield f"{name}: {_format(key, value)}"
+            yield f"{name}: {format_value(key, value)}"
 
 
-def _print_row(row: dict[str, Any]) -> str:
-    """Print a group of near-duplicates in a line."""
-    kind = f" ({printable(row['kind'])})" if row["kind"] else ""
-    return f"{row['near_duplicates']:>6,}  {printable(row['url'])}{kind}"
-
-
-def _format(key: str, value: object) -> str:
+def format_value(key: str, value: object) -> str:
+    """Write a value for people; seconds since 1970 by the name of their key."""
     if key in {"created", "time"} and isinstance(value, float):
-        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{format_time(value)} UTC"
     if isinstance(value, int):
         return f"{value:,}"
     return printable(value)
+
+
+def format_time(seconds: float) -> str:
+    """Write a time in UTC: 2026-05-04 12:34:56."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def short(number: float) -> str:

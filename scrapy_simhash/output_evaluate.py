@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.config import PLAIN_DISTANCE_BITS
+from scrapy_simhash.output import make_table
 from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from scrapy_simhash.output import Part
 
 _TALLY_COLUMNS = {
     "precision": "precision",
@@ -25,7 +30,7 @@ _DISTANCE_COLUMNS = {
 }
 
 
-def print_evaluation(answer: dict[str, Any]) -> Iterable[str]:
+def print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
     """Print what `evaluate` measured."""
     confirm = answer["confirm"]
     rule = "without confirmation" if confirm is None else f"confirmed at {confirm:g}"
@@ -62,14 +67,16 @@ def print_evaluation(answer: dict[str, Any]) -> Iterable[str]:
         yield "milliseconds a page: " + ", ".join(f"{name} {costs[name]}" for name in costs)
     if "note" in answer:
         yield answer["note"]
-    yield from _print_table(
+    yield ""
+    yield _make_table(
         "bits",
         [{"name": row["distance"], **row} for row in answer["by_distance"]],
         _DISTANCE_COLUMNS,
     )
     for group in ("source", "language", "tag"):
         rows = [{"name": name, **tally} for name, tally in answer[f"by_{group}"].items()]
-        yield from _print_table(group, rows, _TALLY_COLUMNS)
+        yield ""
+        yield _make_table(group, rows, _TALLY_COLUMNS)
     for error in answer.get("errors", ()):
         yield ""
         yield f"{error['label']}, judged {error['judged']} ({error['distance']} bits)"
@@ -88,13 +95,11 @@ def _ratio(share: float | None) -> str:
     return "-" if share is None else f"{share:.3f}"
 
 
-def _print_table(name: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> Iterable[str]:
-    """Lay out figures in columns; names that are too long lose their beginning."""
-    yield ""
-    yield f"{name:<34}" + "".join(f"{title:>{len(title) + 2}}" for title in columns.values())
-    for row in rows:
-        cells = (f"{_cell(row[key]):>{len(title) + 2}}" for key, title in columns.items())
-        yield f"{printable(row['name'])[-33:]:<34}" + "".join(cells)
+def _make_table(name: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> Table:
+    titles = {name: "left", **dict.fromkeys(columns.values(), "right")}
+    return make_table(
+        titles, ([row["name"], *(_cell(row[key]) for key in columns)] for row in rows)
+    )
 
 
 def _cell(value: float | None) -> str:

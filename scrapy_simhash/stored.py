@@ -140,6 +140,7 @@ class StoredDocument:
         similarity: of their sketches, or None.
         tests: what decided.
         text: its main text where texts are kept, else None.
+        spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
 
     The other attributes are those of `Document`.
     """
@@ -165,3 +166,5 @@ class StoredDocument:
     similarity: float | None
     tests: tuple[str, ...]
     text: str | None
+    text_digest: bytes = b""
+    spared: bool = False

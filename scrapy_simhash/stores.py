@@ -93,8 +93,8 @@ class Store(Protocol):
         A document is a near-duplicate of one in its scope that lies within the store's distance,
         is confirmed (see `confirm`), and is done, or pending in a crawl whose lease is alive. Of
         several, the one with the largest similarity is named; without confirmation, the nearest;
-        of equals, the oldest. A near-duplicate is recorded but
-        not put into the tables. A read-only store judges and writes nothing.
+        of equals, the oldest. A near-duplicate is recorded but not put into the tables. A
+        read-only store judges and writes nothing.
 
         Args:
             documents: in the order in which they came.
@@ -132,10 +132,7 @@ class Store(Protocol):
         """
 
     def withdraw(self, documents: Sequence[int], crawl: str) -> None:
-        """Take back documents that are pending in this crawl.
-
-        They make no other page a near-duplicate, and are judged afresh when fetched again.
-        """
+        """Take back what is pending in this crawl: no ground for a drop, judged afresh later."""
 
     def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Hand those documents over to a crawl that were dropped for one that never came through.
@@ -161,6 +158,12 @@ class Store(Protocol):
 
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
+
+    def list_documents(self) -> list[StoredDocument]:
+        """List all documents in the order in which they came; `text` is None."""
+
+    def bulk_loaded(self) -> NDArray[np.uint64]:
+        """List the fingerprints that were bulk-loaded; sorted, shape (n,). Reads a table."""
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, bytes; reads every record.

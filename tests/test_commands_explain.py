@@ -52,7 +52,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert (done.exit_code, done.err) == (0, "")
     assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
     assert "distance: 0 bits; differing bits: none" in done.out
-    assert "0 bits from" in done.out
+    assert f"  near_duplicate  {AGAIN}\n    0 bits, " in done.out
 
 
 def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
@@ -94,11 +94,16 @@ def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) ->
         with open_store(str(folder)) as opened:
             opened.bulk_load(fingerprints ^ np.uint64(1))
         async with running(folder) as detector:
-            assert (await detector.judge(fetched("two", page(1))))["status"] == "near_duplicate"
+            decision = await detector.judge(fetched("two", page(1)))
+            assert decision["status"] == "near_duplicate"
+            detector.note(decision)
 
     asyncio.run(crawl())
     (answer,) = run("explain", "http://site.example/two", "--store", folder, "--json").answers
-    assert not answer["verdict"].startswith("kept")
+    assert answer["verdict"] == "near-duplicate of an imported fingerprint, 1 bits away"
+    done = run("explain", "http://site.example/two", "--store", folder)
+    assert "None" not in done.out
+    assert "1 bits, of (an imported fingerprint)" in run("log", "--store", folder).out
 
 
 def test_two_files(run: Run, tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     (answer,) = run("explain", first, second, "--json").answers
     assert [page_["url"] for page_ in answer["pages"]] == [str(first), str(second)]
     assert answer["distance"] == len(answer["differing_bits"])
-    bits = [int(page_["fingerprint"], 16) for page_ in answer["pages"]]
+    bits = [int(each, 16) for each in answer["compared"]]
     assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
     assert answer["within"] == 7
     assert 0.9 < answer["jaccard"] < 1

@@ -3,13 +3,18 @@
 import asyncio
 import json
 import signal
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from scrapy_simhash.decisionlog import new_decision
 from tests.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into
+from tests.crawling import crawl
+from tests.pages import page
 from tests.processes import PATIENCE_SECONDS, start_python
+from tests.server import Answer, serve
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +28,13 @@ def test_log(run: Run, store: Path) -> None:
     done = run("log", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert len(lines) == 5
-    assert f"near_duplicate {AGAIN}  <- 0 bits from {ONE}" in lines[1]
-    assert "unjudged" in lines[4]
-    assert "(empty)" in lines[4]
+    assert len(lines) == 6
+    assert lines[1].endswith(f"  near_duplicate  {AGAIN}")
+    assert lines[2].startswith("    0 bits, ")
+    assert lines[2].endswith(f" alike, of {ONE}")
+    when = datetime.fromisoformat(lines[5].partition("  ")[0] + "+00:00")
+    assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
+    assert lines[5].endswith("  unjudged        http://site.example/empty  (empty)")
     assert_printable(done.out)
     answers = run("log", "--json", "--store", store).answers
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
@@ -59,8 +67,48 @@ def test_log_summary(run: Run, store: Path) -> None:
     assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
     done = run("log", "--summary", "--store", store)
-    assert "pages: 5" in done.out
-    assert f"{ONE}: 1" in done.out
+    assert done.out.startswith("pages: 5 in 1 crawl\n")
+    assert "\nPages that caused the most drops:\n" in done.out
+    assert done.out.endswith(f"\ndrops  page\n    1  {ONE}\n")
+
+
+def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
+    def decide(crawl: str, name: str, **fields: object) -> str:
+        made = new_decision(f"http://site.example/{name}", crawl)
+        return json.dumps({**made, "status": "near_duplicate", "distance": 1, **fields}) + "\n"
+
+    groups = [f"http://site.example/{number}" for number in range(12)]
+    lines = [
+        decide(crawl, f"{number}-{copy}", match_url=url)
+        for crawl in ("20261121T132732-d2448e9f", "20261122T132732-second")
+        for number, url in enumerate(groups)
+        for copy in range(number + 1)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(lines), encoding="ascii")
+    done = run("log", "--summary", "--log", path)
+    assert "pages: 156 in 2 crawls\nA page counts once for each crawl" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    worst = done.out.partition("\nPages that caused the most drops:\n")[2].split()[2:]
+    assert worst == [
+        word for number in range(11, 1, -1) for word in (str(number + 1), groups[number])
+    ]
+    done = run("log", "--summary", "--log", path, "--crawl", "last", "--top", "1")
+    assert "pages: 78 in 1 crawl\n" in done.out
+    assert "\n20261122T132732-second " in done.out
+    assert "d2448e9f" not in done.out
+    assert done.out.endswith(f"\n   12  {groups[11]}\n")
+
+
+def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
+    done = run("log", "--log", "none.jsonl")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log none.jsonl" in done.err
+    (tmp_path / "empty.jsonl").touch()
+    for options in ([], ["--summary"], ["--json"], ["--crawl", "last"]):
+        done = run("log", "--log", "empty.jsonl", *options)
+        assert (done.exit_code, done.out) == (1, "")
+        assert "empty.jsonl is empty: no page was judged yet" in done.err
 
 
 def test_log_of_the_settings(run: Run, store: Path, tmp_path: Path) -> None:
@@ -89,6 +137,31 @@ def test_log_of_something_else_gives_no_traceback(
     if done.exit_code == 2:
         assert str(path) in done.err
         assert len(done.err.splitlines()) == 1
+
+
+async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:
+    """It may begin before the crawl does."""
+    gate = threading.Event()
+    pages = {"/1": page(1), "/2": Answer(page(2).encode(), gate=gate)}
+    with (
+        serve(pages) as site,
+        start_python(
+            *("-m", "scrapy", "simhash", "log", "--follow", "--store", tmp_path / "store"),
+            cwd=tmp_path,
+        ) as follower,
+    ):
+        assert follower.stdout
+        assert follower.stderr
+        waiting = await asyncio.to_thread(follower.stderr.readline)
+        assert waiting.startswith("waiting for the decision log ")
+        crawling = asyncio.create_task(crawl(tmp_path / "store", site.urls()))
+        first = await asyncio.to_thread(follower.stdout.readline)
+        assert first.endswith(f"  new             {site.url('/1')}\n")
+        assert not crawling.done()
+        gate.set()
+        second = await asyncio.to_thread(follower.stdout.readline)
+        assert second.endswith(f"  new             {site.url('/2')}\n")
+        await crawling
 
 
 def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:

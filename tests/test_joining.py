@@ -63,8 +63,11 @@ def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", ["", "1\n", "1\n1\n", "0\n18446744073709551615\n"])
 def test_nothing_found(run: Run, tmp_path: Path, command: str, text: str) -> None:
     (tmp_path / "in").write_text(text)
-    assert run(command, "-i", "in") == Done(1, "", "")
-    assert run(command, "-i", "in", "-o", "out") == Done(1, "", "")
+    said = f"no two of {len(text.split())} fingerprints" if text else "the input is empty"
+    for output in ("-", "out"):
+        done = run(command, "-i", "in", "-o", output)
+        assert (done.exit_code, done.out) == (1, "")
+        assert f"scrapy simhash {command}: {said}" in done.err
     assert (tmp_path / "out").read_text() == ""
 
 

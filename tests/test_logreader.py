@@ -158,8 +158,21 @@ def test_follow_sleeps_between_looks(log: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_summary_counts_statuses_distances_and_groups() -> None:
     (summary,) = summarise(DECISIONS)
+    counts = {"first_time": 0, "last_time": 0, "revisit": 0, "unjudged": 0}
     assert summary == {
         "pages": 5,
+        "crawls": [
+            {**counts, "crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
+            {
+                **counts,
+                "crawl": "two",
+                "pages": 3,
+                "new": 0,
+                "near_duplicate": 1,
+                "revisit": 1,
+                "unjudged": 1,
+            },
+        ],
         "statuses": {
             "near_duplicate": 2,
             "new": 1,
@@ -172,5 +185,13 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
 
 
 def test_summary_of_nothing() -> None:
-    (summary,) = summarise([])
-    assert summary == {"pages": 0, "statuses": {}, "distances": {}, "largest_groups": {}}
+    assert list(summarise([])) == []
+
+
+def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
+    again = {**DECISIONS[1], "crawl": "two", "match_url": None}
+    (summary,) = summarise([*DECISIONS, again, {**DECISIONS[2], "crawl": "three"}], top=1)
+    assert summary["statuses"]["near_duplicate"] == 4
+    assert summary["largest_groups"] == {"http://a.example/1": 2}
+    (summary,) = summarise([again])
+    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
