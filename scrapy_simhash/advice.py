@@ -20,6 +20,7 @@ from scrapy_simhash.estimates import (
 from scrapy_simhash.quality import rounded
 from scrapy_simhash.replay import Rule, choose_documents, replay
 from scrapy_simhash.sampling import cell_of
+from scrapy_simhash.whatif import count_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +66,9 @@ def advise(
         "recommended": advised.setting and describe_setting(labels, advised.setting),
         "missing_labels": advised.missing,
         "why": advised.why,
-        "change": advised.setting and _compare(store, labels, in_force, advised.setting, config),
+        "change": None
+        if advised.setting in {None, in_force}
+        else _compare(store, labels, in_force, advised.setting, config),
         "problems": list(problems),
     }
 
@@ -80,21 +83,18 @@ def _compare(
     """Say what the recommended setting would have saved and lost in this store."""
     rule = Rule(recommended.distance, recommended.confirm, config.min_features)
     documents = choose_documents(store, rule)
-    more = fewer = 0
-    with tqdm(total=len(documents), unit=" pages", disable=None) as bar:
-        for page in replay(documents, store.bulk_loaded(), rule):
-            more += page.match is not None and not page.was_dropped
-            fewer += page.match is None and page.was_dropped
-            bar.update()
+    judged = replay(documents, store.bulk_loaded(), rule)
+    with tqdm(judged, total=len(documents), unit=" pages", disable=None) as bar:
+        changes = count_changes(bar, {each.document: each for each in documents})
     return {
         "pages": len(documents),
-        "more_drops": more,
+        "more_drops": changes["kept_to_dropped"],
         **_share(
             "more_drops_wrong",
             labels,
             lambda judged: recommended.drops(judged) and not in_force.drops(judged),
         ),
-        "fewer_drops": fewer,
+        "fewer_drops": changes["dropped_to_kept"],
         **_share(
             "fewer_drops_wrong",
             labels,

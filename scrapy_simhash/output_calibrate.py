@@ -76,6 +76,9 @@ def _print_results(answer: dict[str, Any]) -> Iterable[str]:
         if answer["missing_labels"]:
             yield f"at least {answer['missing_labels']:,} more labels of pairs it drops are missing"
         return
+    if answer["change"] is None:
+        yield "recommended: keep them; none that is as often right finds more duplicates"
+        return
     yield f"recommended: {_name_setting(answer['recommended'])}"
     yield from _print_setting(answer["recommended"])
     yield from _print_change(answer["change"])

@@ -193,6 +193,16 @@ def test_a_better_setting_is_recommended_with_what_it_changes(
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_settings_that_are_right_are_kept(calibrate: Callable[..., Done], tmp_path: Path) -> None:
+    store = make_store(tmp_path / "s", [Kind(2, 0, same=True, pairs=80)])
+    done = calibrate(*["s"] * 80, store=store)
+    assert done.exit_code == 0
+    assert "recommended: keep them" in done.out
+    (answer,) = calibrate(arguments=["--results", "--json"], store=store).answers
+    assert answer["recommended"] == answer["in_force"]
+    assert answer["change"] is None
+
+
 def test_evaluate_reads_the_labels(
     calibrate: Callable[..., Done], run: Run, labels: Path, made: Path
 ) -> None:
