@@ -10,7 +10,7 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash import arguments_batch, arguments_inspect, arguments_upkeep
+from scrapy_simhash import arguments_batch, arguments_inspect, arguments_report, arguments_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,7 @@ COMMANDS = {
             "explain http://site.example/again http://site.example/two",
             "explain page.html other.html",
             "explain page.html http://site.example/two",
+            "explain http://site.example/again --html difference.html",
         ),
         details=(
             "URLs are looked up in the store and its log, files are fingerprinted: with recipe "
@@ -163,6 +164,13 @@ COMMANDS = {
             "what-if --scope host --json",
         ),
         details=arguments_inspect.WHAT_IF_LIMITS,
+    ),
+    "report": Command(
+        "Write what was dropped, and why, into one HTML file",
+        "report:write_report",
+        arguments_report.add_report,
+        printer="output_report:print_report",
+        examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
     "evaluate": Command(
         "Precision and recall on labelled pages (pages.csv, pairs.csv), or on those of calibrate",
@@ -231,6 +239,12 @@ COMMANDS = {
         stored=False,
         examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
+    "spark": Command(
+        "The same for billions of pages, on Spark: Parquet in, Parquet out",
+        "spark_command:run_spark",
+        arguments_batch.add_spark,
+        stored=False,
+    ),
     "compact": Command(
         "Write the tables at full fill, and shrink the store's file",
         "upkeep:compact",
@@ -287,10 +301,16 @@ COMMANDS = {
         ),
     ),
     "import": Command(
-        "Bulk-load fingerprints of texts you have elsewhere (no restore: see backup)",
-        "exchange:import_archive",
+        "Seed a store: with pages (WARC, feed, folder), an archive, another store (no restore)",
+        "importing:import_sources",
         arguments_upkeep.add_import,
         examples=("import fingerprints.archive --store seeded",),
+    ),
+    "merge": Command(
+        "Take over the documents of stores crawled apart, or move a store to another kind",
+        "handover:merge_stores",
+        arguments_upkeep.add_merge,
+        stored=False,
     ),
     "backup": Command(
         "Copy a store while crawls write, check the copy, and name it",

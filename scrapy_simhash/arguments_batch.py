@@ -61,6 +61,42 @@ def add_batch_query(parser: argparse.ArgumentParser) -> None:
     _add_streams(parser)
 
 
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Add those of `spark`."""
+    parser.add_argument(
+        "task",
+        choices=["fingerprint", "pairs", "query", "clusters", "confirm"],
+        help="documents of pages; all pairs of fingerprints; fingerprints near to --queries; "
+        "clusters of pairs; near-duplicate documents of --pairs",
+    )
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="for fingerprint WARC files, Parquet or JSON Lines; else Parquet",
+    )
+    parser.add_argument(
+        *("-o", "--output"), required=True, metavar="FOLDER", help="Parquet; must not be there"
+    )
+    second = parser.add_mutually_exclusive_group()
+    second.add_argument("--queries", metavar="PATH", dest="second_input", help="of query: Parquet")
+    second.add_argument("--pairs", metavar="PATH", dest="second_input", help="of confirm: Parquet")
+    _add_distance(parser)
+    parser.add_argument(
+        *("-b", "--blocks"),
+        type=int,
+        metavar="M",
+        help="of the 64 bits, more than the distance (default: what is quickest)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the token hash (default: 0)"
+    )
+    parser.add_argument("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
+    parser.add_argument(
+        "--checkpoints", metavar="FOLDER", help="keep there what has to outlive executors"
+    )
+
+
 def _add_streams(parser: argparse.ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group()
     sources.add_argument(
@@ -78,6 +114,10 @@ def _add_streams(parser: argparse.ArgumentParser) -> None:
         dest="output_path",
         help="JSON arrays, one a line (default: -, standard output)",
     )
+    _add_distance(parser)
+
+
+def _add_distance(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-d", "--distance"),
         type=int,

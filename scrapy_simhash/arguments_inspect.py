@@ -70,6 +70,14 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     """Add those of `explain`."""
     parser.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
     _add_log_path(parser)
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        dest="html_path",
+        help="write the texts side by side into an HTML file",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
 def add_what_if(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_simhash.sources import KINDS
+
 if TYPE_CHECKING:
     import argparse
 
@@ -57,11 +59,42 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """Add those of `import`."""
-    _add_archive(parser)
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
+        "Parquet of `spark`",
+    )
+    parser.add_argument("--kind", choices=KINDS, help="of all sources (default: found out)")
+    parser.add_argument(
+        "--url-field", default="url", metavar="NAME", help="of a feed's items (default: url)"
+    )
+    parser.add_argument(
+        "--html-field", metavar="NAME", help="of a feed's items (default: html, or else body)"
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        dest="journal_path",
+        help="journal of how far pages were read (default: imports.json in the store's folder)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="count what there is, change nothing"
+    )
     parser.add_argument(
         "--base",
         action="store_true",
-        help="keep them compressed, in an archive beneath the store's tables",
+        help="keep an archive compressed, beneath the store's tables",
+    )
+
+
+def add_merge(parser: argparse.ArgumentParser) -> None:
+    """Add those of `merge`."""
+    parser.add_argument("sources", nargs="+", metavar="STORE", help="folders or URLs; not changed")
+    parser.add_argument(
+        "--into", required=True, metavar="STORE", help="folder or URL; made where there is none"
     )
 
 

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from scrapy_simhash.stored import Document
 
 
+def check_confirm(confirm: float | None) -> None:
+    """Accept a similarity.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if confirm is not None and not 0 <= confirm <= 1:
+        raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
+
+
 def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:
     """Return the distance to work with; None stands for the default within the design's reach.
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-from scrapy.utils.project import data_path
 
 from scrapy_simhash.arguments import COMMANDS, add_commands
 from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.paths import place_log, place_store
 
 if TYPE_CHECKING:
     import argparse
@@ -65,6 +65,7 @@ class SimhashCommand(ScrapyCommand):
 
         try:
             command = COMMANDS[opts.simhash_command]
+            opts.settings = self.settings
             answers = _answer(load(command.runner), self._read_config(opts), opts)
             self.exitcode = show(command, answers, as_json=opts.json)
         except (
@@ -80,11 +81,9 @@ class SimhashCommand(ScrapyCommand):
     def _read_config(self, opts: argparse.Namespace) -> Config:
         assert self.settings is not None  # noqa: S101 - set by Scrapy
         config = read_config(self.settings)
-        if given := getattr(opts, "store", None):
-            return replace(config, store=given)
-        if "://" in config.store:
-            return config
-        return replace(config, store=data_path(config.store))
+        given = getattr(opts, "store", None)
+        config = replace(config, store=given) if given else place_store(config)
+        return place_log(config)
 
 
 def _answer(

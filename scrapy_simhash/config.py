@@ -46,35 +46,55 @@ class Config:
     """The settings of the plugin; field `x` is the setting `SIMHASH_X`.
 
     Attributes:
-        enabled: False switches both middlewares off.
-        store: folder (relative ones under Scrapy's data path) or URL of the store.
-        action: what happens to a near-duplicate: `drop`, `ignore-outlinks` or `flag`.
-        distance: k, in bits; 0 up to what the table design is complete for. Unset: 7, or 3 where
-            `confirm` is None, or what the tables are complete for if that is less.
-        confirm: similarity that a match must reach, 0 to 1; None for plain simhash.
-        tables: table design: `auto`, 4, 10, 16, 20, blocks and distance as "m:k", or widths of
-            blocks and distance as "11,11,10,11,11,10:3"; "+r" after any but `auto` flips up to r
-            bits.
-        extractor: name or import path of the main-text extractor.
-        features: name or import path of the feature set.
-        min_features: pages with fewer distinct features are compared exactly; 1 or more.
-        scope: only pages of one scope are compared: `global`, `site`, `host`, `language`, or the
-            import path of a function from URL and `PageFingerprint` to a name.
-        cross_site: `drop`: a near-duplicate of a page on another site is treated as any; `flag`: it
-            is flagged only.
-        never_drop: regular expressions; pages whose URL has one of them in it are not looked at.
-        follow_new_links: follow the links of a near-duplicate when most of them were not on the
-            page it is like.
-        workers: processes for extraction; 0 extracts on the event loop, for debugging.
-        page_timeout: seconds one page may take in a worker, above 0.
-        page_memory: bytes that one page may take in a worker, beyond what that has loaded; 1 or
-            more. Linux only.
-        max_bytes: larger bodies are not judged; 1 or more.
-        keep_text: keep main texts in the store, for `explain`.
-        log: path of the decision log; None writes none. Unset: `log.jsonl` in the store's folder.
-        readonly: judge, but write nothing to the store.
+        enabled: `False` switches both middlewares off
+        store: folder of the store, or `lmdb:///folder`; relative folders are below Scrapy's data
+            path (`.scrapy` in the project)
+        action: `drop`: neither items nor outlinks; `ignore-outlinks`: items pass, requests are
+            dropped; `flag`: everything passes
+        confirm: how alike main or whole text of two pages must be (Jaccard similarity, estimated by
+            their sketches, 0 to 1) before one is dropped for the other; `None`: the distance alone
+            decides, as in the paper
+        distance: k: pages within so many of 64 bits are candidates, or with `SIMHASH_CONFIRM =
+            None` near-duplicates (default then 3); the default is smaller where the table design
+            reaches less; 0 up to what the table design is complete for (7 for `auto` and 4, 4 for
+            10, 16 and 20)
+        tables: table design: 4, 10, 16, 20, blocks and distance as `"m:k"`, or widths of blocks and
+            distance as `"11,11,10,11,11,10:3"`, with up to r bits flipped as `"4+2"`, see [Table
+            designs](#table-designs); `auto` takes an existing store's, and 4 tables for a new one
+        extractor: main text: `trafilatura-fast` (without fallback extractors), `trafilatura`,
+            `html2txt` (all visible text), or the import path of a function from an lxml tree to
+            text
+        features: features: `words-1`, `words-2`, `words-3` (shingles of so many words, weight 1 +
+            ln count), `words-3-set` (equal weights), `words-1-counts` (weight count), `zh-words`
+            and `zh-keywords` (Chinese words by jieba, extra `zh`), or the import path of a
+            `scrapy_simhash.features.FeatureSet`
+        min_features: a text with fewer distinct features makes no fingerprint; a page without any
+            is compared exactly, with its title, addresses, `data-` attributes and scripts; 1 or
+            more
+        never_drop: regular expressions; pages whose URL has a match are not looked at
+            (`never_drop`)
+        follow_new_links: follow the links of a near-duplicate when at least half of them were not
+            on the page it is like; its items are dropped all the same (its errback is not called).
+            See [when to turn it on](#when-to-follow-new-links)
+        scope: compare all pages; only pages of one `site` (registrable domain), `host` or
+            `language` (declared, or else detected); or the import path of a function from URL and
+            `PageFingerprint` to a name. After a change, stored pages are compared in the new scope
+            from their next fetch on
+        cross_site: `flag`: a near-duplicate of a page on another site (registrable domain), or of a
+            bulk-loaded fingerprint without URL, is flagged only, whatever the action; `drop`: it is
+            treated as any other, as in the paper
+        workers: processes that extract text, 0 to 1024; 0 extracts on the event loop, for debugging
+        page_timeout: seconds a page may take in its worker, above 0; then the worker is killed and
+            the page `unjudged` (`timed_out`)
+        page_memory: bytes a page may take in its worker, beyond what that has loaded; then the
+            worker ends and the page is `unjudged` (`out_of_memory`); 1 or more. Linux only
+        max_bytes: larger bodies are skipped (`too_large`); 1 or more
+        keep_text: keep main texts in the store, compressed, so that `explain` can show the
+            difference
+        log: path of the decision log; `None` writes none
+        readonly: judge, but write nothing to the store; for test runs
         done_on: a page counts as seen when its `items` came through the pipelines, or when the
-            `feed` with them is stored.
+            `feed` with them is stored
     """
 
     enabled: bool = True

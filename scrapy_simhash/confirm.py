@@ -118,16 +118,25 @@ def confirm(
     """
     similar = compare_sketches(document.sketch, [candidate.sketch for candidate in candidates])
     return [
-        _confirm(document, candidate, main, whole, least)
+        confirm_alike(document, candidate, main, whole, least)
         for candidate, main, whole in zip(
             candidates, similar.main.tolist(), similar.whole.tolist(), strict=True
         )
     ]
 
 
-def _confirm(
+def confirm_alike(
     document: Witnesses, candidate: Witnesses, main: float, whole: float, least: float
 ) -> Confirmation:
+    """Compare two documents whose sketches are compared already.
+
+    Args:
+        document: one of them.
+        candidate: the other one.
+        main: similarity of their main texts, 0 to 1.
+        whole: that of their whole texts.
+        least: what one of both must reach.
+    """
     texts, alike = _compare_texts(document, candidate, main, whole, least)
     tests = [f"main text {main:.2f} alike, whole text {whole:.2f}: {texts}"]
     if alike:
@@ -194,8 +203,8 @@ def _trust_heading(document: Witnesses, candidate: Witnesses, said: str) -> tupl
     # An article that two sites have, whose titles end in their names.
     if _host(document.url) != _host(candidate.url):
         return f"{said}, on two hosts", True
-    titles = _name_words("title", document.title) ^ _name_words("title", candidate.title)
-    if titles & _name_words("heading", document.heading):
+    titles = name_words("title", document.title) ^ name_words("title", candidate.title)
+    if titles & name_words("heading", document.heading):
         return f"{said}, and named in a title", True
     return f"{said}, but named in neither title", False
 
@@ -237,7 +246,7 @@ class _Relation(NamedTuple):
 
 def _relate(kind: str, first: str, second: str) -> _Relation | None:
     """Compare two names; None where one of them has no words."""
-    mine, theirs = _name_words(kind, first), _name_words(kind, second)
+    mine, theirs = name_words(kind, first), name_words(kind, second)
     if not mine or not theirs:
         return None
     share = len(mine & theirs) / len(mine | theirs)
@@ -245,8 +254,13 @@ def _relate(kind: str, first: str, second: str) -> _Relation | None:
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
-def _name_words(kind: str, name: str) -> frozenset[str]:
-    """Get the words of a title or heading, without numbering; of a title, without versions."""
+def name_words(kind: str, name: str) -> frozenset[str]:
+    """Get the words of a title or heading, without numbering; of a title, without versions.
+
+    Args:
+        kind: `title` or `heading`.
+        name: it.
+    """
     bare = _NUMBERING.sub(" ", name)
     if kind == "title":
         bare = _VERSION.sub(" ", bare)

@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 _FILE_MODE = 0o600
 
 
-def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
+def new_decision(
+    url: str, crawl: str, reason: str = "", body_bytes: int | None = None
+) -> dict[str, Any]:
     """Make the decision of a page nobody has judged yet.
 
     Every decision has every key, in this order; it is what log, meta and signal carry.
@@ -38,6 +40,7 @@ def new_decision(url: str, crawl: str, reason: str = "") -> dict[str, Any]:
         "features": 0,
         "words": 0,
         "links": 0,
+        "body_bytes": body_bytes,
         "language": "",
         "scope": "",
         "extractor": "",

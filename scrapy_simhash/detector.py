@@ -17,15 +17,15 @@ from scrapy_simhash.decisionlog import DecisionLog, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_urls import check_store_url, store_folder
 from scrapy_simhash.stores import StoreError, StoreUnusableError, open_store
 from scrapy_simhash.text import UnjudgedError, load_extractor
 from scrapy_simhash.untrusted import MOST_ERROR_CHARACTERS, describe_error, printable, quote
-from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
+from scrapy_simhash.workers import Workers, naming_reasons
 from scrapy_simhash.writer import GroupWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
@@ -48,6 +48,7 @@ class Page:
         encoding: as the response declares it, or None.
         identity: of the final request.
         aliases: of the requests that were redirected to it.
+        time: when it was fetched, seconds since 1970, UTC; None for now.
     """
 
     url: str
@@ -55,6 +56,7 @@ class Page:
     encoding: str | None
     identity: bytes
     aliases: tuple[bytes, ...] = ()
+    time: float | None = None
 
 
 class Detector:
@@ -62,19 +64,20 @@ class Detector:
 
     Args:
         config: the settings.
+        prefix: of the crawl's id.
 
     Raises:
         SettingError: the extractor, feature set or scope does not exist.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
         with _naming("SIMHASH_EXTRACTOR"):
             load_extractor(config.extractor)
         with _naming("SIMHASH_FEATURES"):
             self._recipe = make_recipe(config.extractor, config.features)
         with _naming("SIMHASH_STORE"):
-            store_folder(config.store)
+            check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
@@ -82,7 +85,7 @@ class Detector:
         self._writer: GroupWriter | None = None
         self._log: DecisionLog | None = None
         self._failing = False
-        self.crawl = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self.crawl = f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
     @property
     def log_path(self) -> Path | None:
@@ -164,16 +167,26 @@ class Detector:
                     store.end_crawl(self.crawl)
             store.close()
 
-    async def judge(self, page: Page) -> dict[str, Any]:
+    async def judge(
+        self, page: Page, turn: Callable[[], Awaitable[None]] | None = None
+    ) -> dict[str, Any]:
         """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+
+        Args:
+            page: the page.
+            turn: waited for between its fingerprint and the decision, so that pages whose
+                fingerprints are made at once are judged in an order of the caller's; not asked
+                where there is no fingerprint.
 
         Returns:
             A plain dict: the verdict as `meta["simhash"]` has it.
         """
-        decision = new_decision(page.url, self.crawl)
+        decision = new_decision(page.url, self.crawl, body_bytes=len(page.body))
         decision["extractor"] = self._config.extractor
         try:
             made = await self._fingerprint(page, decision)
+            if turn is not None:
+                await turn()
             await self._decide(page, made, decision)
         except UnjudgedError as error:
             decision["reason"] = error.reason
@@ -184,7 +197,7 @@ class Detector:
 
     async def _fingerprint(self, page: Page, decision: dict[str, Any]) -> PageFingerprint:
         assert self._store is not None  # noqa: S101 - opened before the first page
-        try:
+        with naming_reasons(self._config):
             made = await self._workers.fingerprint(
                 page.body,
                 page.encoding,
@@ -193,18 +206,6 @@ class Detector:
                 page.url,
                 keep_text=self._config.keep_text or self._config.scope not in SCOPES_WITHOUT_TEXT,
             )
-        except UnjudgedError:
-            raise
-        except TimeoutError:
-            raise UnjudgedError("timed_out", f"{self._config.page_timeout} seconds") from None
-        except MemoryError:
-            raise UnjudgedError("out_of_memory", f"{self._config.page_memory} bytes") from None
-        except WorkerDiedError as error:
-            raise UnjudgedError("worker_died", str(error)) from error
-        except ExtractionError as error:
-            raise UnjudgedError("failed", str(error)) from error
-        except Exception as error:
-            raise UnjudgedError("failed", describe_error(error)) from error
         decision |= {
             "fingerprint": f"{made.fingerprint:016x}",
             "features": made.features,
@@ -228,7 +229,7 @@ class Detector:
             crawl=self.crawl,
             scope=decision["scope"],
             aliases=page.aliases,
-            time=decision["time"],
+            time=decision["time"] if page.time is None else page.time,
         )
         started = time.perf_counter()
         try:
@@ -286,6 +287,15 @@ class Detector:
         except StoreError as error:
             self._store_failed(error)
             return []
+
+    async def settle(self) -> None:
+        """Wait until all that was marked so far is on disk.
+
+        Raises:
+            StoreUnavailableError: it is not; what was marked is written later, if it can be.
+        """
+        if self._writer is not None:
+            await asyncio.wrap_future(self._writer.settle())
 
     def _mark(self, decision: dict[str, Any], *, done: bool) -> None:
         if decision["status"] == "near_duplicate" or not decision["document"]:

@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.project import data_path
+from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.actions import Actions
 from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.delivery import Delivery
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.paths import place_log, place_store
 from scrapy_simhash.refetch import LostPages
 from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stored import MOST_IDENTITY_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 from scrapy_simhash.untrusted import describe_error, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from scrapy import Spider
@@ -124,7 +127,7 @@ class SimhashDownloaderMiddleware:
             # Scrapy logs any other exception of a handler and goes on with the crawl.
             logger.error(  # noqa: TRY400 - a traceback only for what we did not foresee
                 "Crawl stopped before it started; store %s: %s",
-                self.config.store,
+                show_url(self.config.store),
                 error,
                 exc_info=not isinstance(error, StoreError),
                 extra={"spider": spider},
@@ -135,7 +138,7 @@ class SimhashDownloaderMiddleware:
             "Near-duplicates within %d bits: %s; store %s%s",
             detector.distance,
             self.config.action,
-            self.config.store,
+            show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
@@ -202,7 +205,7 @@ class SimhashDownloaderMiddleware:
                 extra={"spider": self._crawler.spider},
             )
             crawl = self._detector.crawl if self._detector else ""
-            decision = new_decision(response.url, crawl, "failed")
+            decision = new_decision(response.url, crawl, "failed", len(response.body))
         request.meta[META_KEY] = decision
         self._count_decision(decision)
         # Not to be copied with the meta into an inline download.
@@ -218,7 +221,7 @@ class SimhashDownloaderMiddleware:
                 self._lost_pages.keep(request, decision["document"], dropped=lost)
         if decision["status"] == "near_duplicate":
             response.flags.append(FLAG)
-            self._crawler.signals.send_catch_log(
+            await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
                 response=response,
                 request=request,
@@ -250,16 +253,15 @@ class SimhashDownloaderMiddleware:
         if reason is not None or self._detector is None:
             self._count(f"skipped/{reason}")
             crawl = self._detector.crawl if self._detector else ""
-            return new_decision(response.url, crawl, f"skipped: {reason}")
+            return new_decision(response.url, crawl, f"skipped: {reason}", len(response.body))
+        identity = self._identify(request)
         decision = await self._detector.judge(
             Page(
                 url=response.url,
                 body=response.body,
-                encoding=_find_encoding(response),
-                identity=self._identify(request),
-                aliases=tuple(
-                    self._identify(request.replace(url=url)) for url in _own_redirects(request)
-                ),
+                encoding=find_encoding(response),
+                identity=identity,
+                aliases=tuple(a for a in self._list_aliases(request) if a != identity),
             )
         )
         if decision["status"] == "near_duplicate":
@@ -268,10 +270,15 @@ class SimhashDownloaderMiddleware:
 
     def _identify(self, request: Request) -> bytes:
         assert self._crawler.request_fingerprinter is not None  # noqa: S101
-        identity = self._crawler.request_fingerprinter.fingerprint(request)
-        if len(identity) <= MOST_IDENTITY_BYTES:
-            return identity
-        return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+        return shorten_identity(self._crawler.request_fingerprinter.fingerprint(request))
+
+    def _list_aliases(self, request: Request) -> Iterator[bytes]:
+        """List the other identities under which this page may have been stored."""
+        for url in _own_redirects(request):
+            yield self._identify(request.replace(url=url))
+        # A page asked for twice is no duplicate of itself where the user's fingerprinter tells the
+        # requests apart: that of scrapy-poet does so by what their callbacks take.
+        yield fingerprint(request)
 
     def _count_decision(self, decision: dict[str, Any]) -> None:
         status, reason = decision["status"], decision["reason"]
@@ -297,7 +304,15 @@ def _own_redirects(request: Request) -> list[str]:
     return urls[request.meta.get(_INHERITED, 0) :]
 
 
-def _find_encoding(response: Response) -> str | None:
+def shorten_identity(identity: bytes) -> bytes:
+    """Make a request fingerprint, which may be a user's own, an identity that a store takes."""
+    if len(identity) <= MOST_IDENTITY_BYTES:
+        return identity
+    return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+
+def find_encoding(response: Response) -> str | None:
+    """Get the encoding of a response as Scrapy finds it, or None."""
     encoding = None
     with suppress(Exception):  # a charset that is none makes Scrapy raise; the worker finds out
         encoding = getattr(response, "encoding", None)
@@ -318,8 +333,7 @@ def _is_looking() -> bool:
 
 
 def _prepare(config: Config, *, looking: bool) -> Config:
-    """Resolve the store's folder; looking at pages neither writes to the store nor to its log."""
-    store = config.store if "://" in config.store else data_path(config.store)
+    """Resolve paths; looking at pages neither writes to the store nor to its log."""
     if looking:
-        return replace(config, store=store, readonly=True, log=None)
-    return replace(config, store=store)
+        config = replace(config, readonly=True, log=None)
+    return place_log(place_store(config))

@@ -9,7 +9,7 @@ from scrapy_simhash.archive_format import ArchiveError
 from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
 from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of, open_as_it_is
 from scrapy_simhash.records import StoreDamagedError
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,6 @@ def import_archive(config: Config, archive_path: Path, *, base: bool) -> Iterato
         StoreMismatchError: the store has another seed or recipe; nothing was changed.
         OSError: the archive cannot be read.
     """
-    from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
-
     with Archive(archive_path) as archive:
         if problems := archive.verify():
             more = len(problems) - _PROBLEMS_SHOWN
@@ -81,16 +79,18 @@ def import_archive(config: Config, archive_path: Path, *, base: bool) -> Iterato
             )
         fingerprints = archive.read_all()
         seed, recipe = archive.seed, archive.recipe or make_recipe_of(config)
-    with LmdbStore(
-        store_folder(config.store),
+    with open_store(
+        config.store,
         config.distance_to_open,
         config.tables,
         recipe,
-        config.confirm,
+        confirm=config.confirm,
         seed=seed,
     ) as store:
         added = store.bulk_load(fingerprints, archived=base)
         yield {
+            "source": str(archive_path),
+            "kind": "archive",
             "store": store.url,
             "design": store.design,
             "fingerprints": fingerprints.size,

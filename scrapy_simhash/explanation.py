@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.difference import compare_side_by_side
 from scrapy_simhash.inspection import (
     InspectionError,
     choose_recipe,
@@ -18,6 +19,7 @@ from scrapy_simhash.inspection import (
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
 from scrapy_simhash.simhash import FINGERPRINT_BITS, hamming_distance
 from scrapy_simhash.spelling import add_suggestions
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -50,7 +52,13 @@ class _Side(NamedTuple):
 
 
 def explain(
-    config: Config, what: Sequence[str], log_path: str | None, store: str | None
+    config: Config,
+    what: Sequence[str],
+    log_path: str | None,
+    store: str | None,
+    html_path: Path | None,
+    *,
+    overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
     """Explain why a URL was dropped or kept, or how two pages compare.
 
@@ -59,10 +67,25 @@ def explain(
         what: a URL, or two URLs or files.
         log_path: of the decision log; None for that of the settings.
         store: None where none was named: then two files are fingerprinted with seed 0.
+        html_path: write the difference of the texts there, side by side; or None.
+        overwrite: replace a file that is there.
 
     Raises:
-        InspectionError: a page is not known, or has no fingerprint.
+        InspectionError: a page is not known, or has no fingerprint, or there is nothing to be
+            written.
+        OSError: the file cannot be written.
     """
+    answers = _explain(config, what, log_path, store)
+    if html_path is not None:
+        from scrapy_simhash.explanation_page import write_difference  # noqa: PLC0415
+
+        answers = iter(write_difference(list(answers), html_path, overwrite=overwrite))
+    yield from answers
+
+
+def _explain(
+    config: Config, what: Sequence[str], log_path: str | None, store: str | None
+) -> Iterator[dict[str, Any]]:
     if len(what) == 1 and is_url(what[0]):
         yield from _explain_url(config, what[0], find_log(config, log_path))
         return
@@ -121,19 +144,25 @@ def _confirm(config: Config, first: _Side, second: _Side) -> dict[str, Any]:
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    decisions = list(read_log(log, LogFilter())) if log.is_file() else []
-    last = next((each for each in reversed(decisions) if each.get("url") == url), None)
+    last = None
+    for decision in _read_if_there(log, LogFilter(url=url)):
+        if decision.get("url") == url:
+            last = decision
     with open_as_it_is(config) as store:
         documents = store.find_document(url)
         if not documents and last is None:
-            known = {each.url: None for each in store.list_documents()}
-            known |= {str(each.get("url")): None for each in decisions}
+            known = {each.url: None for each in list_documents(store)}
+            known |= {each["url"]: None for each in _read_if_there(log, LogFilter())}
             problem = f"{url} is neither in the store nor in the log {log}"
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
             yield {"url": url, "decision": last, "verdict": "not in the store: not judged"}
         for document in documents:
             yield {"url": url, "decision": last, **_explain_document(store, document)}
+
+
+def _read_if_there(log: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
+    return read_log(log, wanted) if log.is_file() else iter(())
 
 
 def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
@@ -178,7 +207,11 @@ def _compare_sides(first: _Side, second: _Side, design: Design, features: str) -
     }
     if first.text is None or second.text is None:
         return {**answer, "note": _NO_TEXT}
-    return {**answer, **compare_texts(features, first.text, second.text)}
+    return {
+        **answer,
+        **compare_texts(features, first.text, second.text),
+        "side_by_side": compare_side_by_side(first.text, second.text),
+    }
 
 
 def _compare_sketches(first: bytes, second: bytes) -> dict[str, float]:

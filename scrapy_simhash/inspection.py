@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.spelling import add_suggestions
+from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def find_documents(store: Store, url: str) -> list[StoredDocument]:
     """
     documents = store.find_document(url)
     if not documents:
-        known = (document.url for document in store.list_documents())
+        known = (document.url for document in list_documents(store))
         raise InspectionError(add_suggestions(f"{url} is not in the store", url, known))
     return documents
 

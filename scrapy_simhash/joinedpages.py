@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.inspection import open_as_it_is
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ def read_pages(config: Config) -> dict[int, list[str]]:
     """Read which pages have a fingerprint, dropped ones among them."""
     pages: dict[int, dict[str, None]] = defaultdict(dict)
     with open_as_it_is(config) as opened:
-        for document in opened.list_documents():
+        for document in list_documents(opened):
             for fingerprint in document.fingerprints:
                 pages[fingerprint][document.url] = None
     return {fingerprint: list(urls) for fingerprint, urls in pages.items()}

@@ -41,8 +41,7 @@ class Leases:
                 whose lease is held.
             OSError: the file cannot be made.
         """
-        if not _CRAWL_ID.fullmatch(crawl):
-            raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")
+        check_crawl_id(crawl)
         if self.alive(crawl):
             raise ValueError(f"crawl id {crawl!r}: a crawl of this id is running")
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -90,6 +89,16 @@ class Leases:
 
     def _path(self, crawl: str) -> Path:
         return self._folder / f"{crawl}.lock"
+
+
+def check_crawl_id(crawl: str) -> None:
+    """Accept the id of a crawl.
+
+    Raises:
+        ValueError: it has other characters than letters, digits, `.`, `_` and `-`.
+    """
+    if not _CRAWL_ID.fullmatch(crawl):
+        raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")
 
 
 def _is_locked(path: Path) -> bool:

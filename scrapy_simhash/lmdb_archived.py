@@ -24,9 +24,11 @@ from scrapy_simhash.archive_writer import write_archive
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.lmdb_compact import compacting_alone, freeze, open_compaction, switch
-from scrapy_simhash.lmdb_documents import Documents, octets
-from scrapy_simhash.lmdb_header import check_recipe, read_header, table_databases
+from scrapy_simhash.lmdb_documents import Documents
+from scrapy_simhash.lmdb_header import read_header, table_databases
 from scrapy_simhash.lmdb_tables import MOST_IN_BUCKET, Tables
+from scrapy_simhash.store_header import check_recipe
+from scrapy_simhash.store_rows import octets
 from scrapy_simhash.stored import Probe
 from scrapy_simhash.stores import StoreError, StoreUnavailableError, StoreUnusableError
 

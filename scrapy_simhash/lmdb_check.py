@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrapy_simhash.jointables import contains
-from scrapy_simhash.lmdb_documents import (
-    BULK_LOADED,
-    Documents,
-    number_of,
-    unpack_identity,
-)
+from scrapy_simhash.lmdb_documents import BULK_LOADED, Documents
 from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, is_waiting, scan_records
 from scrapy_simhash.records import CrawlRecord, DamagedError, State, unpack
+from scrapy_simhash.store_rows import number_of, unpack_identity
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:

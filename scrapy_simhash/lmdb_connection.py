@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from scrapy_simhash.checks import choose_distance
+from scrapy_simhash.checks import check_confirm, choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lease import Leases
 from scrapy_simhash.lmdb_archived import open_tables
@@ -16,23 +16,23 @@ from scrapy_simhash.lmdb_environment import (
     release_environment,
 )
 from scrapy_simhash.lmdb_header import (
-    check_design,
-    check_recipe,
-    check_seed,
     make_store,
     open_databases,
     read_packed_header,
-    require_reach,
     unpack_header,
 )
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.store_header import (
+    check_design,
+    check_recipe,
+    check_seed,
+    require_reach,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     import lmdb
 
@@ -62,8 +62,7 @@ class LmdbConnection:
         readonly: bool = False,
         seed: int | None = None,
     ) -> None:
-        if confirm is not None and not 0 <= confirm <= 1:
-            raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
+        check_confirm(confirm)
         automatic = tables == "auto"
         design = choose_design(0) if automatic else parse_design(tables)
         self.url = str(path)
@@ -123,17 +122,6 @@ class LmdbConnection:
     @property
     def design(self) -> str:
         return self._header.design
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if not self._closed:

@@ -23,9 +23,15 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-import xxhash
 
 from scrapy_simhash.records import CrawlRecord, Record, Waiting, pack, unpack
+from scrapy_simhash.store_rows import (
+    number_of,
+    octets,
+    pack_identity,
+    scope_hash,
+    unpack_identity,
+)
 from scrapy_simhash.stored import Match
 from scrapy_simhash.stores import StoreError
 
@@ -39,38 +45,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.stored import Probe
 
-_NEXT, BULK_LOADED = b"next", bytes(16)
-
-
-def octets(number: int) -> bytes:
-    """Write a document number or fingerprint as a key."""
-    return number.to_bytes(8, "big")
-
-
-def number_of(key: bytes) -> int:
-    """Read a document number or fingerprint from a key."""
-    return int.from_bytes(key, "big")
-
-
-def pack_identity(identity: bytes, number: int) -> bytes:
-    """Write to which document an identity leads."""
-    key = octets(number)
-    return key + xxhash.xxh3_64_digest(identity + key)[:4]
-
-
-def unpack_identity(identity: bytes, value: bytes) -> int:
-    """Read to which document an identity leads.
-
-    Raises:
-        StoreError: the row is damaged.
-    """
-    number = number_of(value[:8])
-    if value != pack_identity(identity, number):
-        raise StoreError(
-            f"damaged identity {identity.hex()}: checksum differs; mend it with `scrapy simhash "
-            "rebuild`"
-        )
-    return number
+NEXT, BULK_LOADED = b"next", bytes(16)
 
 
 class Databases(NamedTuple):
@@ -182,12 +157,12 @@ class Documents:
     def next_number(self) -> int:
         """Take the next document number; from 1, never given twice."""
         number = self.following_number()
-        self._transaction.put(_NEXT, octets(number + 1), db=self._databases.header)
+        self._transaction.put(NEXT, octets(number + 1), db=self._databases.header)
         return number
 
     def following_number(self) -> int:
         """Get the number the next document will have."""
-        stored = self._transaction.get(_NEXT, db=self._databases.header)
+        stored = self._transaction.get(NEXT, db=self._databases.header)
         return 1 if stored is None else number_of(stored)
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
@@ -343,8 +318,3 @@ class Documents:
         """Say whether `link` noted this pair."""
         cursor = self._transaction.cursor(self._databases.duplicates)
         return cursor.set_key_dup(octets(original), octets(duplicate))
-
-
-def scope_hash(scope: str) -> bytes:
-    """Make the first 8 bytes of a row of `fingerprints`."""
-    return xxhash.xxh3_64_digest(scope.encode())

@@ -8,22 +8,16 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_documents import Databases
 from scrapy_simhash.lmdb_reading import TableDatabases
-from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.records import Header, pack, unpack
-from scrapy_simhash.stores import (
-    StoreError,
-    StoreMismatchError,
-    StoreUnavailableError,
-    StoreUnusableError,
-)
+from scrapy_simhash.stores import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
     import lmdb
 
     from scrapy_simhash.lmdb_environment import Environment
+    from scrapy_simhash.recipe import Recipe
 
 # Raised when a later version writes what an earlier one would misread.
 FORMAT = 3
@@ -153,60 +147,3 @@ def table_databases(databases: Databases, header: Header) -> TableDatabases:
         building=bases[1 - header.base] if header.compacting else None,
         removed=databases.removed,
     )
-
-
-def require_reach(header: Header, distance: int) -> None:
-    """Refuse to go on after another process changed the tables for a smaller distance.
-
-    Raises:
-        StoreUnavailableError: near-duplicates would be missed.
-    """
-    reach_bits = parse_design(header.design).reach_bits
-    if distance > reach_bits:
-        raise StoreUnavailableError(
-            f"the tables were rebuilt as {header.design} meanwhile, complete for {reach_bits} bits "
-            f"and not for the {distance} asked for; rebuild them with a wider design"
-        )
-
-
-def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
-    """Return the store's recipe.
-
-    Raises:
-        StoreMismatchError: another one was asked for.
-    """
-    stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
-    if recipe is not None and recipe != stored:
-        raise StoreMismatchError(
-            "the store was made with another recipe (store / wanted): "
-            f"{'; '.join(stored.differences(recipe))}. Set SIMHASH_EXTRACTOR and SIMHASH_FEATURES "
-            "back, or name another SIMHASH_STORE and crawl again"
-        )
-    return stored
-
-
-def check_seed(header: Header, wanted: int | None) -> None:
-    """Accept the store's seed.
-
-    Raises:
-        StoreMismatchError: another one was asked for.
-    """
-    if wanted is not None and wanted != header.seed:
-        raise StoreMismatchError(
-            "the store was made with another seed: fingerprints of different seeds cannot be "
-            "compared. Name another store, a new one for instance (--store, SIMHASH_STORE)"
-        )
-
-
-def check_design(header: Header, wanted: str | None) -> None:
-    """Accept the store's table design.
-
-    Raises:
-        StoreMismatchError: another one was asked for.
-    """
-    if wanted is not None and wanted != header.design:
-        raise StoreMismatchError(
-            f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or change the store with `scrapy simhash rebuild "
-            f"--tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
-        )

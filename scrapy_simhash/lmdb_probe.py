@@ -1,33 +1,27 @@
-"""Probes: everything near to a fingerprint, from all tables at once (paper, section 3.1)."""
+"""Probes of the tables in LMDB."""
 
 from __future__ import annotations
 
-from itertools import combinations
-from struct import Struct
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrapy_simhash.buckets import ROW, find_in_buckets, permuted_of
+from scrapy_simhash.buckets import find_in_buckets
 from scrapy_simhash.lmdb_reading import TableReader, get_rows
-from scrapy_simhash.permutation import ROW_BYTES, Design
-from scrapy_simhash.stored import Probe
+from scrapy_simhash.probing import Prober
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import lmdb
+    import numpy as np
     from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_reading import TableDatabases
+    from scrapy_simhash.permutation import Design
+    from scrapy_simhash.stored import Probe
 
 
-class Prober(TableReader):
-    """Probes the tables of a design.
-
-    One `getmulti` a database hands the candidates of every table to numpy; the distance does not
-    depend on the permutation, so only matches are restored.
+class ProbedTables(TableReader):
+    """Tables that can be probed: one `getmulti` a database hands the candidates of all to numpy.
 
     Args:
         design: which permutations, and how wide the keys are.
@@ -37,9 +31,7 @@ class Prober(TableReader):
     def __init__(self, design: Design, databases: TableDatabases) -> None:
         super().__init__(design, databases)
         self._single = databases.single
-        self._keys = Struct(f"{self._key_end}s{self._rest_bytes}x" * len(design.tables))
-        self._masks = [_masks(design.key_bytes, 0)]
-        self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
+        self._prober = Prober(design)
 
     def probe(
         self,
@@ -50,41 +42,9 @@ class Prober(TableReader):
         *,
         bounded: bool = False,
     ) -> Probe:
-        """Find every fingerprint within a distance.
-
-        Args:
-            transaction: any.
-            fingerprint: the query.
-            distance: bits; not more than the design reaches.
-            most: only so many, the nearest; None for all.
-            bounded: pass over buckets that are too full, and probe the other tables with one more
-                bit of their keys flipped instead. Otherwise they are read, however long it takes.
-
-        Returns:
-            What is near. Cost: one descent a key, and the candidates that share it, on average
-            documents / 256**key_bytes; a key for each table, and for each of its bits and pairs of
-            bits that the design needs flipped for this distance.
-        """
-        rows = self.design.rows(fingerprint)
-        # Another process may have rebuilt the tables for less since the distance was checked.
-        reached = distance < len(self._flips)
-        flips = self._flips[distance] if reached else self.design.flips_for(distance)
-        keys = self._keys.unpack(rows) if not flips else self._flip(rows, 0, flips)
-        found, hot = self._read(transaction, keys, rows, distance, bounded=bounded)
-        complete_bits = distance
-        if hot:
-            radii = self._radii(rows, hot, [flips] * len(self.design.tables))
-            wider = self.design.widen(radii, flips, distance)
-            if wider != radii:
-                wanted = [new > old for new, old in zip(wider, radii, strict=True)]
-                keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = self._read(transaction, keys, rows, distance, bounded=True)
-                found += more
-                radii = self._radii(rows, hot_beyond, wider)
-            complete_bits = min(distance, self.design.covered_bits(radii))
-        if not found:
-            return Probe([], complete_bits)
-        return Probe(self._restore(found, rows, distance, most), complete_bits)
+        """Find every fingerprint within a distance, see `Prober.probe`."""
+        read = partial(self._read, transaction)
+        return self._prober.probe(read, fingerprint, distance, most, bounded=bounded)
 
     def _read(
         self,
@@ -119,74 +79,3 @@ class Prober(TableReader):
                 continue
             found.append(get_rows(transaction, database, keys))
         return found, hot
-
-    def _restore(
-        self, found: list[NDArray[np.void]], rows: bytes, distance: int, most: int | None
-    ) -> list[tuple[int, int]]:
-        """Keep what is near, each once: one fingerprint is often found by several tables."""
-        candidates = np.concatenate(found) if len(found) > 1 else found[0]
-        query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
-        distances = np.bitwise_count(candidates["permuted"] ^ query)
-        (near,) = (distances <= distance).nonzero()
-        if not near.size:
-            return []
-        if most is not None and near.size > most:
-            # Each may be found by every table; what is left over is cut below.
-            order = np.argsort(distances[near], kind="stable")
-            near = near[order[: most * len(self.design.tables)]]
-        found_once = sorted(
-            {
-                (found_bits, self.design.tables[number].restore(permuted))
-                for found_bits, number, permuted in zip(
-                    distances[near].tolist(),
-                    candidates["table"][near].tolist(),
-                    permuted_of(candidates[near]).tolist(),
-                    strict=True,
-                )
-            }
-        )
-        return found_once if most is None else found_once[:most]
-
-    def _flip(
-        self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None
-    ) -> tuple[bytes, ...]:
-        """Make the keys of a query with `fewest` to `most` of their bits flipped.
-
-        Args:
-            rows: of the query.
-            fewest: bits.
-            most: bits.
-            wanted: for each table, whether to make its keys; None for all.
-        """
-        while len(self._masks) <= most:
-            self._masks.append(_masks(self.design.key_bytes, len(self._masks)))
-        masks = np.concatenate(self._masks[fewest : most + 1])
-        keys = np.frombuffer(rows, np.uint8).reshape(-1, 1, ROW_BYTES)[..., : self._key_end]
-        if wanted is not None:
-            keys = keys[np.array(wanted)]
-        octets = (keys ^ masks).tobytes()
-        return Struct(f"{self._key_end}s" * (len(octets) // self._key_end)).unpack(octets)
-
-    def _radii(self, rows: bytes, hot: Iterable[bytes], flips: Sequence[int]) -> tuple[int, ...]:
-        """Say within how many flipped bits no bucket of each table was passed over; -1 for none.
-
-        Args:
-            rows: of the query.
-            hot: keys of the buckets that were passed over.
-            flips: within how many flipped bits each table was probed.
-        """
-        radii = list(flips)
-        keys = self._keys.unpack(rows)
-        for key in hot:
-            flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
-            radii[key[0]] = min(radii[key[0]], flipped - 1)
-        return tuple(radii)
-
-
-def _masks(key_bytes: int, flips: int) -> NDArray[np.uint8]:
-    """Make the masks that flip so many bits of a key; shape (masks, 1 + key_bytes)."""
-    masks = [sum(1 << bit for bit in bits) for bits in combinations(range(8 * key_bytes), flips)]
-    # A key is led by the number of its table, which stays as it is.
-    return np.ascontiguousarray(
-        np.array(masks, ">u4").view(np.uint8).reshape(-1, 4)[:, -(key_bytes + 1) :]
-    )

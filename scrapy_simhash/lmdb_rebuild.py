@@ -12,17 +12,12 @@ import numpy as np
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
-from scrapy_simhash.lmdb_documents import (
-    BULK_LOADED,
-    Documents,
-    number_of,
-    octets,
-    unpack_identity,
-)
+from scrapy_simhash.lmdb_documents import BULK_LOADED, Documents
 from scrapy_simhash.lmdb_header import read_header, table_databases, write_header
 from scrapy_simhash.lmdb_rows import is_duplicate_of, is_listed, is_waiting, scan_records
 from scrapy_simhash.lmdb_tables import Tables
 from scrapy_simhash.records import DamagedError, State, Waiting
+from scrapy_simhash.store_rows import number_of, octets, unpack_identity
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.lmdb_documents import number_of, scope_hash
 from scrapy_simhash.records import DamagedError, Record, State, Waiting, unpack
+from scrapy_simhash.store_rows import number_of, scope_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from scrapy_simhash.batch import batch_query
 from scrapy_simhash.checks import check_document, choose_distance
-from scrapy_simhash.clusters import connected_clusters, merge_pairs, representative_clusters
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.jointables import contains, sort_distinct
 from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_archived import merge, tidy_archives
 from scrapy_simhash.lmdb_backup import back_up
 from scrapy_simhash.lmdb_compact import compact
-from scrapy_simhash.lmdb_connection import LmdbConnection
-from scrapy_simhash.lmdb_joins import list_recorded_pairs
 from scrapy_simhash.lmdb_rebuild import rebuild, rewrite_tables, trusted_fingerprints
 from scrapy_simhash.lmdb_rows import scan_records
-from scrapy_simhash.lmdb_stats import (
+from scrapy_simhash.lmdb_stats import describe_tables, list_bulk_loaded
+from scrapy_simhash.lmdb_transfer import LmdbTransfer
+from scrapy_simhash.lost import keep_requests, list_lost, take_lost
+from scrapy_simhash.permutation import check_fingerprint
+from scrapy_simhash.planner import choose_design
+from scrapy_simhash.records import CrawlRecord
+from scrapy_simhash.store_joins import list_recorded_pairs
+from scrapy_simhash.store_queries import StoreQueries
+from scrapy_simhash.store_stats import (
     count_documents,
     describe_header,
-    describe_tables,
     find_documents,
-    list_bulk_loaded,
-    list_documents,
     read_document,
+    visit_documents,
 )
-from scrapy_simhash.lmdb_upkeep import (
+from scrapy_simhash.store_upkeep import (
     DOCUMENTS_PER_DELETION,
     delete_documents,
     list_dropped,
@@ -40,11 +42,6 @@ from scrapy_simhash.lmdb_upkeep import (
     spare_documents,
     with_near_duplicates,
 )
-from scrapy_simhash.lost import keep_requests, list_lost, take_lost
-from scrapy_simhash.permutation import check_fingerprint
-from scrapy_simhash.planner import choose_design
-from scrapy_simhash.records import CrawlRecord
-from scrapy_simhash.selfjoin import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +56,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class LmdbStore(LmdbConnection):
+class LmdbStore(LmdbTransfer, StoreQueries):
     """See `stores.Store` for what the methods do and `LmdbConnection` for how it is opened."""
 
     def start_crawl(self, crawl: str, spider: str) -> None:
@@ -176,11 +173,11 @@ class LmdbStore(LmdbConnection):
     def get_document(self, document: int) -> StoredDocument | None:
         return self._read(partial(read_document, document))
 
-    def list_documents(self) -> list[StoredDocument]:
-        return self._read(list_documents)
-
     def bulk_loaded(self) -> NDArray[np.uint64]:
         return self._read(partial(list_bulk_loaded, self._databases, self._tables))
+
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        return self._read(lambda _, txn: visit_documents(take, scan_records(txn, self._databases)))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: Documents, txn: lmdb.Transaction[bytes]) -> dict[str, Any]:
@@ -215,24 +212,6 @@ class LmdbStore(LmdbConnection):
 
     def recorded_pairs(self) -> NDArray[np.uint64]:
         return self._read(partial(list_recorded_pairs, self._tables.design.reach_bits))
-
-    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
-        return find_all(self.fingerprints(), self._bits(distance))
-
-    def find_clusters(
-        self, distance: int | None = None, *, representative: bool = False
-    ) -> list[list[int]]:
-        pairs = merge_pairs(self.find_all(distance), self.recorded_pairs())
-        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
-        return [cluster.tolist() for cluster in clusters]
-
-    def batch_query(
-        self, queries: NDArray[np.uint64], distance: int | None = None
-    ) -> NDArray[np.uint64]:
-        return batch_query(queries, [self.fingerprints()], self._bits(distance))
-
-    def _bits(self, distance: int | None) -> int:
-        return self.distance if distance is None else distance
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         self._require_writable()

@@ -20,7 +20,7 @@ import numpy as np
 
 from scrapy_simhash.buckets import pack_buckets, permuted_of
 from scrapy_simhash.jointables import contains
-from scrapy_simhash.lmdb_probe import Prober
+from scrapy_simhash.lmdb_probe import ProbedTables
 from scrapy_simhash.lmdb_reading import get_rows
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.stores import StoreError
@@ -42,7 +42,7 @@ MOST_IN_BUCKET = 16_384
 _MOST_SINGLE = 1_024
 
 
-class Tables(Prober):
+class Tables(ProbedTables):
     """The tables of one design.
 
     Args:

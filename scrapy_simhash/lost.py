@@ -16,8 +16,8 @@ from scrapy_simhash.stored import LostPage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from scrapy_simhash.lmdb_documents import Documents
     from scrapy_simhash.records import Waiting
+    from scrapy_simhash.store_documents import Documents
 
 
 def counts(record: Record, alive: Callable[[str], bool]) -> bool:

@@ -138,6 +138,8 @@ def print_explanation(answer: dict[str, Any]) -> Iterable[Part]:
         yield from _print_texts(answer)
     if "note" in answer:
         yield answer["note"]
+    if "html" in answer:
+        yield f"side by side: {printable(answer['html'])}"
 
 
 def _print_texts(answer: dict[str, Any]) -> Iterable[Part]:

@@ -16,8 +16,9 @@ def print_compaction(answer: dict[str, Any]) -> Iterable[str]:
         ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
         ("file_bytes", "bytes of the file"),
     ):
-        yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
-    if not answer["shrunk"]:
+        if f"{key}_before" in answer:
+            yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
+    if answer.get("shrunk") is False:
         yield (
             "the file was not shrunk because somebody has the store open; what became free in it "
             "is used again. Run compact once more when nobody does"

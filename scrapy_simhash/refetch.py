@@ -28,6 +28,8 @@ _OF_ONE_DOWNLOAD = {
     *("simhash", "_simhash_scheduled", "_simhash_inherited_redirects", AGAIN),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", "_auth_proxy"),
+    # The first is a window of a browser, which nobody can write.
+    *("playwright_page", "playwright_security_details", "playwright_suggested_filename"),
 }
 
 

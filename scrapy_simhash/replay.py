@@ -13,6 +13,7 @@ from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.nearindex import make_index
 from scrapy_simhash.records import Record, State
+from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stored import Document, Probe
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def choose_documents(store: Store, rule: Rule) -> list[StoredDocument]:
         store: reads every record.
         rule: the settings to be tried.
     """
-    everything = store.list_documents()
+    everything = list_documents(store)
     pending = {each.document for each in everything if each.state == _PENDING}
     chosen = [
         each

@@ -26,7 +26,7 @@ from scrapy_simhash.jointables import (
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -85,6 +85,26 @@ def find_all(
     return _sort_pairs(_gather(found))
 
 
+def join_cell(
+    ordered: NDArray[np.uint64], path: Sequence[JoinTable], distance: int
+) -> NDArray[np.uint64]:
+    """Find the pairs that one table reports of a part of the fingerprints, see `joincells`.
+
+    Args:
+        ordered: distinct and sorted, permuted by the tables of the path one after the other; with
+            each prefix of the last table all that there are. Shape (n,).
+        path: the table, after those that the crowd was in from which it was cut.
+        distance: bits.
+
+    Returns:
+        As `find_all`. Cost: as one of its tables.
+    """
+    pairs = _gather(_in_batches(_join_sorted(ordered, path[-1], distance)))
+    for table in reversed(path):
+        pairs = _report(pairs, table)
+    return _sort_pairs(pairs)
+
+
 def _gather(parts: Iterable[_Pairs]) -> _Pairs:
     parts = list(parts)
     nothing = np.empty(0, np.uint64)
@@ -107,9 +127,14 @@ def _join_table(values: NDArray[np.uint64], table: JoinTable, distance: int) -> 
     if table.passed_over:  # otherwise every block stays where it is, and all are in order
         permuted.sort()
     for found in _in_batches(_join_sorted(permuted, table, distance)):
-        differing = table.table.restore_array(found.differing)
-        reported = table.is_first(differing)
-        yield _Pairs(table.table.restore_array(found.first[reported]), differing[reported])
+        yield _report(found, table)
+
+
+def _report(pairs: _Pairs, table: JoinTable) -> _Pairs:
+    """Restore permuted pairs, and keep those that this table reports."""
+    differing = table.table.restore_array(pairs.differing)
+    reported = table.is_first(differing)
+    return _Pairs(table.table.restore_array(pairs.first[reported]), differing[reported])
 
 
 def _in_batches(parts: Iterable[_Pairs]) -> Iterator[_Pairs]:

@@ -3,5 +3,6 @@
 near_duplicate_found = object()
 """A page was judged a near-duplicate, whatever the action.
 
-Handlers get `response`, `request`, `verdict` (what `request.meta["simhash"]` holds) and `spider`.
+Handlers, coroutine functions among them, get `response`, `request`, `verdict` (what
+`request.meta["simhash"]` holds) and `spider`. The page goes on when all have returned.
 """

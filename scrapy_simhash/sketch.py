@@ -65,21 +65,24 @@ def compare_sketches(sketch: bytes, others: Sequence[bytes]) -> Similarity:
     Returns:
         Two arrays of shape (n,). Texts without shingles are like nothing.
     """
-    return compare_pairs([sketch], others)
+    return _compare(_stack([sketch]), _stack(others))
 
 
-def compare_pairs(sketches: Sequence[bytes], others: Sequence[bytes]) -> Similarity:
-    """Estimate how alike the documents of each of n pairs are.
-
-    Args:
-        sketches: of the first ones; one of them if it is the same in all pairs.
-        others: of the second ones.
+def compare_pairs(firsts: Sequence[bytes], seconds: Sequence[bytes]) -> Similarity:
+    """Estimate how alike the two documents of each pair are; n sketches of 512 bytes on each side.
 
     Returns:
-        Two arrays of shape (n,). Texts without shingles are like nothing.
+        As `compare_sketches`.
     """
-    mine = np.frombuffer(b"".join(sketches), np.uint8).reshape(-1, 2, TEXT_SKETCH_BYTES)
-    theirs = np.frombuffer(b"".join(others), np.uint8).reshape(-1, 2, TEXT_SKETCH_BYTES)
+    return _compare(_stack(firsts), _stack(seconds))
+
+
+def _stack(sketches: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(sketches), np.uint8).reshape(-1, 2, TEXT_SKETCH_BYTES)
+
+
+def _compare(mine: NDArray[np.uint8], theirs: NDArray[np.uint8]) -> Similarity:
+    """Compare sketches; shape (n, 2, 256) on both sides, or (1, 2, 256) on the first."""
     equal = np.zeros((len(theirs), 2))
     both = np.zeros_like(equal)
     either = np.zeros_like(equal)

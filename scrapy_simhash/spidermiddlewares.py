@@ -21,7 +21,7 @@ from scrapy_simhash.exceptions import NearDuplicate
 from scrapy_simhash.untrusted import quote
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -90,10 +90,10 @@ class SimhashSpiderMiddleware:
 
     def process_spider_exception(
         self, response: Response, exception: Exception
-    ) -> Iterable[Any] | None:
-        """End a drop quietly; withdraw a page whose callback failed."""
+    ) -> AsyncIterator[Any] | None:
+        """End a drop that no errback took quietly; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
-            return ()
+            return _close_browser_page(response)
         if self._delivery is not None:
             self._delivery.fail(response)
         return None
@@ -126,6 +126,18 @@ def find_verdict(response: Response) -> dict[str, Any] | None:
     """Get the verdict of a response, or None where it was not looked at."""
     verdict = response.meta.get(META_KEY) if response.request is not None else None
     return verdict if isinstance(verdict, dict) else None
+
+
+async def _close_browser_page(response: Response) -> AsyncIterator[Any]:
+    """Close the page that scrapy-playwright left open for a callback that is not called.
+
+    It downloads nothing more while too many are open, so the crawl would stand still.
+    """
+    page = response.meta.get("playwright_page")
+    if page is not None:
+        await page.close()
+    return
+    yield
 
 
 def _action(response: Response, verdict: dict[str, Any]) -> str:

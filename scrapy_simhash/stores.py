@@ -10,15 +10,16 @@ Errors::
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_transfer import TransferStore
+from scrapy_simhash.store_urls import is_server, show_url, store_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     import numpy as np
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class StoreUnavailableError(StoreError):
     """A write failed and changed nothing; the store is used again as soon as it can be."""
 
 
-class Store(Protocol):
+class Store(TransferStore, AbstractContextManager["Store"], Protocol):
     """What every kind of store can do; `with open_store(...) as store` closes it."""
 
     url: str
@@ -56,14 +57,6 @@ class Store(Protocol):
     @property
     def design(self) -> str:
         """Name of the table design."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
     def close(self) -> None:
         """Let go of the store; harmless when done twice."""
@@ -93,8 +86,8 @@ class Store(Protocol):
         A document is a near-duplicate of one in its scope that lies within the store's distance,
         is confirmed (see `confirm`), and is done, or pending in a crawl whose lease is alive. Of
         several, the one with the largest similarity is named; without confirmation, the nearest;
-        of equals, the oldest. A near-duplicate is recorded but not put into the tables. A
-        read-only store judges and writes nothing.
+        of equals, the oldest. A near-duplicate is recorded but
+        not put into the tables. A read-only store judges and writes nothing.
 
         Args:
             documents: in the order in which they came.
@@ -114,8 +107,6 @@ class Store(Protocol):
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
         """Find all originals within a distance, of every scope, nearest first.
 
-        Documents that were near-duplicates themselves are not in the tables.
-
         Args:
             fingerprint: 0 to 2**64 - 1.
             distance: bits, up to the largest for which the design is complete; None for the
@@ -128,17 +119,20 @@ class Store(Protocol):
     def mark_done(self, documents: Sequence[int], crawl: str) -> None:
         """Note that the items of these documents came through.
 
-        Documents that are not pending in this crawl (any more) are passed over.
+        Those that are not pending in this crawl are passed over.
         """
 
     def withdraw(self, documents: Sequence[int], crawl: str) -> None:
-        """Take back what is pending in this crawl: no ground for a drop, judged afresh later."""
+        """Take back documents that are pending in this crawl.
+
+        They cause no drop, and are judged afresh when fetched again.
+        """
 
     def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Hand those documents over to a crawl that were dropped for one that never came through.
 
-        Its own, and those of the spider's crawls that ended. Each is handed over again until it
-        is judged again. Reads what waits: drops of the last seconds, and what is lost.
+        Its own, and those of the spider's crawls that ended, until they are judged again. Reads
+        what waits: drops of the last seconds, and what is lost.
 
         Args:
             crawl: a running one.
@@ -146,11 +140,12 @@ class Store(Protocol):
             ending: it is about to end: what is pending in it counts as lost.
         """
 
-    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
+    def bulk_load(self, fingerprints: NDArray[np.uint64], *, archived: bool = False) -> int:
         """Add fingerprints without documents, for seeding; returns how many were not there yet.
 
         They match in every scope. Reads everything and writes all tables anew: cost grows with
-        the store. Shape (n,); one transaction.
+        the store. Shape (n,); one transaction. `archived` keeps them compressed beneath the tables,
+        see `lmdb_archived`; a `StoreError` where there is no such thing.
         """
 
     def find_document(self, url: str) -> list[StoredDocument]:
@@ -159,8 +154,12 @@ class Store(Protocol):
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
 
-    def list_documents(self) -> list[StoredDocument]:
-        """List all documents in the order in which they came; `text` is None."""
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        """Hand over every document in the order in which they came, without its text.
+
+        Returns:
+            How many records are damaged; those are passed over.
+        """
 
     def bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,). Reads a table."""
@@ -168,17 +167,14 @@ class Store(Protocol):
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, bytes; reads every record.
 
-        Records that cannot be read are counted as `damaged`, where there are any.
+        Those that cannot be read are counted as `damaged`, where there are any.
         """
 
     def table_stats(self) -> dict[str, Any]:
         """Count fingerprints, bytes of the tables and of the file; reads no record."""
 
     def check(self) -> list[str]:
-        """Compare tables, fingerprints and documents; returns what is wrong, one line each.
-
-        Cost grows with the store.
-        """
+        """Compare all tables, fingerprints and documents; returns what is wrong, one a line."""
 
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
         """Copy the store into a new folder while crawls write, see `lmdb_backup.back_up`."""
@@ -186,7 +182,7 @@ class Store(Protocol):
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read all fingerprints of the tables: sorted, each once; shape (n,).
 
-        Those of near-duplicates are not among them. Cost: one table, and 8 bytes each.
+        Those of near-duplicates are not there. Cost: one table, and 8 bytes each.
 
         Args:
             delivered: only those that were bulk-loaded, or have a document that is done and no
@@ -197,9 +193,8 @@ class Store(Protocol):
         """Pair the near-duplicates with what they were dropped for.
 
         Returns:
-            Shape (n, 2): fingerprint of a near-duplicate, fingerprint of its original, those two
-            of each that are nearest. Near-duplicates whose original was deleted have none. Reads
-            every record.
+            Shape (n, 2): fingerprints of a near-duplicate and its original, the nearest two; none
+            where the original was deleted. Reads every record.
         """
 
     def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
@@ -226,12 +221,9 @@ class Store(Protocol):
                 `clusters.representative_clusters`; otherwise all that is connected.
 
         Returns:
-            Clusters of two fingerprints or more. They are made of the pairs of `find_all` and of
+            Clusters of two fingerprints or more, made of the pairs of `find_all` and of
             `recorded_pairs`, so a near-duplicate that is not in the tables stands with its
-            original.
-
-        Raises:
-            ValueError: the distance is out of range.
+            original. Raises what `find_all` does.
         """
 
     def batch_query(
@@ -245,17 +237,13 @@ class Store(Protocol):
 
         Returns:
             Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
-            `batch.batch_query`. For few queries `query` is quicker.
-
-        Raises:
-            ValueError: the distance is out of range.
+            `batch.batch_query`. For few queries `query` is quicker. Raises what `find_all` does.
         """
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Write the tables anew, full and in order, while crawls go on.
 
-        The file does not shrink by that: its pages are used again. Killed in between, nothing is
-        lost, and the next one begins again.
+        A file does not shrink by that. Killed in between, nothing is lost.
 
         Args:
             progress: is told how many slices of how many are done.
@@ -268,7 +256,7 @@ class Store(Protocol):
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Write the tables anew from the documents and what was bulk-loaded: one transaction.
 
-        What leads to documents is mended as well: identities, lists of near-duplicates.
+        What leads to documents is mended as well.
 
         Args:
             tables: another table design; None for the same.
@@ -288,8 +276,7 @@ class Store(Protocol):
 
         Documents that are pending in a running crawl are left out. Reads every record.
 
-        Args:
-            wanted: says so; may be asked several times about a document, whose `text` is None.
+        `wanted` may be asked several times about a document, whose `text` is None.
         """
 
     def list_dropped(
@@ -308,24 +295,26 @@ class Store(Protocol):
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many, these included.
 
-        Those that are gone already, or pending in a running crawl, are passed over. Fingerprints
-        that no other document has, nor were bulk-loaded, leave the tables. Reads all identities;
-        a transaction for each thousand documents.
+        Those that are gone, or pending in a running crawl, are passed over. Fingerprints that no
+        other document has, nor were bulk-loaded, leave the tables. A transaction a thousand.
         """
 
 
-def open_store(
+def open_store(  # noqa: PLR0913 - a store has so many sides
     url: str,
     distance: int | None = 3,
     tables: str | int = "auto",
     recipe: Recipe | None = None,
     readonly: bool = False,
     confirm: float | None = None,
+    *,
+    seed: int | None = None,
 ) -> Store:
     """Open a store, or make a new one where there is none.
 
     Args:
-        url: a folder, or `lmdb:///folder`.
+        url: a folder, `lmdb:///folder`, or a server: `redis://host:6379/0`, `rediss://`,
+            `unix:///socket`, `redis+cluster://host:6379`, with `?prefix=` of its keys.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
             distance for which the table design is complete (7 with four tables). None for 7, or
             for 3 without `confirm`, or what the store's design reaches if that is less.
@@ -335,6 +324,7 @@ def open_store(
         readonly: True to change nothing; there must be a store then.
         confirm: similarity of the sketches that a match must reach, 0 to 1, see `confirm`; None
             for plain simhash. What has no sketch is matched within 3 bits instead.
+        seed: of a new store's token hash; one that is there must have it. None draws one.
 
     Returns:
         The store, a context manager.
@@ -344,7 +334,15 @@ def open_store(
         StoreMismatchError: it was made with another recipe or table design.
         ValueError: an argument is out of its range.
     """
+    if is_server(url):
+        if find_spec("redis") is None:
+            raise StoreUnusableError(
+                f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
+            )
+        from scrapy_simhash.redis_store import RedisStore  # noqa: PLC0415 - loads redis
+
+        return RedisStore(url, distance, tables, recipe, confirm, readonly=readonly, seed=seed)
     from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415 - loads lmdb
 
     folder = store_folder(url)
-    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly)
+    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly, seed=seed)

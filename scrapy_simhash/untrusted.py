@@ -1,4 +1,4 @@
-"""Text from pages, URLs and user code, made fit for one line of a log or a terminal."""
+"""Text from pages, URLs and user code, made fit for a log, a terminal or a report."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ import traceback
 
 # Scrapy's own lines are as long; a URL may have megabytes.
 MOST_LOGGED_CHARACTERS = 200
+# A report has room for more, but not for all.
+MOST_SHOWN_CHARACTERS = 500
 # Of an error: the last calls and what was raised.
 MOST_ERROR_CHARACTERS = 1_500
+# Part of how Persian, Hindi or emoji are spelt; they move nothing.
+_JOINERS = "\u200c\u200d"
 
 
 def printable(text: object) -> str:
     """Escape what could steer a terminal or end a line; pages and URLs are hostile."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+    written = str(text)
+    if written.isprintable():  # nearly always; a report asks a hundred thousand times
+        return written
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in written)
+
+
+def printable_text(text: str) -> str:
+    """Escape what could steer a page's display, in text of any script; keeps joiners of letters."""
+    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def show(text: object) -> str:
+    """Make a URL or title fit to be shown on a page: escaped, its end left out beyond 500."""
+    shown = printable(str(text)[: MOST_SHOWN_CHARACTERS + 1])
+    return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
 
 
 def quote(text: object) -> str:

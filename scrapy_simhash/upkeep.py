@@ -10,7 +10,7 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.progress import show_progress
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.store_urls import is_server, store_folder
 from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def open_to_change(config: Config) -> Store:
 def compact(config: Config) -> Iterator[dict[str, Any]]:
     """Write the tables at full fill, then shrink the file if nobody else has the store open.
 
+    A store on a server has no file, and its tables are always full.
+
     Raises:
         StoreError: another process is compacting; the disk is full, and nothing is lost.
     """
@@ -41,17 +43,20 @@ def compact(config: Config) -> Iterator[dict[str, Any]]:
         before = store.table_stats()
         store.compact(show)
         after = store.table_stats()
-    shrunk = shrink(store_folder(config.store))
-    yield {
+    sizes = ["table_bytes_per_fingerprint", *(["file_bytes"] if "file_bytes" in after else [])]
+    answer = {
         "fingerprints": after["fingerprints"],
         **{
             f"{name}_{when}": stats[name]
-            for name in ("table_bytes_per_fingerprint", "file_bytes")
+            for name in sizes
             for when, stats in (("before", before), ("after", after))
         },
-        **({} if shrunk is None else {"file_bytes_after": shrunk[1]}),
-        "shrunk": shrunk is not None,
     }
+    if not is_server(config.store):
+        shrunk = shrink(store_folder(config.store))
+        answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
+        answer["shrunk"] = shrunk is not None
+    yield answer
 
 
 def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from scrapy_simhash.config import default_distance
 from scrapy_simhash.inspection import open_as_it_is
 from scrapy_simhash.nearindex import check_near_distance
 from scrapy_simhash.replay import Rule, choose_documents, replay
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +53,7 @@ def what_if(
     with open_as_it_is(config) as store:
         documents = choose_documents(store, rule)
         bulk_loaded = store.bulk_loaded()
-        stored = store.list_documents()
+        stored = list_documents(store)
     if not stored:
         return
     page: Any = None  # these three scopes look at the URL only

@@ -27,6 +27,7 @@ from scrapy_simhash.untrusted import describe_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
     from scrapy_simhash.recipe import Recipe
 
@@ -44,6 +45,34 @@ class WorkerDiedError(Exception):
 
 class ExtractionError(Exception):
     """The extractor or feature set raised; the text is the worker's traceback in a line."""
+
+
+@contextmanager
+def naming_reasons(config: Config) -> Iterator[None]:
+    """Name what keeps a page from having a fingerprint.
+
+    Args:
+        config: the settings of the workers.
+
+    Raises:
+        UnjudgedError: whatever the block raised, as reason and detail.
+    """
+    from scrapy_simhash.text import UnjudgedError  # noqa: PLC0415 - loads trafilatura
+
+    try:
+        yield
+    except UnjudgedError:
+        raise
+    except TimeoutError:
+        raise UnjudgedError("timed_out", f"{config.page_timeout} seconds") from None
+    except MemoryError:
+        raise UnjudgedError("out_of_memory", f"{config.page_memory} bytes") from None
+    except WorkerDiedError as error:
+        raise UnjudgedError("worker_died", str(error)) from error
+    except ExtractionError as error:
+        raise UnjudgedError("failed", str(error)) from error
+    except Exception as error:
+        raise UnjudgedError("failed", describe_error(error)) from error
 
 
 class Workers:

@@ -53,7 +53,13 @@ class _Lost(NamedTuple):
     pages: Future[list[LostPage]]
 
 
-_Entry: TypeAlias = "_Page | _Mark | _Kept | _Lost | None"
+class _Settled(NamedTuple):
+    """Somebody waits until what was marked is on disk."""
+
+    done: Future[None]
+
+
+_Entry: TypeAlias = "_Page | _Mark | _Kept | _Lost | _Settled | None"
 
 
 class GroupWriter:
@@ -71,7 +77,7 @@ class GroupWriter:
         self._pages: list[_Page] = []
         self._marks: list[_Mark | _Kept] = []
         self._kept_marks = 0
-        self._lost: list[_Lost] = []
+        self._asked: list[_Lost | _Settled] = []
         self._closing = False
         self._thread = threading.Thread(
             target=self._run, name=f"scrapy_simhash-writer-{crawl}", daemon=True
@@ -104,6 +110,15 @@ class GroupWriter:
         self._queue.put(lost)
         return lost.pages
 
+    def settle(self) -> Future[None]:
+        """Let a future know when all that was marked before is on disk.
+
+        The future raises StoreUnavailableError when it could not be written; it is tried again.
+        """
+        settled = _Settled(Future())
+        self._queue.put(settled)
+        return settled.done
+
     def close(self) -> None:
         """Write what is left and end the thread; blocks."""
         self._queue.put(None)
@@ -118,7 +133,7 @@ class GroupWriter:
     def _gather(self) -> None:
         """Wait for a page, an overdue mark or the end; then take what else has come."""
         deadline = None if not self._marks else time.monotonic() + _DONE_DELAY_SECONDS
-        while not (self._pages or self._lost or self._closing or self._is_full()):
+        while not (self._pages or self._asked or self._closing or self._is_full()):
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 self._take(self._queue.get(timeout=wait))
@@ -143,19 +158,31 @@ class GroupWriter:
             # A page nobody waits for any more is not recorded as seen.
             if entry.verdict.set_running_or_notify_cancel():
                 self._pages.append(entry)
-        elif isinstance(entry, _Lost):
-            self._lost.append(entry)
+        elif isinstance(entry, (_Lost, _Settled)):
+            self._asked.append(entry)
         else:
             self._marks.append(entry)
 
     def _answer(self) -> None:
-        asked, self._lost = self._lost, []
+        asked, self._asked = self._asked, []
         for each in asked:
+            if isinstance(each, _Settled):
+                self._answer_settled(each)
+                continue
             try:
                 lost = self._store.take_lost(self._crawl, each.spider, ending=each.ending)
                 each.pages.set_result(lost)
             except Exception as error:  # noqa: BLE001
                 each.pages.set_exception(error)
+
+    def _answer_settled(self, asked: _Settled) -> None:
+        if not asked.done.set_running_or_notify_cancel():
+            return
+        if self._marks:
+            problem = f"{len(self._marks):,} marks could not be written"
+            asked.done.set_exception(StoreUnavailableError(problem))
+        else:
+            asked.done.set_result(None)
 
     def _commit(self) -> None:
         pages, marks = self._pages, self._marks

@@ -7,10 +7,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, settings
 
-from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.stores import Store
 from scrapy_simhash.workers import Workers
 from tests.commanding import Run, make_run
-from tests.documents import open_in_crawl
+from tests.documents import begin_crawl
+from tests.redisservers import RedisServer, run_redis
 from tests.tracing import require_strace
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
@@ -47,10 +48,33 @@ def in_memory() -> Iterator[Path]:
         yield Path(folder)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a module that names several kinds of stores with each of them."""
+    kinds = getattr(metafunc.module, "STORE_KINDS", None)
+    if kinds and "home" in metafunc.fixturenames:
+        metafunc.parametrize("home", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A server for all tests of this process, each with keys of its own."""
+    with run_redis() as server:
+        yield server
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[LmdbStore]:
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""
+    if getattr(request, "param", "lmdb") == "lmdb":
+        return str(tmp_path)
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return server.url()
+
+
+@pytest.fixture
+def store(home: str) -> Iterator[Store]:
     """An empty store and a crawl in it; consistent at the end."""
-    with open_in_crawl(tmp_path) as store:
+    with begin_crawl(home) as store:
         yield store
         assert store.check() == []
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.http import Response
+from scrapy.utils.misc import load_object
 
 from tests.crawling import SETTINGS, PagesSpider, describe, read_lines
 from tests.processes import PATIENCE_SECONDS, ROOT, environment
@@ -70,17 +71,22 @@ class ScriptCrawl:
 def start_crawl(
     folder: Path, urls: Iterable[str], name: str = "crawl", **settings: Any
 ) -> subprocess.Popen[str]:
-    """Start a crawl with its store in `folder / "store"`; finish it with `finish_crawl`."""
+    """Start a crawl with its store in `folder / "store"`; finish it with `finish_crawl`.
+
+    The setting SPIDER is the import path of another spider.
+    """
+    # Those of a crawl without a reactor, unless one is asked for.
+    other = {"TWISTED_REACTOR_ENABLED"}
+    if settings.get("TWISTED_REACTOR_ENABLED", True):
+        other.add("DOWNLOAD_HANDLERS")
     given = {
-        **{key: value for key, value in SETTINGS.items() if "REACTOR" not in key},
+        **{key: value for key, value in SETTINGS.items() if key not in other},
         "SIMHASH_STORE": str(folder / "store"),
         # By its own name, importing this module would start another crawl.
         "ITEM_PIPELINES": {"__main__.ItemFile": 300},
         "ITEM_FILE": str(folder / f"{name}.jsonl"),
         **settings,
     }
-    if settings.get("TWISTED_REACTOR_ENABLED", True):
-        del given["DOWNLOAD_HANDLERS"]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.crawlscript", json.dumps([list(urls), given])],
         cwd=ROOT,
@@ -106,7 +112,8 @@ def run_crawl(folder: Path, urls: Iterable[str], **settings: Any) -> ScriptCrawl
 def _crawl(urls: list[str], settings: dict[str, Any]) -> None:
     other = "asyncio" not in settings.get("TWISTED_REACTOR", "asyncio")
     process = (CrawlerProcess if other else AsyncCrawlerProcess)(settings)
-    crawler = process.create_crawler(HoldingSpider)
+    spider = load_object(settings.get("SPIDER", HoldingSpider))
+    crawler = process.create_crawler(spider)
     process.crawl(crawler, requests=urls)
     process.start()
     stats = crawler.stats.get_stats() if crawler.stats else {}

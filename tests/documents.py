@@ -5,7 +5,7 @@ from typing import Any
 
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stored import Document, Match
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores import Store, open_store
 
 CRAWL = "crawl-1"
 
@@ -24,6 +24,13 @@ def document(name: str, *fingerprints: int, **fields: Any) -> Document:
 def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:
     """Make the match of documents without sketches, which their distance alone decides."""
     return Match(number, fingerprint, distance, url, tests=(f"distance {distance} bits",))
+
+
+def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
+    """Open a store of any kind, see the fixture `home`, and begin a crawl in it."""
+    store = open_store(home, **arguments)
+    store.start_crawl(crawl, "spider")
+    return store
 
 
 def open_lmdb(folder: Path, **arguments: Any) -> LmdbStore:

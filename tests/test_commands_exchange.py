@@ -54,8 +54,10 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     ]
     done = run("import", "out", "--store", "b", "--json")
     assert (done.exit_code, done.err) == (0, "")
-    assert done.answers == [
-        {"store": "b", "design": "4", "fingerprints": DRAWN.size, "new": DRAWN.size}
+    counted = {"design": "4", "fingerprints": DRAWN.size, "new": DRAWN.size}
+    assert done.answers == [{"source": "out", "kind": "archive", "store": "b", **counted}]
+    assert run("import", "out", "--dry-run", "--store", "c", "--json").answers == [
+        {"source": "out", "kind": "archive", "fingerprints": DRAWN.size}
     ]
     with open_lmdb(tmp_path / "b") as store:
         assert (store.seed, store.recipe) == (seed, RECIPE)

@@ -174,3 +174,35 @@ def test_fingerprint_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = run_scrapy("simhash", "fingerprint", "-", cwd=tmp_path, given=page(1))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["file"] == "-"
+
+
+def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "difference.html"
+    done = run("explain", AGAIN, TWO, "--store", store, "--html", path)
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"side by side: {path}" in done.out
+    written = path.read_text("utf-8")
+    assert "<title>Difference of two pages</title>" in written
+    again = run("explain", AGAIN, TWO, "--store", store, "--html", path)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.err
+    (answer,) = run(
+        "explain", AGAIN, "--store", store, "--html", path, "--overwrite", "--json"
+    ).answers
+    assert answer["html"] == str(path)
+    # The same main text.
+    assert [row.keys() for row in answer["side_by_side"]] == [{"skipped"}]
+    assert path.read_text("utf-8") != written
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [(TWO, "kept"), (AGAIN, "SIMHASH_KEEP_TEXT"), (EMPTY, "not in the store")]
+)
+def test_no_page_without_two_texts(
+    run: Run, textless: Path, tmp_path: Path, url: str, why: str
+) -> None:
+    path = tmp_path / "difference.html"
+    done = run("explain", url, "--store", textless, "--html", path)
+    assert (done.exit_code, done.out) == (2, "")
+    assert why in done.err
+    assert not path.exists()

@@ -172,6 +172,16 @@ async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:
     assert second.stats["httpcache/hit"] == len(urls)
     assert second.paths == first.paths
     assert second.counted["revisit/unchanged"] == GROUPS
+    assert second.counted["dropped"] == GROUPS * (COPIES - 1)
+    assert {tuple(item["flags"]) for item in second.items} == {("cached",)}
+    # With another store they are judged anew, and with other settings.
+    trial = await crawl(tmp_path / "trial", urls, SIMHASH_ACTION="flag", **cache)
+    assert len(site.asked) == asked
+    assert trial.counted["new"] == GROUPS
+    assert {tuple(item["flags"]) for item in trial.items} == {
+        ("cached",),
+        ("cached", "near_duplicate"),
+    }
 
 
 class RetryingSpider(PagesSpider):

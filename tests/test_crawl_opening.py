@@ -16,7 +16,7 @@ from scrapy_simhash.stores import StoreUnavailableError, open_store
 from tests.crawling import Crawl, crawl, read_files
 from tests.documents import document
 from tests.pages import page
-from tests.processes import run_scrapy
+from tests.processes import run_python, run_scrapy
 
 LOGGER = "scrapy_simhash.downloadermiddlewares"
 
@@ -200,3 +200,19 @@ def test_bad_setting_of_the_command_line_is_told_once(tmp_path: Path) -> None:
     assert len([line for line in lines if " ERROR: " in line]) == 1
     assert "Spider opened" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"spider.py", "__pycache__"}
+
+
+def test_relative_store_without_a_project_stops_the_crawl(tmp_path: Path) -> None:
+    """As under Scrapyd, where the settings are there and `scrapy.cfg` is not."""
+    (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
+    (tmp_path / "settings.py").write_text("", encoding="utf-8")
+    done = run_python(
+        *("-m", "scrapy", "runspider", "spider.py"),
+        cwd=tmp_path,
+        extra={"SCRAPY_SETTINGS_MODULE": "settings"},
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "SIMHASH_STORE = 'simhash': is a path below the folder of the project" in last
+    assert "must be an absolute path" in last
+    assert "Spider opened" not in done.stderr

@@ -199,28 +199,27 @@ def copy_of_the_project(folder: Path) -> Path:
     return shutil.copytree(PROJECT, folder / "project", ignore=ignored)
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_of_the_project(tmp_path_factory.mktemp("example"))
+def test_two_crawls(tmp_path: Path) -> None:
+    """All checks in one test: the crawls take longest, and tests may run in several processes."""
+    project = copy_of_the_project(tmp_path)
+    first, second = crawl(project), crawl(project)
+    loses_no_document(first)
+    drops_the_planted_duplicates(first)
+    prints_its_summary(first)
+    keeps_what_was_kept_before(first, second)
+    log = (project / ".scrapy" / "simhash" / "log.jsonl").read_text(encoding="utf-8")
+    statuses = Counter(json.loads(line)["status"] for line in log.splitlines())
+    assert statuses["near_duplicate"] == first.figures["dropped"] + second.figures["dropped"]
+    assert statuses["revisit"] == second.figures["statuses"]["revisit"]
 
 
-@pytest.fixture(scope="module")
-def first(project: Path) -> Crawl:
-    return crawl(project)
-
-
-@pytest.fixture(scope="module")
-def second(project: Path, first: Crawl) -> Crawl:  # noqa: ARG001 (it must come first)
-    return crawl(project)
-
-
-def test_crawl_loses_no_document(first: Crawl) -> None:
+def loses_no_document(first: Crawl) -> None:
     assert first.figures["documents_lost"] == []
     assert first.figures["documents_kept"] == first.figures["documents"] == 72
     assert first.figures["dropped_for_another_document"] == []
 
 
-def test_crawl_drops_the_planted_duplicates(first: Crawl) -> None:
+def drops_the_planted_duplicates(first: Crawl) -> None:
     kept, dropped = first.figures["kept_by_variant"], first.figures["dropped_by_variant"]
     # Nothing but advertisement and time differs between these; in the shortest pages, however, the
     # advertisement is a large part of what is compared.
@@ -231,39 +230,28 @@ def test_crawl_drops_the_planted_duplicates(first: Crawl) -> None:
     for variant in ("release", "print", "mirror"):
         assert dropped[variant] > 30
     assert dropped["soft-404"] > 0
-
-
-def test_crawl_drops_no_page_that_only_leads_somewhere(first: Crawl) -> None:
-    dropped = first.figures["dropped_by_variant"]
+    # Pages that only lead somewhere.
     assert "home" not in dropped
     assert "list" not in dropped
 
 
-def test_summary_is_printed(first: Crawl) -> None:
+def prints_its_summary(first: Crawl) -> None:
     assert f"Crawl finished: {first.figures['requests']} requests" in first.output
     assert "lost         0" in first.output
     assert "The 10 pages with most duplicates" in first.output
 
 
-def test_decision_log_agrees_with_the_summary(project: Path, first: Crawl, second: Crawl) -> None:
-    log = (project / ".scrapy" / "simhash" / "log.jsonl").read_text(encoding="utf-8")
-    statuses = Counter(json.loads(line)["status"] for line in log.splitlines())
-    assert statuses["near_duplicate"] == first.figures["dropped"] + second.figures["dropped"]
-    assert statuses["revisit"] == second.figures["statuses"]["revisit"]
-
-
-def test_second_crawl_keeps_what_the_first_kept(first: Crawl, second: Crawl) -> None:
+def keeps_what_was_kept_before(first: Crawl, second: Crawl) -> None:
     assert first.urls <= second.urls
     assert second.figures["documents_lost"] == []
     assert "revisit" not in first.figures["statuses"]
     assert second.figures["statuses"]["revisit"] == first.figures["statuses"]["new"]
 
 
-def test_crawl_with_the_plugin_off_keeps_everything(tmp_path: Path, first: Crawl) -> None:
+def test_crawl_with_the_plugin_off_keeps_everything(tmp_path: Path) -> None:
     everything = crawl(copy_of_the_project(tmp_path), "-s", "SIMHASH_ENABLED=False")
     assert everything.figures["dropped"] == 0
     assert everything.figures["kept"] == everything.figures["fetched"] == 544
-    assert everything.figures["requests"] > first.figures["requests"]
     assert not (tmp_path / "project" / ".scrapy" / "simhash").exists()
 
 

@@ -1,34 +1,33 @@
 """What a store says of a page: new, near-duplicate or revisit, and what becomes of orphans."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stored import Document, Verdict
-from tests.documents import CRAWL, document, open_in_crawl, plain_match
+from scrapy_simhash.stores import Store
+from tests.documents import CRAWL, begin_crawl, document, plain_match
 
+STORE_KINDS = ("lmdb", "redis")
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B = A ^ 2**64 - 1
 
 
-def add(store: LmdbStore, *documents: Document) -> list[Verdict]:
+def add(store: Store, *documents: Document) -> list[Verdict]:
     return store.find_and_add(documents)
 
 
-def add_one(store: LmdbStore, page: Document) -> Verdict:
+def add_one(store: Store, page: Document) -> Verdict:
     (verdict,) = store.find_and_add([page])
     return verdict
 
 
-def next_crawl(store: LmdbStore, crawl: str = "crawl-2") -> str:
+def next_crawl(store: Store, crawl: str = "crawl-2") -> str:
     store.end_crawl(CRAWL)
     store.start_crawl(crawl, "spider")
     return crawl
 
 
-def test_new_near_duplicate_and_new_again(store: LmdbStore) -> None:
+def test_new_near_duplicate_and_new_again(store: Store) -> None:
     assert add(store, document("a", A), document("b", NEAR_A), document("c", FAR_A)) == [
         Verdict("new", "", 1),
         Verdict("near_duplicate", "", 2, plain_match(1, A, 3, "http://site.example/a")),
@@ -36,7 +35,7 @@ def test_new_near_duplicate_and_new_again(store: LmdbStore) -> None:
     ]
 
 
-def test_a_duplicate_is_not_in_the_tables(store: LmdbStore) -> None:
+def test_a_duplicate_is_not_in_the_tables(store: Store) -> None:
     """So near-duplicates of it alone are new: distance 2 from `b` and 4 from `a`."""
     assert [verdict.status for verdict in add(store, document("a", 0), document("b", 3))] == [
         "new",
@@ -45,13 +44,13 @@ def test_a_duplicate_is_not_in_the_tables(store: LmdbStore) -> None:
     assert add_one(store, document("c", 15)).status == "new"
 
 
-def test_the_nearest_is_named_also_when_it_is_newer(store: LmdbStore) -> None:
+def test_the_nearest_is_named_also_when_it_is_newer(store: Store) -> None:
     add(store, document("at 3 bits", 0b111), document("at 1 bit", 1 << 40))
     match = add_one(store, document("page", 0)).match
     assert match == plain_match(2, 1 << 40, 1, "http://site.example/at 1 bit")
 
 
-def test_the_older_of_two_is_named(store: LmdbStore) -> None:
+def test_the_older_of_two_is_named(store: Store) -> None:
     add(store, document("a", 0), document("b", 0, scope="other"))
     assert add(store, document("c", 0, scope="other"), document("d", 0)) == [
         Verdict("near_duplicate", "", 3, plain_match(2, 0, 0, "http://site.example/b")),
@@ -60,22 +59,22 @@ def test_the_older_of_two_is_named(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 0b1111], ids=["smaller first", "larger first"])
-def test_the_older_of_two_at_the_same_distance_is_named(store: LmdbStore, first: int) -> None:
+def test_the_older_of_two_at_the_same_distance_is_named(store: Store, first: int) -> None:
     add(store, document("older", first), document("newer", first ^ 0b1111))
     match = add_one(store, document("page", 0b0011)).match
     assert match
     assert (match.document, match.distance) == (1, 2)
 
 
-def test_distance_of_the_store(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, distance=1) as store:
+def test_distance_of_the_store(home: str) -> None:
+    with begin_crawl(home, distance=1) as store:
         statuses = [v.status for v in add(store, document("a", 0), document("b", 3))]
         assert statuses == ["new", "new"]
         assert add_one(store, document("c", 7)).status == "near_duplicate"
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_revisits(store: LmdbStore, done: bool) -> None:
+def test_revisits(store: Store, done: bool) -> None:
     add(store, document("a", A))
     if done:
         store.mark_done([1], CRAWL)
@@ -87,7 +86,7 @@ def test_revisits(store: LmdbStore, done: bool) -> None:
     assert add_one(store, document("c", A)).status == "new"
 
 
-def test_a_page_is_never_its_own_duplicate_within_one_group(store: LmdbStore) -> None:
+def test_a_page_is_never_its_own_duplicate_within_one_group(store: Store) -> None:
     verdicts = add(store, document("a", A), document("a", A), document("a", NEAR_A))
     assert [(v.status, v.reason, v.document) for v in verdicts] == [
         ("new", "", 1),
@@ -96,7 +95,7 @@ def test_a_page_is_never_its_own_duplicate_within_one_group(store: LmdbStore) ->
     ]
 
 
-def test_a_revisit_in_the_next_crawl(store: LmdbStore) -> None:
+def test_a_revisit_in_the_next_crawl(store: Store) -> None:
     add(store, document("a", A))
     store.mark_done([1], CRAWL)
     crawl = next_crawl(store)
@@ -104,7 +103,7 @@ def test_a_revisit_in_the_next_crawl(store: LmdbStore) -> None:
     assert add_one(store, document("b", A, crawl=crawl)).status == "near_duplicate"
 
 
-def test_a_changed_page_counts_again_only_when_it_is_done_again(store: LmdbStore) -> None:
+def test_a_changed_page_counts_again_only_when_it_is_done_again(store: Store) -> None:
     add(store, document("a", A))
     store.mark_done([1], CRAWL)
     crawl = next_crawl(store)
@@ -116,7 +115,7 @@ def test_a_changed_page_counts_again_only_when_it_is_done_again(store: LmdbStore
     assert add_one(store, document("a", B, crawl=next_crawl_of)).status == "revisit"
 
 
-def test_a_changed_page_that_comes_again_unchanged_is_taken_over(store: LmdbStore) -> None:
+def test_a_changed_page_that_comes_again_unchanged_is_taken_over(store: Store) -> None:
     """The crawl that saw the change died; the next one's items make the page count."""
     add(store, document("a", A))
     store.mark_done([1], CRAWL)
@@ -129,7 +128,7 @@ def test_a_changed_page_that_comes_again_unchanged_is_taken_over(store: LmdbStor
     assert add_one(store, document("b", B, crawl="crawl-3")).status == "near_duplicate"
 
 
-def test_redirect_to_a_moved_page_is_a_revisit(store: LmdbStore) -> None:
+def test_redirect_to_a_moved_page_is_a_revisit(store: Store) -> None:
     """`old` was stored; now its request is redirected to `moved` with the same text."""
     add(store, document("old", A))
     assert add_one(store, document("moved", NEAR_A, aliases=(b"old",))) == Verdict(
@@ -139,13 +138,13 @@ def test_redirect_to_a_moved_page_is_a_revisit(store: LmdbStore) -> None:
     assert add_one(store, document("old", NEAR_A)).status == "revisit"
 
 
-def test_a_page_first_seen_through_a_redirect(store: LmdbStore) -> None:
+def test_a_page_first_seen_through_a_redirect(store: Store) -> None:
     add(store, document("target", A, aliases=(b"source", b"between")))
     for name in ("source", "between", "target"):
         assert add_one(store, document(name, A)) == Verdict("revisit", "unchanged", 1)
 
 
-def test_redirect_to_a_login_page_is_not_the_document(store: LmdbStore) -> None:
+def test_redirect_to_a_login_page_is_not_the_document(store: Store) -> None:
     """Neither becomes the other: the articles keep their records, the login page has its own."""
     add(store, document("article", A), document("article 2", B))
     store.mark_done([1, 2], CRAWL)
@@ -157,14 +156,14 @@ def test_redirect_to_a_login_page_is_not_the_document(store: LmdbStore) -> None:
     assert add_one(store, document("article 2", B)) == Verdict("revisit", "unchanged", 2)
 
 
-def test_an_alias_with_other_text_becomes_a_document_of_its_own(store: LmdbStore) -> None:
+def test_an_alias_with_other_text_becomes_a_document_of_its_own(store: Store) -> None:
     add(store, document("target", A, aliases=(b"source",)))
     assert add_one(store, document("source", B)) == Verdict("new", "", 2)
     assert add_one(store, document("source", B)) == Verdict("revisit", "unchanged", 2)
     assert add_one(store, document("target", A)) == Verdict("revisit", "unchanged", 1)
 
 
-def test_only_documents_of_one_scope_are_compared(store: LmdbStore) -> None:
+def test_only_documents_of_one_scope_are_compared(store: Store) -> None:
     pages = [
         document(f"{name} {scope}", A, scope=scope)
         for name in ("first", "second")
@@ -175,14 +174,14 @@ def test_only_documents_of_one_scope_are_compared(store: LmdbStore) -> None:
     assert [v.match and v.match.document for v in verdicts] == [None, None, None, 1, 2, 3]
 
 
-def test_a_page_that_leaves_its_scope(store: LmdbStore) -> None:
+def test_a_page_that_leaves_its_scope(store: Store) -> None:
     add(store, document("a", A, scope="one"))
     assert add_one(store, document("a", A, scope="two")).reason == "changed"
     assert add_one(store, document("b", A, scope="one")).status == "new"
     assert add_one(store, document("c", A, scope="two")).status == "near_duplicate"
 
 
-def test_several_fingerprints_of_a_document(store: LmdbStore) -> None:
+def test_several_fingerprints_of_a_document(store: Store) -> None:
     add(store, document("a", A, B), document("b", 0, 0), document("c", 0xFF << 40, 0xFF << 40 | 1))
     assert store.check() == []
     for number, fingerprints in enumerate([(B,), (FAR_A, A), (0x5555 << 24, B ^ 1)]):
@@ -194,7 +193,7 @@ def test_several_fingerprints_of_a_document(store: LmdbStore) -> None:
     assert [match.document for match in store.query(0xFF << 50)] == [3]
 
 
-def test_one_fingerprint_of_several_documents(store: LmdbStore) -> None:
+def test_one_fingerprint_of_several_documents(store: Store) -> None:
     """It leaves the tables with the last of them."""
     add(store, document("a", A, scope="one"), document("b", A, scope="two"))
     add(store, document("a", B, scope="one"))
@@ -203,14 +202,14 @@ def test_one_fingerprint_of_several_documents(store: LmdbStore) -> None:
     assert store.query(A) == []
 
 
-def test_bulk_loaded_fingerprints_match_in_every_scope(store: LmdbStore) -> None:
+def test_bulk_loaded_fingerprints_match_in_every_scope(store: Store) -> None:
     store.bulk_load(np.array([A], np.uint64))
     for scope in ("", "one"):
         page = document(f"page {scope}", NEAR_A, scope=scope)
         assert add_one(store, page).match == plain_match(0, A, 3, None)
 
 
-def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: LmdbStore) -> None:
+def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: Store) -> None:
     """It stays what it is: matching in every scope, whatever becomes of the page."""
     add(store, document("a", A, scope="one"))
     store.bulk_load(np.array([A], np.uint64))
@@ -219,7 +218,7 @@ def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: LmdbStore) -> None
     assert add_one(store, document("c", A, scope="one")).status == "near_duplicate"
 
 
-def test_a_bulk_loaded_fingerprint_that_a_page_has_for_a_while(store: LmdbStore) -> None:
+def test_a_bulk_loaded_fingerprint_that_a_page_has_for_a_while(store: Store) -> None:
     store.bulk_load(np.array([A], np.uint64))
     add(store, document("a", B, scope="one"))
     for fingerprint in (A, B):

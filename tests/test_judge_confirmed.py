@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrapy_simhash import judge
+from scrapy_simhash import matching
 from scrapy_simhash.config import Config
 from scrapy_simhash.documents import choose_fingerprints, make_document
 from scrapy_simhash.fingerprint import PageFingerprint, fingerprint_page
@@ -338,7 +338,7 @@ def test_a_crowd_of_candidates_costs_a_bounded_number_of_looks(
     store: LmdbStore, monkeypatch: pytest.MonkeyPatch, *, same_fingerprint: bool
 ) -> None:
     """The nearest are compared; a page beyond is kept, and says that there were more."""
-    monkeypatch.setattr(judge, "MOST_CANDIDATES", 20)
+    monkeypatch.setattr(matching, "MOST_CANDIDATES", 20)
     crowd = [
         page(f"of a template {number}", A if same_fingerprint else A ^ 1 << number, start=2_000 * n)
         for number in range(30)

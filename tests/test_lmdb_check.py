@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.lmdb_check import check_documents
-from scrapy_simhash.lmdb_documents import number_of, octets, pack_identity
 from scrapy_simhash.lmdb_header import read_header
 from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.store_rows import number_of, octets, pack_identity
 from scrapy_simhash.stores import StoreError
 from tests.documents import CRAWL, document, open_in_crawl
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.lmdb_check import check_documents
-from scrapy_simhash.lmdb_documents import BULK_LOADED, octets, pack_identity
+from scrapy_simhash.lmdb_documents import BULK_LOADED
 from scrapy_simhash.lmdb_rebuild import rebuild
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.records import Waiting, pack, unpack
+from scrapy_simhash.store_rows import octets, pack_identity
 from scrapy_simhash.stores import StoreError
 from tests.documents import CRAWL, document, open_in_crawl
 

@@ -1,33 +1,28 @@
-"""Any sequence of what a crawl does to a store, compared with brute force after every step."""
+"""Any sequence of what a crawl does to an LMDB store, with compactions and archives in between."""
 
 import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import precondition, rule
+from numpy.typing import NDArray
 
-from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_archived import _begin, _Content, _end, _read, _write
 from scrapy_simhash.lmdb_compact import _merge, _switch, freeze
-from scrapy_simhash.stored import Verdict
-from scrapy_simhash.stores import StoreError, StoreMismatchError
-from tests.documents import document, open_lmdb
-from tests.oracle import Oracle, Page, distance_between
-from tests.strategies import fingerprints as any_fingerprint
-from tests.strategies import masks
+from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.stores import StoreError
+from tests.documents import open_lmdb
+from tests.storemachine import StoreMachine
 
 if TYPE_CHECKING:
     from scrapy_simhash.records import Header
 
-# Up to the distance of the paper, and as far as the designs reach with flipped bits.
-STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
-STORES += [("4", 7), ("4", 5), ("10", 4), ("16", 4), ("20", 4)]
 # MOST_IN_BUCKET, _MOST_SINGLE, _ROWS_PER_SLICE: as they are, then such that a few documents are
 # packed, fill several slices, and make buckets too full.
 SIZES = [(65_536, 1_024, 2**20), (65_536, 1, 4), (4, 2, 1), (2, 1, 2)]
@@ -37,18 +32,15 @@ SIZE_NAMES = (
     "lmdb_reading._ROWS_PER_SLICE",
 )
 NOTHING = np.zeros(0, np.uint64)
-NAMES = [f"page{number}" for number in range(6)]
-names = st.sampled_from(NAMES)
-flips = st.integers(0, 9).flatmap(masks)
-several_flips = st.lists(flips, min_size=1, max_size=3)
 
 
-class StoreMachine(RuleBasedStateMachine):
-    """A store, and an oracle that knows what it must say."""
+class LmdbMachine(StoreMachine):
+    """An LMDB store, and an oracle that knows what it must say."""
 
-    @initialize(store=st.sampled_from(STORES), sizes=st.sampled_from(SIZES))
-    def make(self, store: tuple[str, int], sizes: tuple[int, int, int]) -> None:
-        self.patch = pytest.MonkeyPatch()
+    store: LmdbStore
+
+    def prepare(self, data: st.DataObject) -> None:
+        sizes = data.draw(st.sampled_from(SIZES))
         for name, size in zip(SIZE_NAMES, sizes, strict=True):
             self.patch.setattr(f"scrapy_simhash.{name}", size)
         # Every page after every step, in Python: the file is none of what is tried here.
@@ -58,148 +50,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.merging: Header | None = None
         self.content: _Content | None = None
         self.folder = Path(tempfile.mkdtemp())
-        self.design, distance = store
-        self.oracle = Oracle(distance)
-        self.numbers: dict[bytes, int] = {}
-        self.seen: list[int] = [0]
-        self.crawls = 0
-        self.open()
 
-    def open(self) -> None:
-        self.store = open_lmdb(self.folder, distance=self.oracle.distance, tables=self.design)
-        self.start_crawl()
+    def open_store(self, **arguments: Any) -> LmdbStore:
+        return open_lmdb(self.folder, **arguments)
 
     def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.patch.undo()
-            self.store.close()
+        super().teardown()
+        if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
 
-    def start_crawl(self) -> None:
-        self.crawls += 1
-        self.store.start_crawl(f"crawl-{self.crawls}", "spider")
-        self.oracle.alive.add(f"crawl-{self.crawls}")
-
-    def draw_crawl(self, data: st.DataObject, name: str) -> str:
-        """Draw any crawl there was, living or dead, mostly the one that fetched the page."""
-        page = self.oracle.pages.get(name.encode())
-        if page and page.crawl and data.draw(st.integers(0, 3), "own crawl"):
-            return page.crawl
-        return f"crawl-{data.draw(st.integers(1, self.crawls), 'crawl')}"
-
-    @precondition(lambda self: len(self.oracle.alive) < 3)
-    @rule()
-    def begin_another_crawl(self) -> None:
-        self.start_crawl()
-
-    @precondition(lambda self: len(self.oracle.alive) > 1)
-    @rule(data=st.data())
-    def end_crawl(self, data: st.DataObject) -> None:
-        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        self.store.end_crawl(crawl)
-        self.oracle.alive.remove(crawl)
-
-    @rule()
-    def reopen(self) -> None:
-        """Every crawl ends with the process that ran it."""
-        self.store.close()
-        self.oracle.alive.clear()
-        self.open()
-
-    @rule(data=st.data(), group=st.lists(st.tuples(names, several_flips), min_size=1, max_size=4))
-    def add_near_what_was_seen(
-        self, data: st.DataObject, group: list[tuple[str, list[int]]]
-    ) -> None:
-        """One transaction for all of them; the same page may be in it twice, with other text."""
-        seen = st.sampled_from(self.seen)
-        self.add(
-            [(name, tuple(data.draw(seen) ^ flip for flip in flips)) for name, flips in group],
-            data.draw(st.sampled_from(sorted(self.oracle.alive))),
-        )
-
-    @precondition(lambda self: any(self.numbers.values()))
-    @rule(data=st.data(), flips=several_flips)
-    def only_the_whole_text_changes(self, data: st.DataObject, flips: list[int]) -> None:
-        """The first fingerprint stays, which is that of the main text."""
-        pages = sorted(identity for identity, number in self.numbers.items() if number)
-        identity = data.draw(st.sampled_from(pages))
-        first = self.oracle.pages[identity].fingerprints[0]
-        others = [data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips]
-        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        self.add([(identity.decode(), (first, *others))], crawl)
-
-    @rule(data=st.data(), name=names, fingerprint=any_fingerprint)
-    def add_anything(self, data: st.DataObject, name: str, fingerprint: int) -> None:
-        self.add([(name, (fingerprint,))], data.draw(st.sampled_from(sorted(self.oracle.alive))))
-
-    def add(self, group: list[tuple[str, tuple[int, ...]]], crawl: str) -> None:
-        pages = [
-            document(name, *fingerprints, crawl=crawl, text_digest=b"%d" % fingerprints[0])
-            for name, fingerprints in group
-        ]
-        verdicts = self.store.find_and_add(pages)
-        for (name, fingerprints), verdict in zip(group, verdicts, strict=True):
-            self.compare(name.encode(), fingerprints, crawl, verdict)
-            self.seen += fingerprints
-
-    def compare(
-        self, identity: bytes, fingerprints: tuple[int, ...], crawl: str, verdict: Verdict
-    ) -> None:
-        near = self.oracle.near(*fingerprints, but=identity)
-        expected = self.oracle.add(identity, fingerprints, crawl)
-        if verdict.status == "unjudged":
-            assert self.crowded
-            assert verdict.reason == "bucket_too_full"
-            assert expected in ("new", "near_duplicate")
-            self.oracle.pages[identity].duplicate = False
-        else:
-            assert (verdict.reason or verdict.status) == expected
-        assert self.numbers.setdefault(identity, verdict.document) == verdict.document
-        if verdict.status == "near_duplicate":
-            assert verdict.match
-            found = {(bits, self.numbers[each]) for each, bits in near.items()}
-            assert (verdict.match.distance, verdict.match.document) in found
-            if not self.crowded:  # else the nearest may be in a bucket that was passed over
-                assert (verdict.match.distance, verdict.match.document) == min(found)
-        else:
-            assert verdict.match is None
-
-    @rule(data=st.data(), name=names)
-    def mark_done(self, data: st.DataObject, name: str) -> None:
-        crawl = self.draw_crawl(data, name)
-        self.store.mark_done([self.numbers.get(name.encode(), 99)], crawl)
-        page = self.oracle.pages.get(name.encode())
-        if page and page.crawl == crawl and not page.duplicate and not page.done:
-            page.done = page.delivered = True
-
-    @rule(data=st.data(), name=names)
-    def withdraw(self, data: st.DataObject, name: str) -> None:
-        crawl = self.draw_crawl(data, name)
-        self.store.withdraw([self.numbers.get(name.encode(), 99)], crawl)
-        page = self.oracle.pages.get(name.encode())
-        if page and page.crawl == crawl and not page.duplicate and not page.done:
-            page.crawl = ""
-
-    @rule(data=st.data(), flip=flips, share=st.floats(0, 1))
-    def query(self, data: st.DataObject, flip: int, share: float) -> None:
-        """Find every state but duplicates, each document once, nearest first."""
-        distance = round(share * self.oracle.distance)
-        fingerprint = data.draw(st.sampled_from(self.seen)) ^ flip
-        found = [(each.distance, each.document) for each in self.store.query(fingerprint, distance)]
-        expected = [
-            (
-                min(distance_between(stored, fingerprint) for stored in page.fingerprints),
-                self.numbers[identity],
-            )
-            for identity, page in self.oracle.pages.items()
-            if not page.duplicate
-        ]
-        assert sorted(found) == sorted(hit for hit in expected if hit[0] <= distance)
-        assert [bits for bits, _ in found] == sorted(bits for bits, _ in found)
-
-    @rule()
-    def compact(self) -> None:
-        self.store.compact()
+    def compacted(self) -> None:
         self.pieces = self.merging = self.content = None
 
     @precondition(lambda self: not self.store._header.archive)
@@ -263,89 +123,10 @@ class StoreMachine(RuleBasedStateMachine):
                 write(partial(_end, databases, self.merging, self.content, NOTHING))
         self.pieces = self.merging = self.content = None
 
-    @rule(design=st.sampled_from(["4", "10", "16", "20", "6:3", None]))
-    def rebuild(self, design: str | None) -> None:
-        if parse_design(design or self.design).reach_bits < self.oracle.distance:
-            with pytest.raises(StoreMismatchError, match="is complete for"):
-                self.store.rebuild(design)
-            return
-        done = self.store.rebuild(design)
-        self.design = self.store.design
-        assert self.design == (design or self.design)
-        assert done["fingerprints"] == len(self.expected_fingerprints())
-        self.rewritten()
-
-    @rule(data=st.data(), flips=several_flips, archived=st.booleans())
-    def bulk_load(self, data: st.DataObject, flips: list[int], archived: bool) -> None:
-        """Each is like a document of its own, with number 0."""
-        loaded = {data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips}
-        before = self.expected_fingerprints()
-        count = self.store.bulk_load(np.array(sorted(loaded), np.uint64), archived=archived)
-        assert count == len(loaded - before)
-        for fingerprint in loaded:
-            identity = b"bulk-loaded %016x" % fingerprint
-            self.oracle.pages[identity] = Page((fingerprint,), "", duplicate=False, done=True)
-            self.numbers[identity] = 0
-        self.seen += loaded
-        self.rewritten()
-
-    @precondition(lambda self: self.numbers)
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
-        """With its near-duplicates, but nothing that a running crawl is at work on."""
-        waiting = data.draw(
-            st.lists(st.sampled_from(sorted(set(self.numbers.values()))), max_size=2)
-        )
-        named = {number: identity for identity, number in self.numbers.items() if number}
-        originals = {}
-        for number in named:
-            stored = self.store.get_document(number)
-            assert stored
-            originals[number] = stored.original
-        chosen = list(waiting)
-        deleted = set()
-        while waiting:
-            number = waiting.pop()
-            page = self.oracle.pages[named[number]] if number else None
-            in_use = page and not (page.duplicate or page.done) and page.crawl in self.oracle.alive
-            if page and not in_use and number not in deleted:
-                deleted.add(number)
-                waiting += [other for other, original in originals.items() if original == number]
-        assert self.store.delete(chosen) == len(deleted)
-        for number in deleted:
-            assert self.store.get_document(number) is None
-            del self.oracle.pages[named[number]], self.numbers[named[number]]
-
-    def expected_fingerprints(self) -> set[int]:
-        return {
-            fingerprint
-            for page in self.oracle.pages.values()
-            if not page.duplicate
-            for fingerprint in page.fingerprints
-        }
-
-    @invariant()
-    def no_fingerprint_is_lost(self) -> None:
-        if hasattr(self, "store"):
-            assert self.store.fingerprints().tolist() == sorted(self.expected_fingerprints())
-
-    @invariant()
-    def everything_fits_together(self) -> None:
-        if hasattr(self, "store"):
-            assert self.store.check() == []
-
-    @invariant()
-    def states_are_those_of_the_oracle(self) -> None:
-        for identity, number in getattr(self, "numbers", {}).items():
-            page, stored = self.oracle.pages[identity], self.store.get_document(number)
-            if not number:
-                continue
-            assert stored
-            assert stored.fingerprints == page.fingerprints
-            state = "duplicate" if page.duplicate else "done" if page.done else "pending"
-            assert stored.state == state
+    def load(self, data: st.DataObject, fingerprints: NDArray[np.uint64]) -> int:
+        return self.store.bulk_load(fingerprints, archived=data.draw(st.booleans(), "archived"))
 
 
-TestStoreMachine = StoreMachine.TestCase
+TestLmdbMachine = LmdbMachine.TestCase
 # Several milliseconds a step: each is a durable transaction, and all tables are read after it.
-TestStoreMachine.settings = settings(max_examples=8, stateful_step_count=40)
+TestLmdbMachine.settings = settings(max_examples=8, stateful_step_count=40)

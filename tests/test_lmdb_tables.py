@@ -138,10 +138,10 @@ def test_every_bit_of_a_key_is_flipped_and_no_table_number(
 
     def work(tables: Tables, transaction: "lmdb.Transaction[bytes]") -> None:
         rows = design.rows(query)
-        keys = tables._flip(rows, 0, 1)
+        keys = tables._prober.flip(rows, 0, 1)
         assert len(set(keys)) == len(keys) == len(design.tables) * (1 + 8 * design.key_bytes)
         assert {key[0] for key in keys} == set(range(len(design.tables)))
-        assert set(tables._keys.unpack(rows)) < set(keys)
+        assert set(tables._prober._keys.unpack(rows)) < set(keys)
         fill(tables, transaction, stored)
         for distance in range(design.reach_bits + 1):
             assert probe(tables, transaction, query, distance) == near(stored, query, distance)

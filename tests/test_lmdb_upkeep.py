@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from scrapy_simhash.lmdb_documents import octets
 from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.store_rows import octets
 from scrapy_simhash.stores import StoreError, StoreMismatchError
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.oracle import distance_between

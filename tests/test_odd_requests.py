@@ -28,6 +28,13 @@ class LongFingerprinter:
         return 10 * fingerprint(request)
 
 
+class PurposeFingerprinter:
+    """Tells requests for one page apart, as that of scrapy-poet does."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return fingerprint(request) + str(request.meta.get("purpose")).encode()
+
+
 class CopyingSpider(PagesSpider):
     """Copies the meta of each response into the requests that follow from it."""
 
@@ -66,3 +73,19 @@ async def test_copied_redirects_make_no_page_the_one_redirected_to(tmp_path: Pat
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/old")], CopyingSpider)
     assert done.verdicts == {"/new": "new", "/copy": "near_duplicate"}
+
+
+async def test_page_asked_for_twice_is_not_its_own_duplicate(tmp_path: Path) -> None:
+    fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": PurposeFingerprinter}
+    with serve({"/one": page(1), "/copy": page(1, menu="Other")}) as site:
+        requests = [Request(url, meta={"purpose": n}) for url in site.urls() for n in range(2)]
+        first = await crawl(tmp_path, requests, **fingerprinter)
+        second = await crawl(tmp_path, requests[::-1], **fingerprinter)
+        site.answers["/one"] = Answer(page(2).encode())
+        third = await crawl(tmp_path, requests[1::-1], **fingerprinter)
+    assert site.asked[:4] == ["/one", "/one", "/copy", "/copy"]
+    assert first.paths == second.paths == ["/one", "/one"]
+    assert first.counted["revisit/unchanged"] == 1
+    assert second.counted["revisit/unchanged"] == 2
+    assert third.paths == ["/one", "/one"]
+    assert "near_duplicate" not in third.counted

@@ -1,33 +1,32 @@
 """Records that do not count: orphans of dead crawls, withdrawn ones, duplicates fetched again."""
 
-from pathlib import Path
-
 import pytest
 
-from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.stored import Document, Verdict
-from tests.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
+from scrapy_simhash.stores import Store, open_store
+from tests.documents import CRAWL, begin_crawl, document, plain_match
 
+STORE_KINDS = ("lmdb", "redis")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
 
 
-def add(store: LmdbStore, *documents: Document) -> list[Verdict]:
+def add(store: Store, *documents: Document) -> list[Verdict]:
     return store.find_and_add(documents)
 
 
-def add_one(store: LmdbStore, page: Document) -> Verdict:
+def add_one(store: Store, page: Document) -> Verdict:
     (verdict,) = store.find_and_add([page])
     return verdict
 
 
-def next_crawl(store: LmdbStore, crawl: str = "crawl-2") -> str:
+def next_crawl(store: Store, crawl: str = "crawl-2") -> str:
     store.end_crawl(CRAWL)
     store.start_crawl(crawl, "spider")
     return crawl
 
 
-def test_pending_records_of_a_dead_crawl_cause_no_drop(store: LmdbStore) -> None:
+def test_pending_records_of_a_dead_crawl_cause_no_drop(store: Store) -> None:
     add(store, document("orphan", A), document("done", B))
     store.mark_done([2], CRAWL)
     crawl = next_crawl(store)
@@ -38,7 +37,7 @@ def test_pending_records_of_a_dead_crawl_cause_no_drop(store: LmdbStore) -> None
     assert match.document == 3
 
 
-def test_the_page_of_an_orphan_is_judged_afresh(store: LmdbStore) -> None:
+def test_the_page_of_an_orphan_is_judged_afresh(store: Store) -> None:
     """Fetched again first, it is new; fetched after a similar page, it is that one's duplicate."""
     add(store, document("a", A), document("b", B))
     crawl = next_crawl(store)
@@ -51,14 +50,14 @@ def test_the_page_of_an_orphan_is_judged_afresh(store: LmdbStore) -> None:
     assert [match.document for match in store.query(B)] == [3]
 
 
-def test_documents_outside_of_crawls_count_when_they_are_done(store: LmdbStore) -> None:
+def test_documents_outside_of_crawls_count_when_they_are_done(store: Store) -> None:
     assert add_one(store, document("a", A, crawl="")).status == "new"
     assert add_one(store, document("b", A, crawl="")).status == "new"
     store.mark_done([2], "")
     assert add_one(store, document("c", A, crawl="")).status == "near_duplicate"
 
 
-def test_a_duplicate_fetched_again_stays_a_duplicate(store: LmdbStore) -> None:
+def test_a_duplicate_fetched_again_stays_a_duplicate(store: Store) -> None:
     add(store, document("a", A), document("b", NEAR_A))
     store.mark_done([1], CRAWL)
     crawl = next_crawl(store)
@@ -70,20 +69,20 @@ def test_a_duplicate_fetched_again_stays_a_duplicate(store: LmdbStore) -> None:
     assert store.stats()["near_duplicates"] == 1
 
 
-def test_a_duplicate_that_changed_is_judged_afresh(store: LmdbStore) -> None:
+def test_a_duplicate_that_changed_is_judged_afresh(store: Store) -> None:
     add(store, document("a", A), document("b", NEAR_A))
     assert add_one(store, document("b", B)) == Verdict("new", "", 2)
     assert [match.document for match in store.query(B)] == [2]
 
 
-def test_a_drop_for_another_text_of_the_same_page_is_lost(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, crawl="crawl-1") as store:
+def test_a_drop_for_another_text_of_the_same_page_is_lost(home: str) -> None:
+    with begin_crawl(home, crawl="crawl-1") as store:
         pages = [document("a", A, crawl="crawl-1"), document("b", A ^ 1, crawl="crawl-1")]
         assert [verdict.status for verdict in store.find_and_add(pages)] == [
             "new",
             "near_duplicate",
         ]
-    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
+    with begin_crawl(home, crawl="crawl-2") as store:
         other = document("a", ~A % 2**64, crawl="crawl-2", text_digest=b"another text")
         (verdict,) = store.find_and_add([other])
         assert verdict.status == "new"
@@ -93,7 +92,7 @@ def test_a_drop_for_another_text_of_the_same_page_is_lost(tmp_path: Path) -> Non
         assert page.url.endswith("/b")
 
 
-def test_a_duplicate_whose_original_was_withdrawn_is_new(store: LmdbStore) -> None:
+def test_a_duplicate_whose_original_was_withdrawn_is_new(store: Store) -> None:
     add(store, document("a", A), document("b", NEAR_A))
     store.withdraw([1], CRAWL)
     assert add_one(store, document("b", NEAR_A)) == Verdict("new", "", 2)
@@ -102,14 +101,14 @@ def test_a_duplicate_whose_original_was_withdrawn_is_new(store: LmdbStore) -> No
     )
 
 
-def test_withdrawn_and_fetched_again(store: LmdbStore) -> None:
+def test_withdrawn_and_fetched_again(store: Store) -> None:
     add(store, document("a", A))
     store.withdraw([1], CRAWL)
     assert add_one(store, document("a", A)) == Verdict("new", "", 1)
     assert add_one(store, document("b", A)).status == "near_duplicate"
 
 
-def test_done_and_withdrawn_come_first_in_a_group(store: LmdbStore) -> None:
+def test_done_and_withdrawn_come_first_in_a_group(store: Store) -> None:
     add(store, document("a", A), document("b", B))
     verdicts = store.find_and_add(
         [document("like a", A), document("like b", B)], crawl=CRAWL, done=[1], withdrawn=[1, 2]
@@ -117,14 +116,14 @@ def test_done_and_withdrawn_come_first_in_a_group(store: LmdbStore) -> None:
     assert [verdict.status for verdict in verdicts] == ["near_duplicate", "new"]
 
 
-def state(store: LmdbStore, number: int) -> str:
+def state(store: Store, number: int) -> str:
     stored = store.get_document(number)
     assert stored
     return stored.state
 
 
 @pytest.mark.parametrize("crawl", ["another", "crawl-2", ""])
-def test_only_the_own_crawl_marks_done_or_withdraws(store: LmdbStore, crawl: str) -> None:
+def test_only_the_own_crawl_marks_done_or_withdraws(store: Store, crawl: str) -> None:
     add(store, document("a", A), document("b", B))
     store.mark_done([1], crawl)
     store.withdraw([2], crawl)
@@ -132,14 +131,14 @@ def test_only_the_own_crawl_marks_done_or_withdraws(store: LmdbStore, crawl: str
     assert add_one(store, document("like b", B)).status == "near_duplicate"
 
 
-def test_what_is_done_cannot_be_withdrawn_nor_a_duplicate_be_done(store: LmdbStore) -> None:
+def test_what_is_done_cannot_be_withdrawn_nor_a_duplicate_be_done(store: Store) -> None:
     add(store, document("a", A), document("b", A))
     store.mark_done([1, 2, 77], CRAWL)
     store.withdraw([1, 2, 77], CRAWL)
     assert [state(store, number) for number in (1, 2)] == ["done", "duplicate"]
 
 
-def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: LmdbStore) -> None:
+def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: Store) -> None:
     """Withdrawn records must not be taken for those added with no crawl."""
     add(store, document("a", A))
     store.withdraw([1], CRAWL)
@@ -147,8 +146,8 @@ def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: LmdbSto
     assert add_one(store, document("b", A)).status == "new"
 
 
-def test_crawls_at_the_same_time_see_each_other(tmp_path: Path, store: LmdbStore) -> None:
-    with open_lmdb(tmp_path) as other:
+def test_crawls_at_the_same_time_see_each_other(home: str, store: Store) -> None:
+    with open_store(home) as other:
         other.start_crawl("theirs", "spider")
         add(other, document("a", A, crawl="theirs"))
         assert add_one(store, document("b", A)).status == "near_duplicate"

@@ -6,7 +6,6 @@ import ast
 import doctest
 import importlib
 import re
-from dataclasses import fields
 from importlib.metadata import entry_points, files, version
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import pytest
 import scrapy_simhash
 from scrapy_simhash.arguments import COMMANDS
 from scrapy_simhash.commands import SimhashCommand
-from scrapy_simhash.config import LOG_IN_STORE, Config
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.stores import Store
+from tests.reference import settings_rows, table_of_settings
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(scrapy_simhash.__file__).parent
@@ -60,17 +59,8 @@ def test_package_ships_its_types_and_licence() -> None:
     assert any(name.endswith("LICENSE") for name in names)
 
 
-def test_reference_has_every_setting_with_its_default() -> None:
-    rows = table_rows("Settings")
-    assert set(rows) == {f"SIMHASH_{field.name.upper()}" for field in fields(Config)}
-    for field in fields(Config):
-        documented = rows[f"SIMHASH_{field.name.upper()}"][0].strip("`")
-        if field.name == "workers":
-            assert documented == "cores - 1, at least 1"
-        elif field.name == "log":
-            assert documented == f"{LOG_IN_STORE}` in the store's folder"
-        else:
-            assert documented == str(getattr(Config(), field.name))
+def test_the_table_of_settings_is_made_of_the_code() -> None:
+    assert table_of_settings(REFERENCE) == settings_rows(), "run python -m tests.reference"
 
 
 def test_reference_has_every_key_of_a_decision() -> None:
@@ -118,21 +108,6 @@ def test_reference_names_the_methods_of_a_store() -> None:
 def test_doctests(name: str) -> None:
     module = "scrapy_simhash" if name == "__init__" else f"scrapy_simhash.{name}"
     assert doctest.testmod(importlib.import_module(module)).failed == 0
-
-
-@pytest.mark.parametrize("document", ["README.md", "docs/reference.md"])
-def test_python_blocks_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, document, "exec"), {})  # noqa: S102 - our own documents
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
 def test_no_docstring_is_missing() -> None:

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.pairing import MOST_BITS, find_pairs
@@ -77,6 +77,7 @@ def belong_together(first: StoredDocument, second: StoredDocument) -> bool:
     return second.original == first.document
 
 
+@settings(max_examples=30)  # each joins some sixty tables
 @given(documents(), st.integers(0, 9))
 def test_pairs_are_those_of_a_comparison_of_all(made: list[StoredDocument], seed: int) -> None:
     expected = [
@@ -91,13 +92,13 @@ def test_pairs_are_those_of_a_comparison_of_all(made: list[StoredDocument], seed
 
 
 def test_of_very_many_pairs_a_part_is_looked_at() -> None:
-    """A template with 1,500 pages, and 300 drops: 1.1 million pairs, of which 20,000 are wanted."""
-    pages = [stored(number, (0,)) for number in range(1, 1_501)]
-    drops = [stored(number, (1,), original=1) for number in range(1_501, 1_801)]
+    """A template with 1,200 pages, and 300 drops: 720,000 pairs, of which 20,000 are wanted."""
+    pages = [stored(number, (0,)) for number in range(1, 1_201)]
+    drops = [stored(number, (1,), original=1) for number in range(1_201, 1_501)]
     found = find_pairs(pages + drops, seed=1, most=20_000)
-    assert 0.015 < found.share < 0.022
+    assert 0.025 < found.share < 0.031
     assert 10_000 < len(found.documents) < 40_000
-    pairs = 1_500 * 1_499 / 2 + 300
+    pairs = 1_200 * 1_199 / 2 + 300
     assert 0.8 < len(found.documents) / found.share / pairs < 1.2
     again = find_pairs(pages + drops, seed=1, most=20_000)
     assert (again.documents == found.documents).all()

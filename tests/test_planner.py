@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.costs import RoomCosts, keys_per_table, table_bytes
@@ -169,9 +169,13 @@ def test_choose_design(count: int, distance: int, name: str) -> None:
     assert choose_design(count, distance) == parse_design(name)
 
 
-@given(documents, st.integers(0, 4))
-def test_ten_tables_are_worth_their_room(count: int, distance: int) -> None:
-    chosen = choose_design(count, distance)
-    four, ten = (estimate(parse_design(name), count, distance) for name in (4, 10))
-    assume(chosen.name == "10")
-    assert four.microseconds / ten.microseconds > ten.bytes / four.bytes > 1
+@pytest.mark.parametrize("distance", range(5))
+def test_ten_tables_are_chosen_where_they_are_worth_their_room(distance: int) -> None:
+    chosen = set()
+    for count in (1 << bits for bits in range(37)):
+        four, ten = (estimate(parse_design(name), count, distance) for name in (4, 10))
+        name = choose_design(count, distance).name
+        chosen.add(name)
+        if name == "10":
+            assert four.microseconds / ten.microseconds > ten.bytes / four.bytes > 1
+    assert chosen == {"4", "10"}

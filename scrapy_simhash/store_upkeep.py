@@ -1,4 +1,4 @@
-"""Documents leave an LMDB store: which of them, and with whom."""
+"""Documents leave a store: which of them, and with whom."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.lmdb_stats import describe_document
 from scrapy_simhash.lost import list_lost
 from scrapy_simhash.records import State
+from scrapy_simhash.store_stats import describe_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import lmdb
     from numpy.typing import NDArray
 
-    from scrapy_simhash.lmdb_documents import Documents
     from scrapy_simhash.records import Record
+    from scrapy_simhash.store_documents import Documents
     from scrapy_simhash.stored import StoredDocument
 
 # A write transaction of a deletion holds the store for less than a second.
@@ -87,7 +86,7 @@ def with_near_duplicates(
 
 
 def list_identities(
-    numbers: Iterable[int], stored: Documents, _: lmdb.Transaction[bytes]
+    numbers: Iterable[int], stored: Documents, _: object = None
 ) -> dict[int, list[bytes]]:
     """List all identities that lead to these documents; reads every identity.
 
@@ -102,7 +101,7 @@ def delete_documents(
     identities: Mapping[int, Sequence[bytes]],
     alive: Callable[[str], bool],
     stored: Documents,
-    _: lmdb.Transaction[bytes],
+    _: object = None,
 ) -> int:
     """Delete documents and their near-duplicates.
 

@@ -1,4 +1,4 @@
-"""What an LMDB store knows of pairs besides their distance: near-duplicates and their originals."""
+"""What a store knows of pairs besides their distance: near-duplicates and their originals."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from scrapy_simhash.simhash import hamming_distance
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import lmdb
     from numpy.typing import NDArray
 
-    from scrapy_simhash.lmdb_documents import Documents
+    from scrapy_simhash.store_documents import Documents
 
 
-def list_recorded_pairs(
-    reach_bits: int, stored: Documents, _: lmdb.Transaction[bytes]
-) -> NDArray[np.uint64]:
+def list_recorded_pairs(reach_bits: int, stored: Documents, _: object = None) -> NDArray[np.uint64]:
     """Pair every near-duplicate with its original by those fingerprints that are nearest.
 
     Args:

@@ -1,0 +1,12 @@
+"""The arguments of the commands, for the page that is made of them."""
+
+import argparse
+
+from scrapy_simhash.arguments import add_commands
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser that `scrapy simhash` has, without Scrapy's own options."""
+    parser = argparse.ArgumentParser("scrapy simhash", add_help=False)
+    add_commands(parser)
+    return parser

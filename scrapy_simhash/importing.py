@@ -1,0 +1,213 @@
+"""The command import: a store is seeded with what is there already."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy.utils.project import data_path
+
+from scrapy_simhash.archive import Archive
+from scrapy_simhash.exchange import import_archive
+from scrapy_simhash.handover import merge_stores
+from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of
+from scrapy_simhash.progress import show_progress
+from scrapy_simhash.source_kinds import find_kind, open_pages
+from scrapy_simhash.sources import PAGE_KINDS, START, SourceError
+from scrapy_simhash.store_urls import is_server, store_folder
+from scrapy_simhash.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scrapy.settings import Settings
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.journal import Journal
+    from scrapy_simhash.seeding import Seeder
+    from scrapy_simhash.sources import Source
+
+JOURNAL_IN_STORE = "imports.json"
+
+
+def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
+    config: Config,
+    settings: Settings,
+    sources: Sequence[str],
+    kind: str | None,
+    url_field: str,
+    html_field: str | None,
+    journal_path: Path | None,
+    *,
+    base: bool,
+    dry_run: bool,
+) -> Iterator[dict[str, Any]]:
+    """Seed the store with pages, archives or other stores, in the order in which they are named.
+
+    Args:
+        config: the settings in force.
+        settings: all of them.
+        sources: paths, or URLs of stores.
+        kind: of all of them; None to find out.
+        url_field: of a feed's items.
+        html_field: of a feed's items; None for `html` or `body`.
+        journal_path: of the journal of pages; None for the one beside the store.
+        base: keep archives compressed beneath the tables.
+        dry_run: count what there is to be imported, change nothing.
+
+    Raises:
+        ValueError: a source is of no known kind, or the journal is none.
+        PartlyFailedError: pages could not be read to the end; what came before was imported.
+        StoreError: the store cannot be used, or an archive is damaged.
+        OSError: a source cannot be read.
+    """
+    found = [(name, find_kind(name, kind)) for name in sources]
+    problems: list[str] = []
+    with _Pages(config, settings, journal_path, dry_run=dry_run) as pages:
+        for name, its_kind in found:
+            if its_kind not in PAGE_KINDS:
+                yield from _take_over(config, name, its_kind, base=base, dry_run=dry_run)
+                continue
+            try:
+                opened = open_pages(name, its_kind, url_field, html_field, config.max_bytes)
+            except SourceError as error:
+                problems.append(str(error))
+                continue
+            for source in opened:
+                yield pages.read(source, problems)
+    if problems:
+        raise PartlyFailedError("; ".join(problems))
+
+
+def _take_over(
+    config: Config, name: str, kind: str, *, base: bool, dry_run: bool
+) -> Iterator[dict[str, Any]]:
+    """Import what was fingerprinted before."""
+    if dry_run:
+        yield {"source": name, "kind": kind, **_count_fingerprinted(name, kind)}
+    elif kind == "archive":
+        yield from import_archive(config, Path(name), base=base)
+    else:
+        yield from merge_stores(config, [name], config.store)
+
+
+def _count_fingerprinted(name: str, kind: str) -> dict[str, int]:
+    if kind == "archive":
+        with Archive(name) as archive:
+            return {"fingerprints": archive.count}
+    with open_store(name, distance=0, readonly=True) as store:
+        stats = store.stats()
+        return {"documents": stats["documents"], "fingerprints": stats["fingerprints"]}
+
+
+class _Pages:
+    """Imports sources of pages; store and workers are started for the first one.
+
+    Args:
+        config: the settings in force.
+        settings: all of them.
+        journal_path: of the journal; None for the one beside the store.
+        dry_run: count only.
+    """
+
+    def __init__(
+        self, config: Config, settings: Settings, journal_path: Path | None, *, dry_run: bool
+    ) -> None:
+        from scrapy_simhash.crawled import PageMaker  # noqa: PLC0415 - loads the detector
+
+        self._config = config
+        self._to_page = PageMaker(config, settings)
+        self._journal_path = journal_path
+        self._dry_run = dry_run
+        self._running = ExitStack()
+        self._started: tuple[asyncio.Runner, Seeder, Journal] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def read(self, source: Source, problems: list[str]) -> dict[str, Any]:
+        """Import a source, or count it; what is wrong with it is added to the problems."""
+        if self._dry_run:
+            return self._count(source, problems)
+        runner, seeder, journal = self._started = self._started or self._start()
+        whole = True
+        resumed_at = journal.find(source).position.record
+        try:
+            with show_progress(source.unit) as show:
+                runner.run(seeder.read(source, show))
+        except SourceError as error:
+            problems.append(str(error))
+            whole = False
+        progress = journal.find(source)
+        return {
+            "source": source.name,
+            "kind": source.kind,
+            "store": self._config.store,
+            "crawl": seeder.crawl,
+            "records": progress.position.record,
+            "resumed_at": resumed_at,
+            "pages": progress.pages,
+            "verdicts": progress.verdicts,
+            "skipped": progress.skipped,
+            "complete": whole,
+        }
+
+    def _start(self) -> tuple[asyncio.Runner, Seeder, Journal]:
+        from scrapy_simhash.journal import Journal  # noqa: PLC0415 - only where there are pages
+        from scrapy_simhash.seeding import Seeder  # noqa: PLC0415 - loads the workers
+
+        config = self._config
+        # Made now if there is none: the journal is kept beside it.
+        with open_store(
+            config.store,
+            config.distance_to_open,
+            config.tables,
+            make_recipe_of(config),
+            confirm=config.confirm,
+        ) as store:
+            seed = store.seed
+        path = self._journal_path or _choose_journal(config.store)
+        journal = self._running.enter_context(Journal(path, seed))
+        runner = self._running.enter_context(asyncio.Runner())
+        seeder = Seeder(config, journal, self._to_page)
+        runner.run(seeder.open())
+        self._running.callback(lambda: runner.run(seeder.close()))
+        return runner, seeder, journal
+
+    def _count(self, source: Source, problems: list[str]) -> dict[str, Any]:
+        from scrapy_simhash.seeding import add_one  # noqa: PLC0415 - loads the workers
+
+        records = pages = 0
+        skipped: dict[str, int] = {}
+        whole = True
+        try:
+            for entry in source.read(START):
+                records = entry.record
+                page = entry.page if isinstance(entry.page, str) else self._to_page(entry.page)
+                if isinstance(page, str):
+                    add_one(skipped, page)
+                else:
+                    pages += 1
+        except SourceError as error:
+            problems.append(str(error))
+            whole = False
+        return {
+            "source": source.name,
+            "kind": source.kind,
+            "records": records,
+            "pages": pages,
+            "skipped": skipped,
+            "complete": whole,
+        }
+
+
+def _choose_journal(store: str) -> Path:
+    """Find the journal's place: in the store's folder, or where it has none, in Scrapy's."""
+    if is_server(store):
+        return Path(data_path(f"simhash-{JOURNAL_IN_STORE}", createdir=False))
+    return store_folder(store) / JOURNAL_IN_STORE

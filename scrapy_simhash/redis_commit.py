@@ -1,0 +1,156 @@
+"""Commits to a Redis store: judged by what was read, written if that still holds.
+
+Every commit gets a number, `seq`, and the server keeps what the last ones touched. A commit says
+which number it began with. When that is still the last one, the server writes all of it in one
+script. Otherwise it writes nothing and says what came in between: when none of that matters here,
+the same commit is tried again with the new number, else everything is read and judged anew. So the
+outcome is that of one commit after the other, in the order of their numbers (docs/redis.md).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.redis_scripts import COMMIT, LOCK, UNLOCK
+from scrapy_simhash.redis_server import script
+from scrapy_simhash.redis_tables import MOST_IN_BUCKET
+from scrapy_simhash.redis_writes import TOKEN_BYTES
+from scrapy_simhash.stores import StoreError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from scrapy_simhash.redis_documents import RedisDocuments
+    from scrapy_simhash.redis_keys import Keys
+    from scrapy_simhash.redis_server import Server
+
+# Whoever was overtaken by more than that begins anew.
+_COMMITS_REMEMBERED = 256
+# How long others may rewrite the tables before a page passes unjudged instead of waiting.
+WAIT_SECONDS = 10.0
+_PAUSE_SECONDS = 0.01
+# A holder that died is given up after that; one that works says so more often.
+LOCK_SECONDS = 30.0
+
+
+class Committer:
+    """Commits, and keeps others from it where somebody has to be alone.
+
+    Args:
+        server: of the store.
+        keys: of the store.
+    """
+
+    def __init__(self, server: Server, keys: Keys) -> None:
+        self._server = server
+        self._keys = keys
+        self._turn = b""
+
+    def commit(self, stored: RedisDocuments, seq: bytes) -> bool:
+        """Write what was changed.
+
+        Args:
+            stored: what was read, and what is to be written.
+            seq: number of the last commit when reading began.
+
+        Returns:
+            False when everything has to be read and judged anew; nothing was written.
+
+        Raises:
+            StoreUnavailableError: nothing was written; or the server did not answer, and it may
+                have been.
+        """
+        writes = stored.snapshot.writes
+        if not writes:
+            return True
+        fingerprints = np.array(sorted(writes.fingerprints), ">u8").tobytes()
+        token, touched, packed = secrets.token_bytes(16), b"".join(writes.touched), writes.pack()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            answer, *details = self._server.call(
+                *script(
+                    COMMIT,
+                    [self._keys.seq, self._keys.log, self._keys.lock],
+                    *(seq, token, self._turn, _COMMITS_REMEMBERED, MOST_IN_BUCKET),
+                    *(touched, fingerprints, packed),
+                )
+            )
+            if answer == b"done":
+                return True
+            if answer == b"missed":
+                last, missed = details
+                if not missed or dict(_pairs(missed[0]))[b"after"] != seq:
+                    return False
+                if any(_matters(dict(_pairs(each)), stored) for each in missed):
+                    return False
+                seq = last
+            else:
+                self._wait(deadline)
+
+    def _wait(self, deadline: float) -> None:
+        if self._turn:
+            raise StoreError("this took so long that another process may have begun the same")
+        if time.monotonic() > deadline:
+            raise StoreUnavailableError(
+                f"the store at {self._server.address.shown} is being rewritten by another process "
+                f"for more than {WAIT_SECONDS:g} seconds"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nobody else commit; what others began before begins anew after it.
+
+        Raises:
+            StoreUnavailableError: another process has been alone for too long.
+        """
+        if self._turn:
+            yield
+            return
+        turn = secrets.token_bytes(16)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._hold(turn):
+            self._wait(deadline)
+        self._turn = turn
+        try:
+            yield
+        finally:
+            self._turn = b""
+            self._server.call(*script(UNLOCK, [self._keys.lock], turn))
+
+    def stay_alone(self) -> None:
+        """Say that whoever is `alone` still works.
+
+        Raises:
+            StoreError: it took too long, and another process may be at work.
+        """
+        if not self._hold(self._turn):
+            raise StoreError("another process took over because this one stood still; try again")
+
+    def _hold(self, turn: bytes) -> bool:
+        milliseconds = round(1000 * LOCK_SECONDS)
+        return bool(self._server.call(*script(LOCK, [self._keys.lock], turn, milliseconds)))
+
+
+def _pairs(commit: list[object]) -> Iterator[tuple[bytes, bytes]]:
+    """List the fields of a commit in the log."""
+    fields = commit[1]
+    assert isinstance(fields, list)  # noqa: S101 - as XRANGE answers
+    return zip(fields[::2], fields[1::2], strict=True)
+
+
+def _matters(commit: Mapping[bytes, bytes], stored: RedisDocuments) -> bool:
+    """Say whether a judgement may be another one after this commit."""
+    touched = commit[b"touched"]
+    tokens = {touched[at : at + TOKEN_BYTES] for at in range(0, len(touched), TOKEN_BYTES)}
+    if not tokens.isdisjoint(stored.snapshot.read):
+        return True
+    came = np.frombuffer(commit[b"fingerprints"], ">u8").astype(np.uint64)
+    asked = np.array(list(stored.asked), np.uint64)
+    within = np.array(list(stored.asked.values()), np.uint8)
+    return bool((np.bitwise_count(came[:, None] ^ asked) <= within).any())

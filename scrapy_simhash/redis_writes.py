@@ -1,0 +1,72 @@
+"""What a commit writes to a Redis store, packed for the script that does it.
+
+Every write says what is to be the case, not what to do ("this row is in the bucket"), so doing it
+twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+import xxhash
+
+TOKEN_BYTES = 8
+_CODE_AND_KEY, _FIELD, _VALUE = Struct(">BH"), Struct(">H"), Struct(">I")
+
+
+class Code(IntEnum):
+    """What is to be the case; the numbers are those of `redis_scripts`."""
+
+    FIELD = 1
+    """The field of a hash has this value."""
+    NO_FIELD = 2
+    MEMBER = 3
+    """The set has this member."""
+    NO_MEMBER = 4
+    ROW = 5
+    """The field of a hash has this row among others of the same width."""
+    NO_ROW = 6
+    BUCKET_ROW = 7
+    """The same, for a bucket of a table, which may become too full."""
+    NO_BUCKET_ROW = 8
+    NO_KEY = 9
+    VALUE = 10
+    """The key has this value."""
+
+
+class Writes:
+    """What a commit writes, and what others must look at who read the same.
+
+    Attributes:
+        touched: tokens of what was written, see `token_of`.
+        fingerprints: that documents got or lost.
+    """
+
+    def __init__(self) -> None:
+        self.touched: set[bytes] = set()
+        self.fingerprints: set[int] = set()
+        self._packed: list[bytes] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._packed)
+
+    def add(self, code: Code, key: bytes, field: bytes = b"", value: bytes = b"") -> None:
+        """Add a write."""
+        self._packed += (
+            _CODE_AND_KEY.pack(code, len(key)),
+            key,
+            _FIELD.pack(len(field)),
+            field,
+            _VALUE.pack(len(value)),
+            value,
+        )
+
+    def pack(self) -> bytes:
+        """Pack all writes, in order."""
+        return b"".join(self._packed)
+
+
+def token_of(key: bytes, field: bytes = b"") -> bytes:
+    """Make the token of a field, or of all of a key."""
+    return xxhash.xxh3_64_digest(b"%b %b" % (key, field))

@@ -1,0 +1,122 @@
+"""Pages of a folder of HTML files, with or without a table that says where they are from.
+
+::
+
+    pages.csv or index.csv    url, path; other columns are passed over
+
+Without a table, all `.html`, `.htm` and `.xhtml` files below the folder, in the order of their
+names, whose addresses are then `file://...`. Gzipped files end in `.gz`.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from scrapy_simhash.sources import START, Entry, Position, SourceError, SourcePage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLES = ("pages.csv", "index.csv")
+_SUFFIXES = (".html", ".htm", ".xhtml")
+
+
+class FolderSource:
+    """A folder of pages.
+
+    Args:
+        folder: absolute.
+        most_bytes: of longer files only so many are read, and one more.
+
+    Raises:
+        SourceError: its table cannot be read, or there is no page.
+    """
+
+    kind = "folder"
+    unit = "pages"
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self.name = str(folder)
+        self._most_bytes = most_bytes
+        table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
+        self._pages = _read_table(folder, table) if table else _list_pages(folder)
+        if not self._pages:
+            raise SourceError(f"{folder} has no page: no {', '.join(_SUFFIXES)} file, no table")
+
+    @property
+    def total(self) -> int:
+        """How many pages there are."""
+        return len(self._pages)
+
+    def read(self, start: Position) -> Iterator[Entry]:
+        """See `Source.read`."""
+        for number, (url, path) in enumerate(self._pages[start.record :], start.record + 1):
+            yield Entry(self._read_page(url, path), number, 0, number)
+
+    def _read_page(self, url: str, path: Path) -> SourcePage | str:
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                return SourcePage(url, file.read(self._most_bytes + 1))
+        except (OSError, EOFError, zlib.error):
+            return "unreadable"
+
+    def mark(self, record: int, offset: int) -> Position:  # noqa: ARG002 - files are counted
+        """See `Source.mark`."""
+        return Position(record, 0, 0, self._sum(record))
+
+    def holds(self, position: Position) -> bool:
+        """See `Source.holds`."""
+        return position == START or self._sum(position.record) == position.digest
+
+    def _sum(self, count: int) -> str:
+        """Sum up the first pages: their names, sizes and times; "" where there are fewer."""
+        if count > self.total:
+            return ""
+        summed = xxhash.xxh3_128()
+        for url, path in self._pages[:count]:
+            try:
+                found = path.stat()
+            except OSError:
+                summed.update(f"{url}\0{path}\0\0".encode("utf-8", "surrogateescape"))
+            else:
+                about = f"{url}\0{path}\0{found.st_size}\0{found.st_mtime_ns}\0"
+                summed.update(about.encode("utf-8", "surrogateescape"))
+        return summed.hexdigest()
+
+
+def _read_table(folder: Path, table: Path) -> list[tuple[str, Path]]:
+    pages = []
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, strict=True)
+            columns = list(reader.fieldnames or ())
+            if missing := [name for name in ("url", "path") if name not in columns]:
+                raise SourceError(
+                    f"{table} has no column {' and '.join(missing)}; it has {', '.join(columns)}"
+                )
+            for row in reader:
+                path = folder / (row["path"] or "")
+                if not row["path"] or not path.resolve().is_relative_to(folder.resolve()):
+                    raise SourceError(
+                        f"{table}, line {reader.line_num}: the path {row['path']!r} is outside of "
+                        "the folder; nothing was imported of it"
+                    )
+                pages.append((row["url"] or path.as_uri(), path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"{table} cannot be read: {error}") from error
+    return pages
+
+
+def _list_pages(folder: Path) -> list[tuple[str, Path]]:
+    paths = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name.removesuffix(".gz").endswith(_SUFFIXES)
+    )
+    return [(path.as_uri(), path) for path in sorted(paths)]

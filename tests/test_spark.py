@@ -1,0 +1,304 @@
+"""Spark: the same answers as one machine, cells of bounded size, named errors. One session."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch import batch_query
+from scrapy_simhash.clusters import connected_clusters
+from scrapy_simhash.config import Config
+from scrapy_simhash.confirm import confirm
+from scrapy_simhash.documents import make_document
+from scrapy_simhash.fingerprint import fingerprint_page
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.selfjoin import find_all
+from tests.commanding import Run
+from tests.pages import edit_words, make_page, make_words, page
+from tests.sparking import require_spark, spark_session, warc_record
+from tests.strategies import crowds
+from tests.test_joincells import crowded
+
+Session = Any
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    require_spark()
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return spark.createDataFrame(pa.table({"fingerprint": values.view(np.int64)}))
+
+
+def rows_of(frame: Any, *columns: str) -> list[list[int]]:
+    """Bring fingerprints home, unsigned and sorted; a last column of bits stays as it is."""
+    table = frame.toArrow()
+    found = [table[name].to_numpy().astype(np.int64).view(np.uint64) for name in columns]
+    return sorted(np.stack(found, axis=1).tolist())
+
+
+@given(crowds(), st.integers(0, 7), st.booleans())
+@settings(max_examples=4)
+def test_pairs_are_those_of_one_machine(
+    spark: Session, values: list[int], distance: int, small: bool
+) -> None:
+    from scrapy_simhash.spark_pairs import find_pairs  # noqa: PLC0415
+
+    fingerprints = np.array(values * 2, np.uint64)
+    frame = frame_of(spark, fingerprints).repartition(2)
+    pairs = find_pairs(frame, distance, cell_rows=4 if small else 1000)
+    expected = find_all(fingerprints, distance)
+    bits = np.bitwise_count(expected[:, :1] ^ expected[:, 1:])
+    assert rows_of(pairs, "first", "second", "distance") == np.hstack([expected, bits]).tolist()
+
+
+@given(crowds(), crowds(), st.integers(0, 5))
+@settings(max_examples=2)
+def test_batches_are_those_of_one_machine(
+    spark: Session, queries: list[int], values: list[int], distance: int
+) -> None:
+    from scrapy_simhash import spark_batch  # noqa: PLC0415
+
+    asked = np.array(queries + values[:2], np.uint64)
+    stored = np.array(values + queries[:3] + values[:3], np.uint64)
+    found = spark_batch.batch_query(
+        frame_of(spark, asked), frame_of(spark, stored).repartition(3), distance
+    )
+    expected = batch_query(asked, [stored], distance)
+    assert rows_of(found, "query", "fingerprint", "distance") == expected.tolist()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 200))
+@settings(max_examples=2)
+def test_clusters_are_those_of_one_machine(spark: Session, seed: int, members: int) -> None:
+    random = np.random.default_rng(seed)
+    names = random.integers(0, 2**64, members, np.uint64)
+    pairs = random.choice(names, (random.integers(0, members), 2))
+    assert clusters(spark, pairs) == [
+        each.tolist() for each in connected_clusters(pairs) if len(each) > 1
+    ]
+
+
+def test_a_long_chain_takes_few_rounds(spark: Session) -> None:
+    names = np.random.default_rng(3).permutation(np.arange(200, dtype=np.uint64))
+    rounds: list[int] = []
+    pairs = np.stack([names[1:], names[:-1]], axis=1)
+    assert clusters(spark, pairs, rounds.append) == [list(range(200))]
+    assert len(rounds) <= 6
+
+
+def clusters(spark: Session, pairs: NDArray[np.uint64], progress: Any = None) -> list[list[int]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    from scrapy_simhash.spark_clusters import find_clusters  # noqa: PLC0415
+
+    ends = pairs.astype(np.uint64).view(np.int64)
+    frame = spark.createDataFrame(pa.table({"first": ends[:, 0], "second": ends[:, 1]}))
+    found: dict[int, list[int]] = {}
+    for cluster, member in rows_of_clusters(find_clusters(frame, progress=progress)):
+        found.setdefault(cluster, []).append(member)
+    return sorted(sorted(each) for each in found.values())
+
+
+def rows_of_clusters(frame: Any) -> list[list[int]]:
+    return rows_of(frame, "cluster", "member")
+
+
+def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
+    from scrapy_simhash.spark_pairs import find_pairs, scatter_cells  # noqa: PLC0415
+
+    values = crowded(100_000)
+    frame = frame_of(spark, values)
+    cells = scatter_cells(frame, 3, 4, 4_000)
+    sizes = cells.frame.selectExpr("cell", "length(values) / 8 as rows").groupBy("cell")
+    assert max(row[1] for row in sizes.sum("rows").collect()) <= 4_000
+    found = find_pairs(frame, 3, 4, 4_000)
+    assert rows_of(found, "first", "second") == find_all(values, 3).tolist()
+
+
+def site(tmp_path: Path) -> tuple[dict[str, str], int]:
+    """Write two WARC files, the second one cut; the pages that are whole, and where it is cut."""
+    words = make_words(1)
+    pages = {
+        "http://a.example/": page(1),
+        "http://b.example/copy": page(1, menu="Another menu"),
+        "http://a.example/edited": make_page(edit_words(words, 2)),
+        "http://a.example/other": page(2),
+        "http://a.example/empty": "<html><body><p>Sign in</p></body></html>",
+        "http://b.example/empty": "<html><body><p>Sign in</p></body></html>",
+        "http://a.example/hang": make_page(["to", "misbehave", *make_words(3)]),
+        "http://c.example/": page(4),
+    }
+    records = [warc_record(url, html.encode()) for url, html in pages.items()]
+    others = [
+        warc_record("http://a.example/gone", page(5).encode(), status=404),
+        warc_record("http://a.example/picture", b"GIF89a", kind="image/gif"),
+        warc_record("http://a.example/none", b" "),
+    ]
+    (tmp_path / "warcs").mkdir()
+    (tmp_path / "warcs/one.warc.gz").write_bytes(b"".join(records[:-1] + others))
+    cut = warc_record("http://c.example/cut", page(6).encode())[:-200]
+    (tmp_path / "warcs/two.warc.gz").write_bytes(records[-1] + cut)
+    return pages, len(records[-1])
+
+
+def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
+    """All that one machine finds, and a row with a reason for every page without a fingerprint."""
+    pages, cut_at = site(tmp_path)
+    limits = ("-s", "SIMHASH_EXTRACTOR=tests.hostile.hang", "-s", "SIMHASH_PAGE_TIMEOUT=2")
+    done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
+    assert done.exit_code == 1
+    assert f"two.warc.gz cannot be read from octet {cut_at:,} (record 2)" in done.err
+    assert done.answers[0]["without_fingerprint"] == {
+        **dict.fromkeys(("empty", "not_html", "status", "timed_out", "warc_damaged"), 1)
+    }
+    assert done.answers[0]["rows"] == len(pages) + 4
+
+    expected = {}
+    for url, html in pages.items():
+        if "hang" not in url:
+            made = fingerprint_page(html, recipe=Recipe("tests.hostile.hang"), url=url)
+            expected[url] = make_document(made, Config())
+    rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
+    assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
+        url: list(document.fingerprints) for url, document in expected.items()
+    }
+    assert {row.url: (row.sketch, row.text_digest, row.stub) for row in rows} == {
+        url: (each.sketch, each.text_digest, each.stub) for url, each in expected.items()
+    }
+
+    assert run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7").exit_code == 0
+    bits = [
+        each
+        for document in expected.values()
+        if not document.stub
+        for each in document.fingerprints
+    ]
+    found = rows_of(spark.read.parquet(f"{tmp_path}/pairs"), "first", "second")
+    assert found == find_all(np.array(bits, np.uint64), 7).tolist()
+
+    done = run("spark", "--json", "confirm", "documents", "--pairs", "pairs", "-o", "confirmed")
+    assert done.exit_code == 0
+    confirmed = spark.read.parquet(f"{tmp_path}/confirmed").collect()
+    assert {frozenset((row.first_url, row.second_url)) for row in confirmed} == {
+        frozenset({"http://a.example/", "http://b.example/copy"}),
+        frozenset({"http://a.example/", "http://a.example/edited"}),
+        frozenset({"http://b.example/copy", "http://a.example/edited"}),
+        frozenset({"http://a.example/empty", "http://b.example/empty"}),
+    }
+    for row in confirmed:
+        if row.similarity is not None:
+            names = (expected[row.first_url], expected[row.second_url])
+            first, second = (
+                replace(each, url=url)
+                for each, url in zip(names, (row.first_url, row.second_url), strict=True)
+            )
+            [answer] = confirm(first, [second], 0.8)
+            assert answer.confirmed
+            assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
+
+    assert run("spark", "clusters", "confirmed", "-o", "clusters").exit_code == 0
+    clusters = spark.read.parquet(f"{tmp_path}/clusters").groupBy("cluster").count().collect()
+    assert sorted(row["count"] for row in clusters) == [2, 3]
+    query = ("spark", "--json", "query", "documents", "--queries", "documents", "-d", "0")
+    assert run(*query, "-o", "answers").answers[0]["rows"] == len(set(bits))
+
+
+def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
+    spark.range(3).write.parquet(f"{tmp_path}/numbers")
+    (tmp_path / "killed/_temporary").mkdir(parents=True)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "short"}\n{"url"\n')
+    for arguments, message in (
+        (("pairs", "numbers"), "numbers has no column fingerprint (bigint); it has id (bigint)"),
+        (("fingerprint", "numbers"), "numbers has no column url (string), text (string)"),
+        (("clusters", "numbers"), "has no column first, second; it has id"),
+        (("confirm", "numbers", "--pairs", "numbers"), "the table of pairs has no column first"),
+        (("confirm", "numbers"), "needs --pairs PATH"),
+        (("pairs", "nowhere"), "PATH_NOT_FOUND"),
+        (("pairs", "text.parquet"), "text.parquet is not a Parquet file"),
+        (("pairs", "killed"), "killed was not finished, its job was killed or is still running"),
+        (("fingerprint", "numbers", "pages.jsonl"), "inputs of several kinds"),
+        (("pairs", "numbers", "-d", "64"), "distance 64: must be 0 to 63 bits"),
+    ):
+        done = run("spark", *arguments, "-o", "new")
+        assert (done.exit_code, message in done.err) == (2, True), done.err
+        assert not (tmp_path / "new").exists()
+    done = run("spark", "pairs", "numbers", "-o", "numbers")
+    assert "numbers is there already, and whole; name another folder" in done.err
+    done = run("spark", "pairs", "numbers", "-o", "half")
+    assert "half is there already, and no job finished it" in done.err
+    done = run("spark", "--json", "fingerprint", "pages.jsonl", "-o", "documents")
+    assert done.answers[0]["without_fingerprint"] == {"bad_line": 1}
+
+
+@pytest.mark.usefixtures("spark")
+def test_of_another_recipe_or_seed_nothing_is_compared(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "one two three"}\n')
+    run("spark", "fingerprint", "pages.jsonl", "-o", "one")
+    run("spark", "fingerprint", "pages.jsonl", "-o", "two", "--seed", "1")
+    done = run("spark", "query", "one", "--queries", "two", "-o", "answers")
+    assert "one have fingerprints of different recipes or seeds" in done.err
+
+
+def test_one_that_many_documents_have_costs_no_square(spark: Session) -> None:
+    """Of more documents with one fingerprint than are compared, the first stand for the rest."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from scrapy_simhash import spark_confirm  # noqa: PLC0415
+    from scrapy_simhash.spark_engine import collect  # noqa: PLC0415
+
+    sketch = bytes([17]) * 512
+    rows = [
+        {
+            "id": bytes([number]),
+            "url": f"http://{number}/",
+            "fingerprints": [5],
+            "stub": False,
+            "text_digest": b"",
+            "sketch": sketch,
+            "title": "A",
+            "heading": "",
+            "canonical": "",
+            "words": 400,
+            "whole_words": 400,
+            "reason": None,
+        }
+        for number in range(20)
+    ]
+    schema = pa.schema(
+        {
+            "id": pa.binary(),
+            "url": pa.string(),
+            "fingerprints": pa.list_(pa.int64()),
+            "stub": pa.bool_(),
+            "text_digest": pa.binary(),
+            "sketch": pa.binary(),
+            "title": pa.string(),
+            "heading": pa.string(),
+            "canonical": pa.string(),
+            "words": pa.int32(),
+            "whole_words": pa.int32(),
+            "reason": pa.string(),
+        }
+    )
+    documents = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+    pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(spark_confirm, "MOST_CANDIDATES", 3)
+        found = collect(spark_confirm.confirm_pairs(documents, pairs, 0.8))
+    assert sorted(zip(found["first"], found["second"], strict=True)) == [
+        (bytes([first]), bytes([second])) for first in range(3) for second in range(first + 1, 20)
+    ]
