@@ -56,7 +56,7 @@ LAYERS = {
     },
     "service": {"detector", "workers", "confinement", "writer", "decisionlog", "documents"}
     | {
-        *("seeding", "journal", "source_kinds"),
+        *("seeding", "seeding_documents", "journal", "source_kinds"),
     },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
@@ -124,7 +124,7 @@ LAYERS = {
             "untrusted",
         ),
         *("huffman", "blocks", "interpolation"),
-        *("sources", "source_warc", "source_feed", "source_folder"),
+        *("sources", "source_warc", "source_feed", "source_folder", "source_parquet"),
     },
 }
 # What a row must do without; the one above may have it.
