@@ -190,6 +190,11 @@ def script(text: str, keys: Sequence[bytes], *arguments: object) -> tuple[object
 
 def _cure(error: Exception) -> str:
     """Say what is wrong and what helps; the first that fits."""
+    told = str(error)
+    if "DB index" in told:
+        return "has no database of this number; name another, or see its setting `databases`"
+    if told.startswith("WRONGTYPE"):
+        return "has another program's data under this prefix; name another one (?prefix=...)"
     cures: list[tuple[type[Exception], str]] = [
         (AuthenticationError, "refuses user or password; write redis://user:password@host"),
         (NoPermissionError, "does not let this user do that; see its access control list (ACL)"),

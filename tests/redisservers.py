@@ -133,7 +133,7 @@ class RedisCluster:
         wait_until(lambda: all(knows(node) for node in self.nodes))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Find a port that is free, with the one that Redis takes for the talk of its nodes."""
     while True:
         with socket.socket() as first, socket.socket() as second:
@@ -153,7 +153,7 @@ def run_cluster(*options: str) -> Iterator[RedisCluster]:
     """Run a cluster of three nodes, none of them with a replica."""
     require_redis()
     with ExitStack() as stack:
-        ports = [_free_port() for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         nodes = [
             stack.enter_context(
                 run_redis(
