@@ -199,7 +199,7 @@ def measure(count: int, kind: str, queries: int) -> dict[str, Any]:
         if one.get(name) != spark.get(name):
             raise SystemExit(f"{count:,} {kind}: different {name}: {one} {spark}")
     per_fingerprint = spark["shuffle_bytes"] / count
-    row = {
+    row: dict[str, Any] = {
         "fingerprints": count,
         "kind": kind,
         "pairs": one["pairs"],
