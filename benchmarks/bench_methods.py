@@ -22,7 +22,7 @@ from scoring import CONFIG, both, brief, print_table, score, share, update_json,
 from tqdm import tqdm
 
 from scrapy_simhash.config import PLAIN_DISTANCE_BITS
-from scrapy_simhash.evaluation import fingerprint_corpus, judge_pairs
+from scrapy_simhash.evaluation import fingerprint_corpus, judge_pairs, make_judgeable
 from scrapy_simhash.features import FEATURE_SETS
 from scrapy_simhash.fingerprint import fingerprint_text
 from scrapy_simhash.quality import summarise
@@ -46,7 +46,7 @@ def measure_ours(corpus: Corpus) -> dict[str, Any]:
     """Judge the pairs as `scrapy simhash evaluate` does, the whole way from the bytes."""
     with tqdm(total=len(corpus.pages), desc="ours", leave=False) as bar:
         made = fingerprint_corpus(corpus, CONFIG, bar.update)
-    judged, _ = judge_pairs(corpus, made, CONFIG)
+    judged, _ = judge_pairs(corpus.pairs, make_judgeable(corpus, made, CONFIG), CONFIG)
     figures = summarise(judged, CONFIG.distance)
     plain = [pair._replace(duplicate=pair.plain_distance <= PLAIN_DISTANCE_BITS) for pair in judged]
     long = {

@@ -173,12 +173,31 @@ COMMANDS = {
         examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
     "evaluate": Command(
-        "Precision and recall on labelled pages (pages.csv, pairs.csv)",
-        "inspection:evaluate_folder",
+        "Precision and recall on labelled pages (pages.csv, pairs.csv), or on those of calibrate",
+        "inspection:evaluate_pairs",
         arguments_inspect.add_evaluate,
         printer="output_evaluate:print_evaluation",
-        stored=False,
-        examples=("evaluate labelled", "evaluate labelled --errors --workers 2"),
+        examples=(
+            "evaluate labelled",
+            "evaluate labelled --errors --workers 2",
+            "evaluate calibration.csv --store my-store",
+        ),
+    ),
+    "calibrate": Command(
+        "Label pairs of a store: precision and recall by distance, and which settings to take",
+        "calibration:calibrate",
+        arguments_inspect.add_calibrate,
+        printer="output_calibrate:print_calibration",
+        examples=(
+            "calibrate",
+            "calibrate --by-distance --seed 1",
+            "calibrate --results --json",
+        ),
+        details=(
+            "Answers are single keys on a terminal, otherwise lines: s same, d different, u "
+            "unknown, n skip, b undo, q quit. Each label is on disk before the next pair is shown; "
+            "the next call goes on there."
+        ),
     ),
     "plan": Command(
         "Table designs for so many documents: candidates, bytes, time, and the one to take",

@@ -106,11 +106,38 @@ def add_what_if(parser: argparse.ArgumentParser) -> None:
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
     """Add those of `evaluate`."""
-    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument(
+        "labelled",
+        type=Path,
+        metavar="DIR|CSV",
+        help="folder of labelled pages, or the labels that calibrate wrote about the store",
+    )
     parser.add_argument("--errors", action="store_true", help="list the wrong pairs, and why")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="Figure 1 as PNG, SVG, PDF")
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes (default: SIMHASH_WORKERS)"
+    )
+
+
+def add_calibrate(parser: argparse.ArgumentParser) -> None:
+    """Add those of `calibrate`."""
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        dest="labels_path",
+        help="CSV, goes on where it ends (default: calibration.csv beside the store's log)",
+    )
+    parser.add_argument(
+        "--by-distance",
+        action="store_true",
+        help="as many pairs at each distance from 0 to 10 bits, as the paper did (4.1)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the order of the pairs (default: 0)"
+    )
+    parser.add_argument(
+        "--results", action="store_true", help="ask for no labels, say what there are say"
     )
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.confirm import Confirmation, confirm
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
@@ -25,7 +26,7 @@ from scrapy_simhash.text import UnjudgedError
 from scrapy_simhash.workers import ExtractionError, WorkerDiedError, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.corpus import Corpus, LabelledPage, LabelledPair
@@ -120,7 +121,7 @@ def evaluate(
         The figures, and every pair with its answer.
     """
     made = fingerprint_corpus(corpus, config, advance)
-    judged, judging_ms = judge_pairs(corpus, made, config)
+    judged, judging_ms = judge_pairs(corpus.pairs, make_judgeable(corpus, made, config), config)
     pages = [page for page in made.pages.values() if page is not None]
     figures = {
         "recipe": asdict(make_recipe(config.extractor, config.features)),
@@ -145,33 +146,70 @@ def _mean(values: Iterable[float]) -> float | None:
     return round(statistics.fmean(listed), 3) if listed else None
 
 
-def judge_pairs(corpus: Corpus, made: Fingerprinted, config: Config) -> tuple[list[Judged], float]:
-    """Judge every pair whose pages could be read, as if the first page were in the store.
+class JudgeablePage(NamedTuple):
+    """A page of a pair, as a store would take it.
+
+    Attributes:
+        document: None where the plugin lets the page pass unjudged.
+        plain: fingerprint of its main text; None where that has too few features.
+        language: for people.
+    """
+
+    document: Document | None
+    plain: int | None
+    language: str
+
+
+def make_judgeable(corpus: Corpus, made: Fingerprinted, config: Config) -> dict[str, JudgeablePage]:
+    """Make the documents of a corpus.
+
+    Args:
+        corpus: as it was read.
+        made: the fingerprints of its pages.
+        config: the settings in force.
+
+    Returns:
+        By the ids of the pages; those that could not be read are left out.
+    """
+    pages = {}
+    for name, page in made.pages.items():
+        labelled = corpus.pages[name]
+        document, plain = None, None
+        if page is not None:
+            document = replace(make_document(page, config), url=labelled.url)
+            plain = page.fingerprint if page.features >= config.min_features else None
+        pages[name] = JudgeablePage(document, plain, labelled.language)
+    return pages
+
+
+def judge_pairs(
+    pairs: Iterable[LabelledPair], pages: Mapping[str, JudgeablePage], config: Config
+) -> tuple[list[Judged], float]:
+    """Judge every pair whose pages are there, as if the first page were in the store.
+
+    Args:
+        pairs: as they were labelled.
+        pages: by the ids of the pairs.
+        config: the settings in force.
 
     Returns:
         The answers, and the milliseconds that the store took for a page.
     """
-    documents = {
-        name: replace(make_document(page, config), url=corpus.pages[name].url)
-        for name, page in made.pages.items()
-        if page is not None
-    }
-    pairs = [
-        pair for pair in corpus.pairs if pair.first in made.pages and pair.second in made.pages
-    ]
+    listed = [pair for pair in pairs if pair.first in pages and pair.second in pages]
     started = time.perf_counter()
-    dropped = _judge_in_store(pairs, documents, config)
-    milliseconds = 1000 * (time.perf_counter() - started) / max(1, 2 * len(pairs))
+    dropped = _judge_in_store(listed, pages, config)
+    milliseconds = 1000 * (time.perf_counter() - started) / max(1, 2 * len(listed))
     judged = [
-        _judge(pair, corpus, documents, made, config, duplicate=duplicate)
-        for pair, duplicate in zip(pairs, dropped, strict=True)
+        _judge(pair, pages[pair.first], pages[pair.second], config, duplicate=duplicate)
+        for pair, duplicate in zip(listed, dropped, strict=True)
     ]
     return judged, round(milliseconds, 3)
 
 
 def _judge_in_store(
-    pairs: Sequence[LabelledPair], documents: dict[str, Document], config: Config
+    pairs: Sequence[LabelledPair], pages: Mapping[str, JudgeablePage], config: Config
 ) -> list[bool]:
+    documents = {name: page.document for name, page in pages.items() if page.document is not None}
     answers = dict.fromkeys(range(len(pairs)), False)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -205,58 +243,58 @@ def _judge_in_store(
 
 def _judge(
     pair: LabelledPair,
-    corpus: Corpus,
-    documents: dict[str, Document],
-    made: Fingerprinted,
+    one: JudgeablePage,
+    other: JudgeablePage,
     config: Config,
     *,
     duplicate: bool,
 ) -> Judged:
+    first, second = one.document, other.document
     judged = Judged(
         pair=pair,
-        language=corpus.pages[pair.first].language,
+        language=one.language,
         duplicate=duplicate,
         distance=NO_DISTANCE,
-        plain_distance=_plain_distance(pair, made, config),
+        plain_distance=NO_DISTANCE
+        if one.plain is None or other.plain is None
+        else hamming_distance(one.plain, other.plain),
         similarity=0.0,
         confirmed=False,
         confirmed_at={},
         tests=(),
     )
-    first, second = documents.get(pair.first), documents.get(pair.second)
     if first is None or second is None:
         missing = pair.first if first is None else pair.second
         return judged._replace(tests=(f"{missing} passes unjudged",))
+    tried = (*SIMILARITIES, *(() if config.confirm is None else (config.confirm,)))
     if first.stub or second.stub:
         return judged._replace(
             distance=0 if duplicate else NO_DISTANCE,
             confirmed=duplicate,
-            confirmed_at=dict.fromkeys(SIMILARITIES, duplicate),
+            confirmed_at=dict.fromkeys(tried, duplicate),
             tests=("too little text for a simhash: compared exactly",),
+        )
+    distance = min(
+        hamming_distance(near, far) for near in first.fingerprints for far in second.fingerprints
+    )
+    if not first.sketch or not second.sketch:
+        # As a store does: what nothing can confirm counts within the paper's k.
+        near_enough = distance <= PLAIN_DISTANCE_BITS
+        return judged._replace(
+            distance=distance,
+            confirmed=near_enough,
+            confirmed_at=dict.fromkeys(tried, near_enough),
+            tests=("no sketch: the distance alone decides",),
         )
     if config.confirm is None:
         answer = Confirmation(confirmed=True, similarity=0.0, tests=("plain simhash",))
     else:
         answer = confirm(second, [first], config.confirm)[0]
     return judged._replace(
-        distance=min(
-            hamming_distance(one, other)
-            for one in first.fingerprints
-            for other in second.fingerprints
-        ),
+        distance=distance,
         similarity=answer.similarity,
         confirmed=answer.confirmed,
-        confirmed_at={
-            least: confirm(second, [first], least)[0].confirmed for least in SIMILARITIES
-        },
+        confirmed_at={least: confirm(second, [first], least)[0].confirmed for least in tried},
         tests=answer.tests,
         new_links=share_of_new_links(second.link_sketch, [first.link_sketch]),
     )
-
-
-def _plain_distance(pair: LabelledPair, made: Fingerprinted, config: Config) -> int:
-    """Get the distance of the main texts, as plain simhash sees it."""
-    first, second = made.pages[pair.first], made.pages[pair.second]
-    if not first or not second or min(first.features, second.features) < config.min_features:
-        return NO_DISTANCE
-    return hamming_distance(first.fingerprint, second.fingerprint)

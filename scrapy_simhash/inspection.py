@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.fingerprint import PageFingerprint
+    from scrapy_simhash.quality import Judged
     from scrapy_simhash.recipe import Recipe
     from scrapy_simhash.stored import StoredDocument
 
@@ -218,37 +219,28 @@ def _is_file(what: str) -> bool:
         return False
 
 
-def evaluate_folder(
-    config: Config, folder: Path, *, errors: bool, plot: Path | None, workers: int | None
+def evaluate_pairs(
+    config: Config, labelled: Path, *, errors: bool, plot: Path | None, workers: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Judge the labelled pairs of a folder; see `evaluation`.
+    """Judge labelled pairs of a folder, see `evaluation`, or of a store, see `stored_pairs`.
 
     Args:
         config: the settings in force.
-        folder: with `pages.csv`, `pairs.csv` and the pages.
+        labelled: a folder with `pages.csv`, `pairs.csv` and the pages; or a file of `calibrate`.
         errors: add the pairs that were judged wrongly.
         plot: draw precision and recall by distance into this file.
         workers: processes; None for those of the settings.
 
     Raises:
         InspectionError: the folder is no corpus, or nothing can draw.
+        ValueError: the file holds no labels.
         PartlyFailedError: pages or rows had to be left out; the rest was judged.
     """
-    from tqdm import tqdm  # noqa: PLC0415 - only for this
-
-    from scrapy_simhash.corpus import CorpusError, read_corpus  # noqa: PLC0415
-    from scrapy_simhash.evaluation import evaluate  # noqa: PLC0415 - loads trafilatura
-
     if workers is not None:
         config = replace(config, workers=workers)
     draw = _load_plot() if plot is not None else None
-    try:
-        corpus = read_corpus(folder)
-    except CorpusError as error:
-        raise InspectionError(str(error)) from error
-    # `disable=None` shows the bar on a terminal only.
-    with tqdm(total=len(corpus.pages), unit=" pages", disable=None) as bar:
-        figures, judged = evaluate(corpus, config, bar.update)
+    evaluate = _evaluate_file if labelled.is_file() else _evaluate_folder
+    figures, judged = evaluate(config, labelled)
     if errors:
         figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
     if draw is not None and plot is not None:
@@ -256,6 +248,30 @@ def evaluate_folder(
     yield figures
     if problems := figures["problems"]:
         raise PartlyFailedError(f"{len(problems)} rows or pages left out: {'; '.join(problems)}")
+
+
+def _evaluate_folder(config: Config, folder: Path) -> tuple[dict[str, Any], list[Judged]]:
+    from tqdm import tqdm  # noqa: PLC0415 - only for this
+
+    from scrapy_simhash.corpus import CorpusError, read_corpus  # noqa: PLC0415
+    from scrapy_simhash.evaluation import evaluate  # noqa: PLC0415 - loads trafilatura
+
+    try:
+        corpus = read_corpus(folder)
+    except CorpusError as error:
+        raise InspectionError(str(error)) from error
+    # `disable=None` shows the bar on a terminal only.
+    with tqdm(total=len(corpus.pages), unit=" pages", disable=None) as bar:
+        return evaluate(corpus, config, bar.update)
+
+
+def _evaluate_file(config: Config, path: Path) -> tuple[dict[str, Any], list[Judged]]:
+    from scrapy_simhash.labels import read_labels  # noqa: PLC0415 - only for this
+    from scrapy_simhash.stored_pairs import evaluate_labels  # noqa: PLC0415 - loads trafilatura
+
+    labels = read_labels(path)
+    with open_as_it_is(config) as store:
+        return evaluate_labels(store, labels, config)
 
 
 def _load_plot() -> Callable[[list[dict[str, Any]], Path], None]:

@@ -11,7 +11,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scrapy_simhash.untrusted import printable
 
@@ -58,9 +58,8 @@ def show(command: Command, answers: Iterable[dict[str, Any] | str], *, as_json: 
 def _make_renderer() -> Callable[[Part], str]:
     from rich.console import Console  # noqa: PLC0415 - not needed with --json
 
-    # `printable` has escaped what comes from pages; nothing in it is markup.
-    colours = None if os.environ.get("NO_COLOR") else "auto"
-    console = Console(color_system=colours, markup=False, highlight=False, emoji=False)  # type: ignore[arg-type]
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    console = Console(color_system=colours)
 
     def render(part: Part) -> str:
         if isinstance(part, str):

@@ -63,7 +63,10 @@ def print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
     for reason, count in answer["unjudged"].items():
         yield f"not judged: {count} pages ({printable(reason)})"
     costs = answer["milliseconds_per_page"]
-    yield "milliseconds a page: " + ", ".join(f"{name} {costs[name]}" for name in costs)
+    if costs:
+        yield "milliseconds a page: " + ", ".join(f"{name} {costs[name]}" for name in costs)
+    if "note" in answer:
+        yield answer["note"]
     yield ""
     yield _make_table(
         "bits",

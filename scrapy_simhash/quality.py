@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from scrapy_simhash.corpus import LabelledPair
 
 NO_DISTANCE = 65
-_MOST_DISTANCE_SHOWN = 10
+MOST_DISTANCE_SHOWN = 10
 # 95 % of a normal distribution lie within so many standard deviations.
-_NORMAL_95 = 1.959964
+NORMAL_95 = 1.959964
 # Pairs that the corpus calls hard but about which people differ, too.
 _ARGUABLE_TAGS = {"near-identical-wording-other-page", "error-page-other-status"}
 # What leave-one-source-out chooses from; it takes the highest recall at this precision.
 _DISTANCES = (3, 4, 5, 6, 7)
 SIMILARITIES = (0.75, 0.8, 0.85, 0.9, 0.95)
-_LEAST_PRECISION = 0.99
+LEAST_PRECISION = 0.99
 
 
 class Judged(NamedTuple):
@@ -101,9 +101,9 @@ class Tally:
     def describe(self) -> dict[str, Any]:
         """Give the figures with their 95 % intervals (Wilson, JASA 1927)."""
         return {
-            "precision": _rounded(self.precision),
+            "precision": rounded(self.precision),
             "precision_interval": wilson(self.right, self.right + self.wrong),
-            "recall": _rounded(self.recall),
+            "recall": rounded(self.recall),
             "recall_interval": wilson(self.right, self.right + self.missed),
             "false_positives": self.wrong,
             "false_negatives": self.missed,
@@ -112,17 +112,23 @@ class Tally:
         }
 
 
-def wilson(hits: int, of: int) -> list[float] | None:
-    """Get the 95 % interval of a share; None where there is nothing to share."""
+def wilson(hits: float, of: float) -> list[float] | None:
+    """Get the 95 % interval of a share; None where there is nothing to share.
+
+    Args:
+        hits: of them.
+        of: how many there are; of weighted ones the effective number, which is no whole one.
+    """
     if not of:
         return None
-    share, z = hits / of, _NORMAL_95
+    share, z = hits / of, NORMAL_95
     middle = (share + z * z / (2 * of)) / (1 + z * z / of)
     half = z * (share * (1 - share) / of + z * z / (4 * of * of)) ** 0.5 / (1 + z * z / of)
     return [round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)]
 
 
-def _rounded(share: float | None) -> float | None:
+def rounded(share: float | None) -> float | None:
+    """Round to four digits, for people and JSON."""
     return None if share is None else round(share, 4)
 
 
@@ -144,7 +150,7 @@ def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
         "duplicates_with_new_links": _count_new_links(known),
         "leave_one_source_out": leave_one_out(by_source),
         "by_distance": [
-            _at_distance(known, bits) for bits in range(max(_MOST_DISTANCE_SHOWN, distance) + 1)
+            _at_distance(known, bits) for bits in range(max(MOST_DISTANCE_SHOWN, distance) + 1)
         ],
         "by_source": _describe(by_source),
         "by_language": _describe(_group(known, lambda judged: judged.language or "und")),
@@ -222,11 +228,11 @@ def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
     plain = _tally(judged, lambda pair: pair.plain_distance <= bits)
     return {
         "distance": bits,
-        "precision": _rounded(confirmed.precision),
-        "recall": _rounded(confirmed.recall),
+        "precision": rounded(confirmed.precision),
+        "recall": rounded(confirmed.recall),
         "false_positives": confirmed.wrong,
-        "plain_precision": _rounded(plain.precision),
-        "plain_recall": _rounded(plain.recall),
+        "plain_precision": rounded(plain.precision),
+        "plain_recall": rounded(plain.recall),
         "plain_false_positives": plain.wrong,
     }
 
@@ -265,5 +271,5 @@ def _worth(tallies: dict[str, Tally], left_out: str) -> tuple[bool, float]:
         sum(tally.wrong for tally in others),
         sum(tally.missed for tally in others),
     )
-    precise = both.precision is None or both.precision >= _LEAST_PRECISION
+    precise = both.precision is None or both.precision >= LEAST_PRECISION
     return precise, (both.recall if precise else both.precision) or 0.0

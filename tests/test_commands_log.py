@@ -142,7 +142,10 @@ def test_log_of_something_else_gives_no_traceback(
 async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:
     """It may begin before the crawl does."""
     gate = threading.Event()
-    pages = {"/1": page(1), "/2": Answer(page(2).encode(), gate=gate)}
+    pages: dict[str, Answer | str | bytes] = {
+        "/1": page(1),
+        "/2": Answer(page(2).encode(), gate=gate),
+    }
     with (
         serve(pages) as site,
         start_python(

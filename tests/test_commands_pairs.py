@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_query_by_text_of_one_word(run: Run, store: Path, file: Path) -> None:
 def linked(tmp_path: Path) -> Path:
     """Two pages near by their main texts, one near to the second by its whole text, one apart."""
     far = ~A % 2**64
-    fields = {"text_digest": b"", "sketch": bytes(511) + b"\1"}
+    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(511) + b"\1"}
     with open_in_crawl(tmp_path / "linked", distance=0, confirm=1.0) as store:
         made = [
             document("a", A, 17 << 30),

@@ -170,13 +170,13 @@ def test_what_was_taken_back_passes(tmp_path: Path) -> None:
 
 
 def test_a_page_that_was_dropped_for_a_later_one_stands_behind_it(tmp_path: Path) -> None:
+    a, b, c = (f"http://site.example/{name}" for name in "abc")
     with open_in_crawl(tmp_path / "s") as store:
         store.find_and_add([document("a", CENTRE)])
         store.withdraw([1], CRAWL)
-        store.find_and_add([document("b", CENTRE ^ 1), document("a", CENTRE)])
-        store.mark_done([1, 2], CRAWL)
-        answers = replayed(store, Rule(3, None, 0))
-    assert answers == {
-        "http://site.example/b": None,
-        "http://site.example/a": "http://site.example/b",
-    }
+        made = [document("b", CENTRE ^ 1), document("a", CENTRE), document("c", CENTRE)]
+        store.find_and_add(made)
+        store.mark_done([1, 2, 3], CRAWL)
+        assert replayed(store, Rule(3, None, 0)) == {b: None, a: b, c: b}
+        # And before those that came after that.
+        assert replayed(store, Rule(0, None, 0)) == {b: None, a: None, c: a}
