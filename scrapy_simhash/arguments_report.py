@@ -25,6 +25,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        metavar="DIR",
-        help="labelled pages, as for evaluate: adds precision and recall by distance",
+        metavar="DIR|FILE",
+        help="labelled pairs, as for evaluate: adds precision and recall by distance",
     )

@@ -239,8 +239,7 @@ def evaluate_pairs(
     if workers is not None:
         config = replace(config, workers=workers)
     draw = _load_plot() if plot is not None else None
-    evaluate = _evaluate_file if labelled.is_file() else _evaluate_folder
-    figures, judged = evaluate(config, labelled)
+    figures, judged = evaluate_labelled(config, labelled)
     if errors:
         figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
     if draw is not None and plot is not None:
@@ -248,6 +247,16 @@ def evaluate_pairs(
     yield figures
     if problems := figures["problems"]:
         raise PartlyFailedError(f"{len(problems)} rows or pages left out: {'; '.join(problems)}")
+
+
+def evaluate_labelled(config: Config, labelled: Path) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge labelled pairs; see `evaluate_pairs` for arguments and errors.
+
+    Returns:
+        The figures, with the `problems` of what was left out, and every pair with its answer.
+    """
+    evaluate = _evaluate_file if labelled.is_file() else _evaluate_folder
+    return evaluate(config, labelled)
 
 
 def _evaluate_folder(config: Config, folder: Path) -> tuple[dict[str, Any], list[Judged]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.inspection import InspectionError, open_as_it_is
+from scrapy_simhash.inspection import InspectionError, evaluate_labelled, open_as_it_is
 from scrapy_simhash.logreader import find_log
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.stores import StoreUnusableError
@@ -37,7 +37,7 @@ def write_report(
         output: the file.
         log_path: of the decision log; None for that of the settings.
         crawl: only of the crawl with this id; None for all.
-        labels: labelled pages, see `evaluate`; or None.
+        labels: labelled pairs, a folder or a file of `calibrate`, see `evaluate`; or None.
         overwrite: replace a file that is there.
 
     Raises:
@@ -49,12 +49,14 @@ def write_report(
     render = _load_renderer()
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
+        # Before the store is opened: labels may be of its pairs, and nobody opens it twice.
+        quality = _judge_labels(config, labels, missing)
         store = _open_store(config, opened, missing)
         counted = _count(config, store, log_path, crawl, missing)
         figures = counted.describe()
         pairs = _compare(counted, store, missing)
         figures |= _look_closer(config, counted, store)
-        figures["quality"] = None if labels is None else _judge_labels(config, labels, missing)
+        figures["quality"] = quality
         page, rows = render(figures, counted.near_duplicates, pairs, missing)
         file.write(page)
     yield {
@@ -166,24 +168,13 @@ def _look_closer(config: Config, counted: Figures, store: Store | None) -> dict[
     }
 
 
-def _judge_labels(config: Config, labels: Path, missing: list[str]) -> list[dict[str, Any]]:
-    """Get precision and recall by distance of labelled pages."""
-    from scrapy_simhash.corpus import CorpusError, read_corpus  # noqa: PLC0415
-    from scrapy_simhash.evaluation import evaluate  # noqa: PLC0415 - loads trafilatura
-
-    try:
-        corpus = read_corpus(labels)
-    except CorpusError as error:
-        raise InspectionError(str(error)) from error
-    done = 0
-    with show_progress("labelled pages") as progress:
-
-        def advance() -> None:
-            nonlocal done
-            done += 1
-            progress(done, len(corpus.pages))
-
-        judged, _ = evaluate(corpus, config, advance)
+def _judge_labels(
+    config: Config, labels: Path | None, missing: list[str]
+) -> list[dict[str, Any]] | None:
+    """Get precision and recall by distance of labelled pairs, or None without any."""
+    if labels is None:
+        return None
+    judged, _ = evaluate_labelled(config, labels)
     if judged["problems"]:
         missing.append(f"{len(judged['problems']):,} labelled rows or pages were left out.")
     by_distance: list[dict[str, Any]] = judged["by_distance"]

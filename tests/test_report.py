@@ -16,6 +16,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection import InspectionError
 from scrapy_simhash.report import write_report
 from scrapy_simhash.report_paper import describe_fingerprints
+from scrapy_simhash.stores import open_store
 from tests.commanding import Run
 from tests.reporting import (
     START,
@@ -249,6 +250,18 @@ def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
     figures = report(tmp_path, log_path=str(log), labels=make_corpus(tmp_path / "labels"))
     assert [row["distance"] for row in figures["quality"]] == list(range(11))
     assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "calibration.csv"
+    with open_store(str(store), readonly=True) as opened:
+        (again,) = opened.find_document("http://site.example/again")
+        (one,) = opened.find_document("http://site.example/one")
+    numbers = f"{one.document},{again.document}"
+    row = f"{numbers},dup,site.example,near,{one.url},{again.url}"
+    labels.write_text(f"id_a,id_b,label,source,why,url_a,url_b\n{row}\n", "ascii")
+    figures = report(tmp_path, store, labels=labels)
+    assert figures["quality"][7]["recall"] == 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300])
