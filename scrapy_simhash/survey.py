@@ -18,6 +18,7 @@ from scrapy_simhash.sampling import (
     order_by_tellingness,
 )
 from scrapy_simhash.sketch import SKETCH_BYTES, compare_pairs
+from scrapy_simhash.store_stats import list_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ def survey(store: Store, seed: int) -> Survey:
         store: reads every record.
         seed: of the draw; the same store and seed give the same pairs in the same order.
     """
-    documents = store.list_documents()
+    documents = list_documents(store)
     with show_progress("tables") as show:
         population = find_pairs(documents, seed, show)
     pool = draw_pool(*population, seed)
