@@ -8,6 +8,9 @@ run in a fresh store:
 * throughput: judged pages a second, from the first decision of any process to the last;
 * waiting: `store_ms` of the decisions, milliseconds from the document to its verdict on disk: the
   group, other writers, the sync;
+* CPU seconds of the crawls and their workers, start and end included, and how many processes of
+  the machine wanted to run (`load_average`): where that is above the number of cores, times are
+  those of a busy machine;
 * duplicates let through: pages that were judged new beyond the first of their group, by what was
   planted. There must be none, nor a group of which none was kept, nor a drop for another group.
 
@@ -19,7 +22,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -127,6 +132,17 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     print(json.dumps(crawler.stats.get_stats(), default=str))
 
 
+def start_crawl(work: str) -> subprocess.Popen[str]:
+    """Start a crawl in a process; what it is to do is too long for a command line."""
+    command = [sys.executable, __file__, "--crawl"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None  # noqa: S101
+    process.stdin.write(work)
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
 @contextmanager
 def start_site(processes: int) -> Iterator[str]:
     """Start the site in a process; yields its address."""
@@ -183,9 +199,10 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
                 "TELNETCONSOLE_ENABLED": False,
             }
             work = json.dumps([[f"{root}/gate", *urls], settings])
-            command = [sys.executable, __file__, "--crawl", work]
-            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            running.append(start_crawl(work))
+        before = cpu_seconds()
         stats = [json.loads(each.communicate()[0].splitlines()[-1]) for each in running]
+        used = cpu_seconds() - before
         decisions = [
             json.loads(line)
             for path in folder.glob("log-*.jsonl")
@@ -197,9 +214,17 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             "pages": groups * COPIES,
             "groups": groups,
             **summarise(decisions, groups),
+            "cpu_seconds": round(used, 1),
+            "load_average": round(os.getloadavg()[0], 1),
             "errors": sum(each.get("log_count/ERROR", 0) for each in stats),
             "problems_in_store": check(store),
         }
+
+
+def cpu_seconds() -> float:
+    """Get what all processes took that this one started, and theirs, and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def check(store: str) -> list[str]:
@@ -260,12 +285,12 @@ def main() -> None:
     parser.add_argument("--stores", default="lmdb,redis", help="default lmdb,redis")
     parser.add_argument("--output", type=Path, default=RESULTS, help="of the result")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--crawl", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve)
     elif options.crawl:
-        crawl(*options.crawl)
+        crawl(*json.load(sys.stdin))
     else:
         compare(options)
 
@@ -280,7 +305,10 @@ def compare(options: argparse.Namespace) -> None:
         for kind in kinds
         for processes in options.processes.split(",")
     ]
-    columns = ("pages_per_second", "store_ms_p50", "store_ms_p99", "store_ms_worst", "let_through")
+    columns = (
+        *("pages_per_second", "store_ms_p50", "store_ms_p99", "store_ms_worst"),
+        *("cpu_seconds", "load_average", "let_through"),
+    )
     print(f"\n| store | processes | {' | '.join(c.replace('_', ' ') for c in columns)} |")
     print(f"| --- | ---: |{' ---: |' * len(columns)}")
     for run in runs:

@@ -27,5 +27,9 @@ autodoc_class_signature = "separated"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-# Other projects' names: there is no network to ask them for links when the site is built.
-nitpick_ignore_regex = [("py:class", r"NDArray|np\..*|Path|BaseSettings|Response")]
+# Other projects' names: there is no network to ask them for links when the site is built. And of
+# "Shape (n, 2): ..." napoleon takes the shape for types.
+nitpick_ignore_regex = [
+    ("py:class", r"NDArray|np\..*|Path|BaseSettings|Response"),
+    ("py:class", r"Shape|n|pairs|matches|\d+"),
+]

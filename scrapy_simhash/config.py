@@ -48,7 +48,8 @@ class Config:
     Attributes:
         enabled: `False` switches both middlewares off
         store: folder of the store, or `lmdb:///folder`; relative folders are below Scrapy's data
-            path (`.scrapy` in the project)
+            path (`.scrapy` in the project); where the project's folder cannot be found, [as under
+            Scrapyd](beside.md#scrapyd), the crawl does not start
         action: `drop`: neither items nor outlinks; `ignore-outlinks`: items pass, requests are
             dropped; `flag`: everything passes
         confirm: how alike main or whole text of two pages must be (Jaccard similarity, estimated by

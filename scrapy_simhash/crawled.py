@@ -18,6 +18,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_simhash.detector import Page
 from scrapy_simhash.downloadermiddlewares import find_encoding, shorten_identity
 from scrapy_simhash.eligibility import Eligibility
+from scrapy_simhash.scopes import find_scope_of_url
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -46,6 +47,7 @@ class PageMaker:
             load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler
         )
         self._eligibility = Eligibility(config.max_bytes, config.never_drop)
+        self._scope = config.scope
 
     def __call__(self, page: SourcePage) -> Page | str:
         """Make the page, or say why a crawl would not look at it."""
@@ -60,9 +62,24 @@ class PageMaker:
             url=request.url,
             body=response.body,
             encoding=find_encoding(response),
-            identity=shorten_identity(self._fingerprinter.fingerprint(request)),
+            identity=self._identify(request),
             time=page.time,
         )
+
+    def place(self, url: str) -> tuple[bytes, str] | None:
+        """Make identity and scope of a URL whose page is not there; None where it is no URL.
+
+        Raises:
+            ValueError: the scope asks for the page.
+        """
+        try:
+            request = Request(url)
+        except ValueError:
+            return None
+        return self._identify(request), find_scope_of_url(self._scope, request.url)
+
+    def _identify(self, request: Request) -> bytes:
+        return shorten_identity(self._fingerprinter.fingerprint(request))
 
 
 def _respond(url: str, page: SourcePage) -> Response:

@@ -7,7 +7,9 @@ import logging
 import logging.handlers
 import os
 import queue
+import secrets
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +17,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Of the ids of crawls that were none, but an import of pages.
+IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
+
+
+def new_crawl(prefix: str = "") -> str:
+    """Make the id of a crawl that begins now."""
+    return f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
 def new_decision(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
-from scrapy_simhash.decisionlog import DecisionLog, new_decision
+from scrapy_simhash.decisionlog import DecisionLog, new_crawl, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
 from scrapy_simhash.scopes import SCOPES_WITHOUT_TEXT, load_scope
@@ -85,7 +83,7 @@ class Detector:
         self._writer: GroupWriter | None = None
         self._log: DecisionLog | None = None
         self._failing = False
-        self.crawl = f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self.crawl = new_crawl(prefix)
 
     @property
     def log_path(self) -> Path | None:

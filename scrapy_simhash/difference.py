@@ -110,6 +110,9 @@ def _compare_passages(
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """Compare passages that were changed: as a whole where sentences were joined or split."""
     whole = " ".join(first), " ".join(second)
+    if whole[0] == whole[1]:  # only a line ends elsewhere
+        yield {"same": whole[0]}, len(first) + len(second)
+        return
     if len(first) != len(second) and sum(map(len, whole)) <= _LONGEST_SENTENCE:
         mine, yours = _compare_words(*map(_WORD.findall, whole))
         yield {"first": mine, "second": yours}, len(first) + len(second)

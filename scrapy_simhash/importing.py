@@ -10,24 +10,28 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.archive import Archive
+from scrapy_simhash.decisionlog import IMPORT_PREFIX, new_crawl
 from scrapy_simhash.exchange import import_archive
 from scrapy_simhash.handover import merge_stores
 from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.source_kinds import find_kind, open_pages
+from scrapy_simhash.source_parquet import ParquetSource
 from scrapy_simhash.sources import PAGE_KINDS, START, SourceError
 from scrapy_simhash.store_urls import is_server, store_folder
 from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.journal import Journal
+    from scrapy_simhash.recipe import Recipe
     from scrapy_simhash.seeding import Seeder
     from scrapy_simhash.sources import Source
+    from scrapy_simhash.stores import Store
 
 JOURNAL_IN_STORE = "imports.json"
 
@@ -65,18 +69,21 @@ def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
     """
     found = [(name, find_kind(name, kind)) for name in sources]
     problems: list[str] = []
-    with _Pages(config, settings, journal_path, dry_run=dry_run) as pages:
+    with _Reading(config, settings, journal_path, dry_run=dry_run) as reading:
         for name, its_kind in found:
-            if its_kind not in PAGE_KINDS:
+            if its_kind not in {*PAGE_KINDS, "parquet"}:
                 yield from _take_over(config, name, its_kind, base=base, dry_run=dry_run)
                 continue
             try:
+                if its_kind == "parquet":
+                    yield reading.read_documents(ParquetSource(Path(name).resolve()), problems)
+                    continue
                 opened = open_pages(name, its_kind, url_field, html_field, config.max_bytes)
             except SourceError as error:
                 problems.append(str(error))
                 continue
             for source in opened:
-                yield pages.read(source, problems)
+                yield reading.read(source, problems)
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
@@ -102,8 +109,10 @@ def _count_fingerprinted(name: str, kind: str) -> dict[str, int]:
         return {"documents": stats["documents"], "fingerprints": stats["fingerprints"]}
 
 
-class _Pages:
-    """Imports sources of pages; store and workers are started for the first one.
+class _Reading:
+    """Imports sources that are read record by record, with one journal.
+
+    Store and workers are started for the first source of pages.
 
     Args:
         config: the settings in force.
@@ -122,7 +131,8 @@ class _Pages:
         self._journal_path = journal_path
         self._dry_run = dry_run
         self._running = ExitStack()
-        self._started: tuple[asyncio.Runner, Seeder, Journal] | None = None
+        self._started: tuple[asyncio.Runner, Seeder] | None = None
+        self._journal: Journal | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -131,53 +141,94 @@ class _Pages:
         self._running.close()
 
     def read(self, source: Source, problems: list[str]) -> dict[str, Any]:
-        """Import a source, or count it; what is wrong with it is added to the problems."""
+        """Import pages, or count them; what is wrong with them is added to the problems."""
         if self._dry_run:
             return self._count(source, problems)
-        runner, seeder, journal = self._started = self._started or self._start()
-        whole = True
-        resumed_at = journal.find(source).position.record
+        runner, seeder = self._started = self._started or self._start()
+
+        def work(show: Callable[[int, int], None]) -> None:
+            runner.run(seeder.read(source, show))
+
+        return self._run(source, seeder.crawl, work, problems)
+
+    def read_documents(self, source: ParquetSource, problems: list[str]) -> dict[str, Any]:
+        """Import documents, or count them; what is wrong with them is added to the problems.
+
+        Raises:
+            ValueError: the scope asks for texts, which they do not have.
+        """
+        from scrapy_simhash.seeding_documents import seed_documents  # noqa: PLC0415 - loads them
+
+        if self._dry_run:
+            return {"source": source.name, "kind": source.kind, "documents": source.total}
+        crawl = new_crawl(IMPORT_PREFIX)
+        with self._open_store(source.recipe, source.seed) as store:
+            journal = self._keep_journal(store.seed)
+
+            def work(show: Callable[[int, int], None]) -> None:
+                seed_documents(store, crawl, source, journal, self._to_page.place, show)
+
+            return self._run(source, crawl, work, problems)
+
+    def _run(
+        self,
+        source: Source | ParquetSource,
+        crawl: str,
+        work: Callable[[Callable[[int, int], None]], None],
+        problems: list[str],
+    ) -> dict[str, Any]:
+        assert self._journal is not None  # noqa: S101 - kept since the store was opened
+        resumed_at = self._journal.find(source).position.record
+        known = len(problems)
         try:
             with show_progress(source.unit) as show:
-                runner.run(seeder.read(source, show))
+                work(show)
         except SourceError as error:
             problems.append(str(error))
-            whole = False
-        progress = journal.find(source)
+        progress = self._journal.find(source)
         return {
             "source": source.name,
             "kind": source.kind,
             "store": self._config.store,
-            "crawl": seeder.crawl,
+            "crawl": crawl,
             "records": progress.position.record,
             "resumed_at": resumed_at,
             "pages": progress.pages,
             "verdicts": progress.verdicts,
             "skipped": progress.skipped,
-            "complete": whole,
+            "complete": len(problems) == known,
         }
 
-    def _start(self) -> tuple[asyncio.Runner, Seeder, Journal]:
-        from scrapy_simhash.journal import Journal  # noqa: PLC0415 - only where there are pages
+    def _start(self) -> tuple[asyncio.Runner, Seeder]:
         from scrapy_simhash.seeding import Seeder  # noqa: PLC0415 - loads the workers
 
-        config = self._config
         # Made now if there is none: the journal is kept beside it.
-        with open_store(
+        with self._open_store(make_recipe_of(self._config)) as store:
+            journal = self._keep_journal(store.seed)
+        runner = self._running.enter_context(asyncio.Runner())
+        seeder = Seeder(self._config, journal, self._to_page)
+        runner.run(seeder.open())
+        self._running.callback(lambda: runner.run(seeder.close()))
+        return runner, seeder
+
+    def _open_store(self, recipe: Recipe, seed: int | None = None) -> Store:
+        config = self._config
+        return open_store(
             config.store,
             config.distance_to_open,
             config.tables,
-            make_recipe_of(config),
+            recipe,
             confirm=config.confirm,
-        ) as store:
-            seed = store.seed
-        path = self._journal_path or _choose_journal(config.store)
-        journal = self._running.enter_context(Journal(path, seed))
-        runner = self._running.enter_context(asyncio.Runner())
-        seeder = Seeder(config, journal, self._to_page)
-        runner.run(seeder.open())
-        self._running.callback(lambda: runner.run(seeder.close()))
-        return runner, seeder, journal
+            seed=seed,
+        )
+
+    def _keep_journal(self, seed: int) -> Journal:
+        from scrapy_simhash.journal import Journal  # noqa: PLC0415 - only where one is kept
+
+        if self._journal is None:
+            path = self._journal_path or _choose_journal(self._config.store)
+            self._journal = self._running.enter_context(Journal(path, seed))
+        return self._journal
 
     def _count(self, source: Source, problems: list[str]) -> dict[str, Any]:
         from scrapy_simhash.seeding import add_one  # noqa: PLC0415 - loads the workers

@@ -6,7 +6,7 @@ beyond it is judged again, which changes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import msgspec
 import xxhash
@@ -18,9 +18,16 @@ from scrapy_simhash.wholefile import open_whole
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy_simhash.sources import Source
-
 _FORMAT = 1
+
+
+class Named(Protocol):
+    """What a journal wants to know of a source, see `sources.Source`."""
+
+    name: str
+
+    def holds(self, position: Position) -> bool:
+        """Say whether what was read before a position is still the same."""
 
 
 class Progress(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,7 +100,7 @@ class Journal:
         # Of a store that was deleted nothing is left to go on with.
         return content.sources if content.store == self._store else {}
 
-    def find(self, source: Source) -> Progress:
+    def find(self, source: Named) -> Progress:
         """Get how far a source was read.
 
         At its beginning where it was not, or where another one has its name now.
@@ -101,7 +108,7 @@ class Journal:
         progress = self._sources.get(source.name, Progress())
         return progress.copy() if source.holds(progress.position) else Progress()
 
-    def note(self, source: Source, progress: Progress) -> None:
+    def note(self, source: Named, progress: Progress) -> None:
         """Note how far a source was read; on disk when this returns."""
         self._sources[source.name] = progress.copy()
         content = _Content(_FORMAT, self._store, self._sources)

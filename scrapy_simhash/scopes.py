@@ -23,17 +23,17 @@ _CHARACTERS_TO_DETECT = 2_000
 _SUFFIXES = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
-def everything(url: str, page: PageFingerprint) -> str:  # noqa: ARG001 - the scopes' signature
+def everything(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001 - scopes' signature
     """Compare all pages with each other, as the paper does."""
     return ""
 
 
-def host(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
+def host(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     """Compare pages of one host name and port."""
     return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
-def site(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
+def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     """Compare pages of one registrable domain: www.example.co.uk and example.co.uk are one."""
     return _site_of(urlsplit(url).hostname or "")
 
@@ -76,6 +76,21 @@ SCOPES: dict[str, Scope] = {
 }
 # Scopes that ask for the URL only; the others get the main text as well.
 SCOPES_WITHOUT_TEXT = frozenset({"global", "site", "host"})
+
+
+def find_scope_of_url(name: str, url: str) -> str:
+    """Find the scope of a page of which only the URL is there.
+
+    Raises:
+        ValueError: a scope that asks for the text, too.
+    """
+    if name not in SCOPES_WITHOUT_TEXT:
+        raise ValueError(
+            f"SIMHASH_SCOPE = {name!r} asks for the text of a page, and only fingerprints are "
+            f"there; set it to {', '.join(sorted(SCOPES_WITHOUT_TEXT))}, or import the pages"
+        )
+    scope = {"global": everything, "site": site, "host": host}[name]
+    return scope(url, None)
 
 
 def load_scope(name: str) -> Scope:

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash.decisionlog import IMPORT_PREFIX
 from scrapy_simhash.detector import Detector, Page
 from scrapy_simhash.sources import SourceError
 from scrapy_simhash.stores import StoreUnavailableError
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.journal import Journal, Progress
     from scrapy_simhash.sources import Entry, Source, SourcePage
 
-CRAWL_PREFIX = "import-"
-_SPIDER = "import"
+SPIDER = "import"
 # At once with each worker: one is worked on, the others wait for it, so that a page that takes
 # seconds holds up the judging of some others, not the making of their fingerprints.
 _PAGES_PER_WORKER = 16
@@ -48,14 +48,14 @@ class Seeder:
         journal: Journal,
         to_page: Callable[[SourcePage], Page | str],
     ) -> None:
-        self._detector = Detector(config, CRAWL_PREFIX)
+        self._detector = Detector(config, IMPORT_PREFIX)
         self._journal = journal
         self._to_page = to_page
         self._at_once = _PAGES_PER_WORKER * max(1, config.workers)
 
     async def open(self) -> None:
         """Open the store and start the workers."""
-        await self._detector.open(_SPIDER)
+        await self._detector.open(SPIDER)
 
     async def close(self) -> None:
         """Let go of them."""

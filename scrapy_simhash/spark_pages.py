@@ -114,10 +114,13 @@ def _fingerprint(
     # In a task there is one core, and the extracting process is all that it may keep busy.
     workers = Workers(1, config.page_timeout, config.page_memory)
     with asyncio.Runner() as runner:
-        workers.start()
+        started = False
         try:
             rows = []
             for page in _read_rows(batches):
+                if not started and page.get("html") is not None:
+                    workers.start()
+                    started = True
                 rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
                 if len(rows) == _ROWS_PER_BATCH:
                     yield pa.RecordBatch.from_pylist(rows, _SCHEMA)

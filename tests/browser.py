@@ -1,27 +1,18 @@
 """A real Chromium, driven by Playwright; skipped where there is none."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.tracing import EVERYTHING
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+from tests.beside import require_program
 
 
 @contextmanager
 def start_browser() -> Iterator[Browser]:
     """Start the Chromium of this machine; skip the test, or fail, where there is none."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None and os.environ.get(EVERYTHING):
-        pytest.fail(f"{EVERYTHING} is set, and there is no Chromium")
-    if found is None:
-        pytest.skip("there is no Chromium")
+    found = require_program("chromium", "chromium-browser", "google-chrome")
     with sync_playwright() as playwright:
         # Its sandbox does not work for root, nor in many containers.
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

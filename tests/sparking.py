@@ -15,15 +15,23 @@ from tests.processes import ROOT
 from tests.tracing import EVERYTHING
 
 
+def require_pyspark() -> None:
+    """Skip the test, or fail, where the extra is not installed."""
+    _require([name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None])
+
+
 def require_spark() -> None:
     """Skip the test, or fail, where there is no PySpark or no Java."""
-    missing = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        missing.append("java")
-    reason = f"there is no {', '.join(missing)}" if missing else ""
-    if reason and os.environ.get(EVERYTHING):
+    require_pyspark()
+    java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    _require([] if java else ["java"])
+
+
+def _require(missing: list[str]) -> None:
+    reason = f"there is no {', '.join(missing)}"
+    if missing and os.environ.get(EVERYTHING):
         pytest.fail(f"{EVERYTHING} is set, and {reason}")
-    if reason:
+    if missing:
         pytest.skip(reason)
 
 

@@ -14,7 +14,7 @@ from scrapy_simhash.stores import open_store
 from tests.beside import require_modules, settings_of
 from tests.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.pages import page
-from tests.redisserver import serve_redis
+from tests.redisservers import RedisServer, run_redis
 from tests.server import Answer, Site, serve
 
 GROUPS, COPIES = 6, 3
@@ -23,20 +23,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDepreca
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serve_redis() as url:
-        yield url
+def server() -> Iterator[RedisServer]:
+    with run_redis() as server:
+        yield server
 
 
 @pytest.fixture
-def redis(url: str) -> dict[str, Any]:
+def redis(server: RedisServer) -> dict[str, Any]:
     """The settings for scrapy-redis, and an empty server."""
-    require_modules("scrapy_redis", "redis")
-    from redis import Redis  # noqa: PLC0415
-
-    with Redis.from_url(url) as client:
+    require_modules("scrapy_redis")
+    with server.client() as client:
         client.flushall()
-    return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": url}
+    return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}
 
 
 @pytest.fixture
@@ -105,9 +103,8 @@ async def test_crawl_goes_on_where_it_stopped(
 
 @pytest.mark.usefixtures("warm_worker")
 async def test_spider_that_is_fed_by_redis(
-    site: Site, tmp_path: Path, redis: dict[str, Any]
+    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
 ) -> None:
-    from redis import Redis  # noqa: PLC0415
     from scrapy_redis.spiders import RedisSpider  # noqa: PLC0415
 
     def parse(_: Spider, response: Response) -> Iterator[Any]:
@@ -116,13 +113,39 @@ async def test_spider_that_is_fed_by_redis(
             raise CloseSpider("fed up")
 
     site.answers["/last"] = Answer(page(GROUPS).encode())
-    with Redis.from_url(redis["REDIS_URL"]) as client:
+    with server.client() as client:
         for url in site.urls():
             client.rpush("fed:start_urls", url)
     spider = type("FedSpider", (RedisSpider,), {"name": "fed", "parse": parse})
     done = await crawl(tmp_path, [], spider, CONCURRENT_REQUESTS=64, **redis)
     assert groups(done) == sorted([*EACH_GROUP, "last"])
     assert done.counted["dropped"] == GROUPS * (COPIES - 1)
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_queue_and_store_on_one_server(
+    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
+) -> None:
+    # As on two machines: nothing is shared but the server.
+    logs = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    store = server.url("simhash")
+    crawls = [
+        crawl(
+            tmp_path,
+            urls,
+            SIMHASH_STORE=store,
+            SIMHASH_LOG=str(log),
+            CONCURRENT_REQUESTS=4,
+            **redis,
+        )
+        for urls, log in zip((site.urls()[::2], site.urls()[1::2]), logs, strict=True)
+    ]
+    done = await asyncio.gather(*crawls)
+    assert groups(*done) == EACH_GROUP
+    for one in done:
+        assert_quiet(one)
+    with open_store(store, readonly=True) as opened:
+        assert opened.stats()["done"] == GROUPS
 
 
 class CountingSpider(PagesSpider):

@@ -53,6 +53,12 @@ def test_changed_words_are_marked() -> None:
     ]
 
 
+def test_a_line_that_ends_elsewhere_is_no_change() -> None:
+    assert compare_side_by_side("One line, and\nanother.", "One line, and another.") == [
+        {"same": "One line, and another."}
+    ]
+
+
 def test_scripts_without_spaces_are_compared_by_character() -> None:
     (row,) = compare_side_by_side("我们今天去学习", "我们明天去学习")
     assert row["first"] == ["我们", "今", "天去学习"]

@@ -1,5 +1,6 @@
 """`scrapy simhash import`: pages become documents as in a crawl, once, whatever interrupts it."""
 
+import asyncio
 import json
 import logging
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from scrapy_simhash.journal import Journal
 from scrapy_simhash.source_feed import HTML_FIELDS, FeedSource
 from scrapy_simhash.stores import StoreUnavailableError, open_store
+from scrapy_simhash.workers import Workers
 from tests.commanding import Done, Run
 from tests.crawling import crawl, read_lines
 from tests.documents import open_lmdb
@@ -214,6 +216,30 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     # What was done but not noted yet is found to be there.
     assert sum(answer["verdicts"].values()) == answer["pages"] == 30
     assert len(states(tmp_path / "s")) == 30
+
+
+def test_pages_are_judged_in_order_whatever_their_extraction_took(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fingerprint of the first page is the last to be ready."""
+    make, others = Workers.fingerprint, asyncio.Event()
+
+    async def late(workers: Workers, *page_: Any, **more: Any) -> Any:
+        made = await make(workers, *page_, **more)
+        if b"Menu 0" in page_[0]:
+            await others.wait()
+        elif b"Menu 5" in page_[0]:
+            others.set()
+        return made
+
+    monkeypatch.setattr(Workers, "fingerprint", late)
+    same = {url_of(n): page(1, menu=f"Menu {n}") for n in range(6)}
+    # Unjudged, and so without a turn of its own.
+    (tmp_path / "a.jsonl").write_bytes(json_lines({**same, url_of(6): "", url_of(7): page(2)}))
+    (answer,) = import_into(run, "s", "a.jsonl").answers
+    assert answer["verdicts"] == {"new": 2, "near_duplicate": 5, "unjudged/empty": 1}
+    kept = {name for name, state in states(tmp_path / "s").items() if state == "DONE"}
+    assert kept == {"0", "7"}
 
 
 SLOW = """

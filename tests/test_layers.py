@@ -80,7 +80,8 @@ LAYERS = {
     },
     "service": {
         *("detector", "workers", "confinement", "writer", "decisionlog", "documents"),
-        *("spark_pages", "spark_sources", "replay", "seeding", "journal", "source_kinds"),
+        *("spark_pages", "spark_sources", "replay"),
+        *("seeding", "seeding_documents", "journal", "source_kinds"),
     },
     "store": {
         *("stores", "judge", "lease", "records", "lmdb_store", "lmdb_documents", "lmdb_tables"),
@@ -101,6 +102,7 @@ LAYERS = {
             "redis_rebuild",
             "redis_scripts",
             "redis_server",
+            "redis_slots",
             "redis_snapshot",
             "redis_store",
             "redis_tables",
@@ -158,7 +160,7 @@ LAYERS = {
             "report_paper",
         ),
         *("huffman", "blocks", "interpolation"),
-        *("sources", "source_warc", "source_feed", "source_folder"),
+        *("sources", "source_warc", "source_feed", "source_folder", "source_parquet"),
     },
 }
 # What a row must do without; the one above may have it.

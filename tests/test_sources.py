@@ -105,6 +105,17 @@ def test_what_is_cut_is_read_to_the_cut(tmp_path: Path, name: str, missing: int)
         assert as_pages(found) | as_pages(list(again.read(position))) == PAGES
 
 
+def test_a_warc_cut_within_the_head_of_a_member(tmp_path: Path) -> None:
+    """FastWARC takes that for the end of the file."""
+    *_, last = (gzip.compress(warc_record(*each), mtime=0) for each in PAGES.items())
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(warc_by_record(PAGES)[: 5 - len(last)])
+    found: list[Entry] = []
+    with pytest.raises(SourceError, match="cut short"):
+        found.extend(open_source(path).read(START))
+    assert len(found) == len(PAGES) - 2
+
+
 @pytest.mark.parametrize(
     ("octets", "message"),
     [

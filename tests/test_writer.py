@@ -256,3 +256,24 @@ def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
     writer.mark(4, done=True)
     writer.close()
     assert sizes(store) == [1]
+
+
+def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
+    """Without waiting for pages to share a commit with; after a failure, not before the next."""
+    store.failures.append(FULL)
+    writer.mark(1, done=True)
+    with pytest.raises(StoreUnavailableError, match="1 marks could not be written"):
+        writer.settle().result(PATIENCE_SECONDS)
+    writer.mark(2, done=True)
+    writer.settle().result(PATIENCE_SECONDS)
+    assert [number for group in store.groups for number in group.done] == [1, 2]
+
+
+def test_thread_survives_that_nobody_waits_for_the_marks(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    assert writer.settle().cancel()
+    store.open_gate.set()
+    held.result(PATIENCE_SECONDS)
+    writer.settle().result(PATIENCE_SECONDS)
