@@ -12,25 +12,26 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scrapy_simhash.redis_scripts import COMMIT, LOCK, UNLOCK
 from scrapy_simhash.redis_server import script
+from scrapy_simhash.redis_slots import Commit, Slots, read_commit
 from scrapy_simhash.redis_tables import MOST_IN_BUCKET
 from scrapy_simhash.redis_writes import TOKEN_BYTES
 from scrapy_simhash.stores import StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from scrapy_simhash.redis_documents import RedisDocuments
     from scrapy_simhash.redis_keys import Keys
     from scrapy_simhash.redis_server import Server
 
 # Whoever was overtaken by more than that begins anew.
-_COMMITS_REMEMBERED = 256
+_COMMITS_REMEMBERED = 128
 # How long others may rewrite the tables before a page passes unjudged instead of waiting.
 WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
@@ -49,6 +50,7 @@ class Committer:
     def __init__(self, server: Server, keys: Keys) -> None:
         self._server = server
         self._keys = keys
+        self._slots = Slots(server, keys)
         self._turn = b""
 
     def commit(self, stored: RedisDocuments, seq: bytes) -> bool:
@@ -69,28 +71,37 @@ class Committer:
         if not writes:
             return True
         fingerprints = np.array(sorted(writes.fingerprints), ">u8").tobytes()
-        token, touched, packed = secrets.token_bytes(16), b"".join(writes.touched), writes.pack()
+        token, touched = secrets.token_bytes(16), b"".join(writes.touched)
+        here, elsewhere = self._slots.split(writes.pack())
         deadline = time.monotonic() + WAIT_SECONDS
+        between: list[Commit] = []
         while True:
             answer, *details = self._server.call(
                 *script(
                     COMMIT,
-                    [self._keys.seq, self._keys.log, self._keys.lock],
+                    [self._keys.seq, self._keys.log, self._keys.lock, self._keys.applied],
                     *(seq, token, self._turn, _COMMITS_REMEMBERED, MOST_IN_BUCKET),
-                    *(touched, fingerprints, packed),
+                    *(touched, fingerprints, here, elsewhere),
                 )
             )
             if answer == b"done":
+                own = Commit(details[0].partition(b"-")[0], b"", b"", b"", elsewhere)
+                self._slots.apply_committed([*between, own])
                 return True
             if answer == b"missed":
-                last, missed = details
-                if not missed or dict(_pairs(missed[0]))[b"after"] != seq:
+                seq_now, missed = details[0], list(map(read_commit, details[1]))
+                if not missed or missed[0].after != seq:
                     return False
-                if any(_matters(dict(_pairs(each)), stored) for each in missed):
+                if any(_matters(each, stored) for each in missed):
                     return False
-                seq = last
+                seq = seq_now
+                between += missed
             else:
                 self._wait(deadline)
+
+    def complete(self, unapplied: list[list[Any]]) -> None:
+        """Bring the commits of others into all slots, whatever became of them; see `Slots`."""
+        self._slots.apply(list(map(read_commit, unapplied)))
 
     def _wait(self, deadline: float) -> None:
         if self._turn:
@@ -137,20 +148,13 @@ class Committer:
         return bool(self._server.call(*script(LOCK, [self._keys.lock], turn, milliseconds)))
 
 
-def _pairs(commit: list[object]) -> Iterator[tuple[bytes, bytes]]:
-    """List the fields of a commit in the log."""
-    fields = commit[1]
-    assert isinstance(fields, list)  # noqa: S101 - as XRANGE answers
-    return zip(fields[::2], fields[1::2], strict=True)
-
-
-def _matters(commit: Mapping[bytes, bytes], stored: RedisDocuments) -> bool:
+def _matters(commit: Commit, stored: RedisDocuments) -> bool:
     """Say whether a judgement may be another one after this commit."""
-    touched = commit[b"touched"]
+    touched = commit.touched
     tokens = {touched[at : at + TOKEN_BYTES] for at in range(0, len(touched), TOKEN_BYTES)}
     if not tokens.isdisjoint(stored.snapshot.read):
         return True
-    came = np.frombuffer(commit[b"fingerprints"], ">u8").astype(np.uint64)
+    came = np.frombuffer(commit.fingerprints, ">u8").astype(np.uint64)
     asked = np.array(list(stored.asked), np.uint64)
     within = np.array(list(stored.asked.values()), np.uint8)
     return bool((np.bitwise_count(came[:, None] ^ asked) <= within).any())

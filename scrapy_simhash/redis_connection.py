@@ -110,7 +110,15 @@ class RedisConnection:
                 f"the store at {self.url} was opened before a fork; open it in the child"
             )
         keys = self._keys
-        packed, seq, alive = self._server.call(*script(BEGIN, [keys.header, keys.seq, keys.leases]))
+        packed, seq, alive, unapplied = self._server.call(
+            *script(
+                BEGIN,
+                [keys.header, keys.seq, keys.leases, keys.log, keys.applied],
+                "cluster" if self._server.address.cluster else "",
+            )
+        )
+        if unapplied and not self.readonly:
+            self._committer.complete(unapplied)
         self._refresh(packed)
         self._alive = {crawl.decode() for crawl in alive} | self._leases.held
         self._numbers.begin()

@@ -5,6 +5,7 @@ node. `P` is the prefix of the URL, `hh` a byte in hexadecimal digits::
 
     {P}:header            Header
     {P}:seq               number of the last commit: microseconds since 1970, always growing
+    {P}:applied           in a cluster, the last commit that is in all slots
     {P}:log               stream of the last commits, see `redis_commit`
     {P}:lock              who writes alone, while somebody does
     {P}:next              number of the last document
@@ -21,6 +22,8 @@ node. `P` is the prefix of the URL, `hh` a byte in hexadecimal digits::
     {P:t<g>.<t>.<hh>}     hash: key -> bucket, of table t in generation g; hh: first byte of the key
     {P:t<g>.<t>.<hh>}:<hh>        the same, where keys have three bytes
     {P:t<g>.<t>.<hh>}:full:<key>  set: rests of a bucket that is too full
+
+In a cluster, every tag has `{...}:seq` as well: number of the last commit that wrote there.
 
 So a contiguous range of each table, by the first byte of its keys, lies in one slot: 256 shards a
 table. Small hashes are one run of bytes in Redis ("listpack"), which is why identities and
@@ -52,6 +55,8 @@ class Keys:
         self._many = f"{{{prefix}:".encode()
         self.header = self._one + b"header"
         self.seq = self._one + b"seq"
+        self.tag = self._one[:-1]
+        self.applied = self._one + b"applied"
         self.log = self._one + b"log"
         self.lock = self._one + b"lock"
         self.next = self._one + b"next"
@@ -114,6 +119,10 @@ class Keys:
     def full(self, hashed: bytes, field: bytes) -> bytes:
         """Get the set of the rests of a bucket that is too full."""
         return b"%b:full:%b" % (hashed, field.hex().encode())
+
+    def all_patterns(self) -> list[bytes]:
+        """List the patterns of all keys of the store."""
+        return [self._one + b"*", self._many + b"*"]
 
     def pattern(self, kind: str, end: str = "") -> bytes:
         """Get the pattern of all keys of a kind: `d`, `i`, `f`, or `t<g>.`."""

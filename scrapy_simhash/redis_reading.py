@@ -43,7 +43,12 @@ def scan_records(stored: RedisDocuments) -> Iterator[tuple[int, Record | Damaged
 
 def scan_hashes(server: Server, pattern: bytes) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
     """Read all hashes whose keys have a pattern; those of other kinds may not be among them."""
-    yield from _read_each(server, "HGETALL", sorted(server.scan(pattern)))
+    yield from _read_each(server, "HGETALL", list_keys(server, pattern))
+
+
+def list_keys(server: Server, pattern: bytes) -> list[bytes]:
+    """List the keys with a pattern, without those that say which commit was the last in a slot."""
+    return sorted(name for name in server.scan(pattern) if not name.endswith(b":seq"))
 
 
 def _read_each(
@@ -84,7 +89,7 @@ def list_bulk_loaded(server: Server, keys: Keys) -> NDArray[np.uint64]:
 
 def scan_links(server: Server, keys: Keys) -> Iterator[tuple[int, int]]:
     """Read every pair of original and near-duplicate."""
-    names = sorted(name for name in server.scan(keys.pattern("d")) if b":near:" in name)
+    names = [name for name in list_keys(server, keys.pattern("d")) if b":near:" in name]
     for name, members in _read_each(server, "SMEMBERS", names):
         original = int(name.rpartition(b":")[2])
         yield from ((original, int(member)) for member in members)
@@ -99,7 +104,7 @@ def read_table(
         Its fingerprints, restored, sorted, each once, shape (n,); and what is wrong with its
         buckets, one line each.
     """
-    names = sorted(server.scan(keys.pattern(f"t{tables.generation}.{number}.")))
+    names = list_keys(server, keys.pattern(f"t{tables.generation}.{number}."))
     width = 8 - tables.design.key_bytes
     parts, problems = [np.empty(0, np.uint64)], []
     full = [name for name in names if b":full:" in name]
@@ -136,8 +141,12 @@ def read_fingerprints(server: Server, keys: Keys, tables: RedisTables) -> NDArra
     return found
 
 
-def measure_tables(server: Server, keys: Keys, tables: RedisTables) -> tuple[int, int]:
-    """Say how many bytes the tables take, as the server estimates; and count too full buckets."""
-    names = sorted(server.scan(keys.pattern(f"t{tables.generation}.")))
-    sizes = server.run([("MEMORY", "USAGE", name) for name in names])
-    return sum(size or 0 for size in sizes), sum(b":full:" in name for name in names)
+def list_full(server: Server, pattern: bytes) -> list[bytes]:
+    """List the keys of the buckets of tables that are too full."""
+    return [name for name in list_keys(server, pattern) if b":full:" in name]
+
+
+def measure(server: Server, patterns: Sequence[bytes]) -> int:
+    """Say how many bytes of memory keys take, as the server estimates (MEMORY USAGE)."""
+    names = [name for pattern in patterns for name in server.scan(pattern)]
+    return sum(size or 0 for size in server.run([("MEMORY", "USAGE", name) for name in names]))

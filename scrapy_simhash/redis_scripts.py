@@ -82,7 +82,8 @@ local function now()
 end
 """
 
-# KEYS: header, seq, leases. Returns header, seq, and the crawls that are alive.
+# KEYS: header, seq, leases, log, applied. ARGV: 'cluster' or ''. Returns header, seq, the crawls
+# that are alive, and in a cluster the commits that are not in all slots yet.
 BEGIN = (
     "#!lua flags=no-writes\n"
     + _APPLY
@@ -91,12 +92,15 @@ return {
   redis.call('GET', KEYS[1]),
   redis.call('GET', KEYS[2]) or '0',
   redis.call('ZRANGEBYSCORE', KEYS[3], string.format('%.0f', now()), '+inf'),
+  ARGV[1] == '' and {} or
+    redis.call('XRANGE', KEYS[4], '(' .. (redis.call('GET', KEYS[5]) or '0'), '+'),
 }
 """
 )
 
-# KEYS: seq, log, lock. ARGV: the seq that was read, token of this commit, token of the lock or '',
-# commits to remember, rows of a full bucket, what was touched, fingerprints, writes.
+# KEYS: seq, log, lock, applied. ARGV: the seq that was read, token of this commit, token of the
+# lock or '', commits to remember, rows of a full bucket, what was touched, fingerprints, writes;
+# in a cluster those to other slots, else ''.
 # Returns {'done', seq}, {'missed', seq, commits since}, or {'locked'}.
 COMMIT = (
     "#!lua\n"
@@ -113,14 +117,40 @@ if last ~= ARGV[1] then
 end
 local holder = redis.call('GET', KEYS[3])
 if holder and holder ~= ARGV[3] or not holder and ARGV[3] ~= '' then return {'locked'} end
+if ARGV[9] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
+  -- The oldest commit is forgotten now, and must be everywhere.
+  local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1][1]
+  if tonumber((oldest:gsub('-.*', ''))) > tonumber(redis.call('GET', KEYS[4]) or '0') then
+    return {'missed', last, {}}
+  end
+end
 local seq = string.format('%.0f', math.max(now(), tonumber(last) + 1))
 apply(ARGV[8], tonumber(ARGV[5]))
 redis.call('SET', KEYS[1], seq)
 redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[4], seq, 'after', last, 'token', ARGV[2],
-  'touched', ARGV[6], 'fingerprints', ARGV[7])
+  'touched', ARGV[6], 'fingerprints', ARGV[7], 'slots', ARGV[9])
 return {'done', seq}
 """
 )
+
+# KEYS: the seq of a slot. ARGV: seq of a commit, rows of a full bucket, writes. Whoever comes late,
+# after another one did this and went on, changes nothing.
+APPLY = (
+    "#!lua\n"
+    + _APPLY
+    + """
+if tonumber(redis.call('GET', KEYS[1]) or '0') >= tonumber(ARGV[1]) then return end
+apply(ARGV[3], tonumber(ARGV[2]))
+redis.call('SET', KEYS[1], ARGV[1])
+"""
+)
+
+# KEYS: applied. ARGV: seq of a commit that is in all slots, as are those before it.
+APPLIED = """#!lua
+if tonumber(redis.call('GET', KEYS[1]) or '0') < tonumber(ARGV[1]) then
+  redis.call('SET', KEYS[1], ARGV[1])
+end
+"""
 
 # KEYS: leases. ARGV: crawl, microseconds, 'new' to take it, 'old' to keep it. Returns whether
 # the crawl has it now: nobody takes one that is held.

@@ -112,12 +112,16 @@ class Server:
             raise StoreUnusableError(
                 f"the server at {shown} is a replica and takes no writes; name the primary"
             )
-        if not info.get("aof_enabled"):
-            logger.warning(
-                "The server at %s keeps no append-only file: what it acknowledged is lost when it "
-                "crashes. Set appendonly to yes, and appendfsync to always",
-                shown,
-            )
+
+    def warn_of_loss(self) -> None:
+        """Say in one line what the server's settings do not keep from being lost."""
+        with self._explained(StoreUnavailableError):
+            if not all(info.get("aof_enabled") for info in self._infos()):
+                logger.warning(
+                    "The server at %s keeps no append-only file: what it acknowledged is lost when "
+                    "it crashes. Set appendonly to yes, and appendfsync to always",
+                    self.address.shown,
+                )
 
     def call(self, *command: Any, opening: bool = False) -> Any:
         """Run a command."""
@@ -159,11 +163,6 @@ class Server:
         with self._explained(StoreUnavailableError):
             return set(self._client.scan_iter(pattern, _KEYS_PER_SCAN))
 
-    def memory_bytes(self) -> int:
-        """Say how much memory the server uses, whoever's data that is."""
-        with self._explained(StoreUnavailableError):
-            return sum(int(info["used_memory"]) for info in self._infos())
-
     @contextmanager
     def _explained(self, kind: type[StoreUnavailableError | StoreUnusableError]) -> Iterator[None]:
         """Turn what redis-py raises into an error that names the cure."""
@@ -191,6 +190,11 @@ def script(text: str, keys: Sequence[bytes], *arguments: object) -> tuple[object
 
 def _cure(error: Exception) -> str:
     """Say what is wrong and what helps; the first that fits."""
+    told = str(error)
+    if "DB index" in told:
+        return "has no database of this number; name another, or see its setting `databases`"
+    if told.startswith("WRONGTYPE"):
+        return "has another program's data under this prefix; name another one (?prefix=...)"
     cures: list[tuple[type[Exception], str]] = [
         (AuthenticationError, "refuses user or password; write redis://user:password@host"),
         (NoPermissionError, "does not let this user do that; see its access control list (ACL)"),

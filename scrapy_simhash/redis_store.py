@@ -19,7 +19,8 @@ from scrapy_simhash.redis_check import Checker
 from scrapy_simhash.redis_prefetch import prefetch_group, prefetch_matches
 from scrapy_simhash.redis_reading import (
     list_fingerprints_with_rows,
-    measure_tables,
+    list_full,
+    measure,
     read_fingerprints,
     scan_records,
 )
@@ -63,6 +64,7 @@ class RedisStore(RedisTransfer, StoreQueries):
 
     def start_crawl(self, crawl: str, spider: str) -> None:
         self._require_writable()
+        self._server.warn_of_loss()
         self._leases.take(crawl)
         started = CrawlRecord(spider, started=time.time())
         try:
@@ -165,7 +167,7 @@ class RedisStore(RedisTransfer, StoreQueries):
     def stats(self) -> dict[str, Any]:
         def work(stored: RedisDocuments) -> dict[str, Any]:
             counted = count_documents(stored, scan_records(stored))
-            octets = self._server.memory_bytes()
+            octets = measure(self._server, self._keys.all_patterns())
             return {
                 "store": self.url,
                 **describe_header(self._header),
@@ -173,7 +175,7 @@ class RedisStore(RedisTransfer, StoreQueries):
                 "crawls": self._server.call("HLEN", self._keys.crawls),
                 **counted,
                 "lost": sum(1 for _ in list_lost(stored, self._is_alive)),
-                "server_bytes": octets,
+                "memory_bytes": octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
 
@@ -182,19 +184,20 @@ class RedisStore(RedisTransfer, StoreQueries):
     def _describe_tables(self) -> dict[str, Any]:
         design = self._tables.design
         fingerprints = self.fingerprints().size
-        octets, full = measure_tables(self._server, self._keys, self._tables)
+        pattern = self._keys.pattern(f"t{self._tables.generation}.")
+        octets = measure(self._server, [pattern])
         return {
             "design": design.name,
             "tables": len(design.tables),
             "complete_for_bits": design.reach_bits,
             "fingerprints": fingerprints,
             "table_bytes_per_fingerprint": round(octets / max(1, fingerprints), 1),
-            "buckets_too_full": full,
+            "buckets_too_full": len(list_full(self._server, pattern)),
         }
 
     def table_stats(self) -> dict[str, Any]:
         self._begin()
-        return {**self._describe_tables(), "server_bytes": self._server.memory_bytes()}
+        return self._describe_tables()
 
     def check(self) -> list[str]:
         """List what is wrong; what others write meanwhile is looked at again."""

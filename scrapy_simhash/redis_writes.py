@@ -46,25 +46,32 @@ class Writes:
     def __init__(self) -> None:
         self.touched: set[bytes] = set()
         self.fingerprints: set[int] = set()
-        self._packed: list[bytes] = []
+        self._packed: dict[bytes, list[bytes]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._packed)
 
     def add(self, code: Code, key: bytes, field: bytes = b"", value: bytes = b"") -> None:
         """Add a write."""
-        self._packed += (
-            _CODE_AND_KEY.pack(code, len(key)),
-            key,
-            _FIELD.pack(len(field)),
-            field,
-            _VALUE.pack(len(value)),
-            value,
+        self._packed.setdefault(tag_of(key), []).extend(
+            (
+                _CODE_AND_KEY.pack(code, len(key)),
+                key,
+                _FIELD.pack(len(field)),
+                field,
+                _VALUE.pack(len(value)),
+                value,
+            )
         )
 
-    def pack(self) -> bytes:
-        """Pack all writes, in order."""
-        return b"".join(self._packed)
+    def pack(self) -> dict[bytes, bytes]:
+        """Pack the writes of each hash tag, that is of each slot of a cluster, in order."""
+        return {tag: b"".join(packed) for tag, packed in self._packed.items()}
+
+
+def tag_of(key: bytes) -> bytes:
+    """Get what decides in which slot a key is, see `redis_keys`."""
+    return key[: key.index(b"}") + 1]
 
 
 def token_of(key: bytes, field: bytes = b"") -> bytes:

@@ -11,7 +11,7 @@ from scrapy_simhash.stores import Store
 from scrapy_simhash.workers import Workers
 from tests.commanding import Run, make_run
 from tests.documents import begin_crawl
-from tests.redisservers import RedisServer, run_redis
+from tests.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
 from tests.tracing import require_strace
 
 # No deadline and no complaint about slow data: a busy machine must not make a test fail.
@@ -62,12 +62,19 @@ def redis_server() -> Iterator[RedisServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def cluster_server() -> Iterator[RedisCluster]:
+    """A cluster for all tests of this process."""
+    with run_cluster() as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""
     if getattr(request, "param", "lmdb") == "lmdb":
         return str(tmp_path)
-    server: RedisServer = request.getfixturevalue("redis_server")
+    server: RedisServer | RedisCluster = request.getfixturevalue(f"{request.param}_server")
     return server.url()
 
 

@@ -7,7 +7,7 @@ from scrapy_simhash.stored import Document, Verdict
 from scrapy_simhash.stores import Store
 from tests.documents import CRAWL, begin_crawl, document, plain_match
 
-STORE_KINDS = ("lmdb", "redis")
+STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B = A ^ 2**64 - 1
 

@@ -77,6 +77,7 @@ LAYERS = {
             "redis_rebuild",
             "redis_scripts",
             "redis_server",
+            "redis_slots",
             "redis_snapshot",
             "redis_store",
             "redis_tables",

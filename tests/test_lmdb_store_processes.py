@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.stores import Store
 from tests.children import Child, running
 from tests.documents import document, open_in_crawl, open_lmdb
 
@@ -110,7 +111,7 @@ def kill_at_a_random_moment(writer: Child, draw: random.Random) -> list[list[str
     return [line.split(" ", 2) for line in (*told, *writer.read_whole_lines())]
 
 
-def compare(store: LmdbStore, told: list[list[str]], seed: int) -> None:
+def compare(store: Store, told: list[list[str]], seed: int) -> None:
     """Everything acknowledged is there."""
     for word, number, *name in told:
         stored = store.get_document(int(number))

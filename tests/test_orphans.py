@@ -6,7 +6,7 @@ from scrapy_simhash.stored import Document, Verdict
 from scrapy_simhash.stores import Store, open_store
 from tests.documents import CRAWL, begin_crawl, document, plain_match
 
-STORE_KINDS = ("lmdb", "redis")
+STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
 

@@ -1,0 +1,263 @@
+"""Servers that die, stand still or are full: pages pass unjudged, and nothing is lost."""
+
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from scrapy_simhash import redis_commit, redis_lease, redis_slots
+from scrapy_simhash.redis_scripts import COMMIT
+from scrapy_simhash.redis_server import Server, script
+from scrapy_simhash.redis_store import RedisStore
+from scrapy_simhash.stores import StoreUnavailableError, open_store
+from tests.children import running
+from tests.documents import CRAWL, begin_crawl, document
+from tests.processes import wait_until
+from tests.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
+from tests.test_lmdb_store_processes import WRITER, compare
+
+A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a server up after a moment."""
+    monkeypatch.setattr("scrapy_simhash.redis_server.TIMEOUT_SECONDS", 0.3)
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    """A server for one test, that keeps what it acknowledges."""
+    with run_redis(*DURABLE) as server:
+        yield server
+
+
+def test_a_server_that_dies_and_comes_back(server: RedisServer) -> None:
+    with begin_crawl(server.url("store")) as store:
+        store.find_and_add([document("a", A)])
+        server.kill()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+                store.find_and_add([document("b", A ^ 1)])
+        server.restart()
+        assert store.find_and_add([document("b", A ^ 1)])[0].status == "near_duplicate"
+        assert store.check() == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_stands_still(server: RedisServer) -> None:
+    """What it was sent before it stood still it may do when it goes on: that harms nothing."""
+    with begin_crawl(server.url("store")) as store:
+        store.find_and_add([document("a", A)])
+        server.process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 seconds"):
+            store.find_and_add([document("b", B)])
+        assert time.monotonic() - began < 30
+        server.process.send_signal(signal.SIGCONT)
+        assert store.find_and_add([document("c", A ^ 1)])[0].status == "near_duplicate"
+        assert store.check() == []
+
+
+def test_a_server_without_memory(server: RedisServer) -> None:
+    with begin_crawl(server.url("store")) as store, server.client() as client:
+        store.find_and_add([document("a", A)])
+        client.config_set("maxmemory", 1)
+        with pytest.raises(StoreUnavailableError, match=r"no memory left \(maxmemory\)"):
+            store.find_and_add([document("b", B)])
+        assert [match.document for match in store.query(A)] == [1]
+        assert store.query(B) == []
+        client.config_set("maxmemory", 0)
+        assert store.find_and_add([document("b", B)])[0].status == "new"
+        assert store.check() == []
+
+
+def test_scripts_that_the_server_forgot(redis_server: RedisServer) -> None:
+    with begin_crawl(redis_server.url()) as store, redis_server.client() as client:
+        client.script_flush()
+        assert store.find_and_add([document("a", A)])[0].status == "new"
+
+
+def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(server: RedisServer) -> None:
+    """Two writers at once; the server dies at any moment of theirs."""
+    seed = random.SystemRandom().getrandbits(32)
+    draw = random.Random(seed)  # noqa: S311 - told when the test fails
+    for turn in range(2):
+        url = server.url("store")
+        with (
+            running(WRITER, url, f"crawl-{turn}-a") as first,
+            running(WRITER, url, f"crawl-{turn}-b") as second,
+        ):
+            first.tell("go")
+            second.tell("go")
+            told = [first.read() for _ in range(draw.randint(20, 60))]
+            server.kill()
+            told += first.read_whole_lines() + second.read_whole_lines()
+        server.restart()
+        with open_store(url) as store:
+            lines = [line.split(" ", 2) for line in told if line]
+            assert len(lines) >= 20
+            compare(store, lines, seed)
+            assert store.check() == [], seed
+
+
+def test_a_writer_that_is_killed(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pending pages count until its lease ends by itself, and then no longer."""
+    monkeypatch.setattr(redis_lease, "LEASE_SECONDS", 1.0)
+    url = server.url("store")
+    shorter = "from scrapy_simhash import redis_lease; redis_lease.LEASE_SECONDS = 1.0\n"
+    with begin_crawl(url) as store:
+        with running(shorter + WRITER, url, "crawl-dead") as writer:
+            writer.tell("go")
+            _, number, _ = writer.read().split(" ", 2)
+            writer.kill()
+        added = store.get_document(int(number))
+        assert added
+        wait_until(lambda: "crawl-dead" not in alive(store))
+        twin = document("twin", added.fingerprints[0])
+        assert store.find_and_add([twin])[0].status == "new"
+        assert store.find_and_add([document("third", added.fingerprints[0])])[0].match
+        assert store.check() == []
+
+
+def alive(store: Any) -> set[str]:
+    assert isinstance(store, RedisStore)
+    store._begin()
+    return store._alive
+
+
+def test_a_lease_is_kept_while_its_process_lives(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_lease, "LEASE_SECONDS", 0.6)
+    url = redis_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
+        store.find_and_add([document("a", A)])
+        with pytest.raises(ValueError, match="a crawl of this id is running"):
+            other.start_crawl(CRAWL, "spider")
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            assert CRAWL in alive(other)
+        store.end_crawl(CRAWL)
+        assert CRAWL not in alive(other)
+
+
+def test_a_commit_whose_answer_was_lost_is_made_once(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sent again, with a new connection, and the server knows it."""
+    name = script(COMMIT, [])[1]
+    run = Server._run
+
+    def run_twice(self: Server, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        if commands[0][1] == name:
+            run(self, commands)
+        return run(self, commands)
+
+    with begin_crawl(redis_server.url()) as store:
+        monkeypatch.setattr(Server, "_run", run_twice)
+        assert store.find_and_add([document("a", A)])[0].status == "new"
+        assert store.find_and_add([document("a", A)])[0].status == "revisit"
+        assert store.stats()["documents"] == 1
+
+
+def test_nobody_writes_beside_who_is_alone(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_commit, "WAIT_SECONDS", 0.2)
+    url = redis_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
+        assert isinstance(store, RedisStore)
+        with store._alone():
+            with pytest.raises(StoreUnavailableError, match="rewritten by another process"):
+                other.find_and_add([document("a", A)])
+            assert store.find_and_add([document("b", A)])[0].status == "new"
+        assert other.find_and_add([document("a", A)])[0].status == "near_duplicate"
+
+
+def test_whoever_was_alone_for_too_long_commits_nothing(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood still, and another process may be at the same thing."""
+    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.05)
+    with begin_crawl(redis_server.url()) as store:
+        assert isinstance(store, RedisStore)
+        with store._alone():
+            with redis_server.client() as client:
+                wait_until(lambda: not client.exists(store._keys.lock))
+            with pytest.raises(Exception, match="another process may have begun the same"):
+                store.find_and_add([document("a", A)])
+        assert store.stats()["documents"] == 0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    """A cluster whose nodes are killed, and keep what they acknowledged."""
+    with run_cluster(*DURABLE) as cluster:
+        yield cluster
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("number", range(3))
+def test_a_node_that_dies_and_comes_back(cluster: RedisCluster, number: int) -> None:
+    """Whichever it is: what was acknowledged is there, what was not is judged again."""
+    draw = random.Random(number)  # noqa: S311 - reproducible
+    pages = [document(f"page {n}", draw.getrandbits(64)) for n in range(60)]
+    with begin_crawl(cluster.url(f"killed-{number}")) as store:
+        assert {verdict.status for verdict in store.find_and_add(pages[:30])} == {"new"}
+        node = cluster.nodes[(number + 1) % 3]  # not the one that is asked for the others
+        node.kill()
+        failed = 0
+        for page in pages[30:33]:
+            try:
+                store.find_and_add([page])
+            except StoreUnavailableError:
+                failed += 1
+        assert failed
+        node.restart()
+        cluster.wait()
+        assert {verdict.status for verdict in store.find_and_add(pages[33:])} == {"new"}
+        again = [verdict.status for verdict in store.find_and_add(pages)]
+        assert again[:30] + again[33:] == ["revisit"] * 57
+        assert set(again[30:33]) <= {"new", "revisit"}
+        assert store.check() == []
+
+
+def test_a_process_that_dies_between_its_commit_and_the_slots(
+    cluster_server: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one to begin brings it there, and judges by it."""
+    url = cluster_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(redis_slots.Slots, "apply_committed", lambda *_: None)
+            store.find_and_add([document("a", A)])
+        assert other.find_and_add([document("b", A ^ 1)])[0].status == "near_duplicate"
+        assert other.check() == []
+
+
+def test_whoever_comes_late_to_a_slot_changes_nothing(
+    cluster_server: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that stood still while others did its work and went on."""
+    applied: list[Sequence[redis_slots.Commit]] = []
+    apply = redis_slots.Slots.apply
+
+    def note(self: redis_slots.Slots, commits: Sequence[redis_slots.Commit]) -> None:
+        applied.append(commits)
+        apply(self, commits)
+
+    monkeypatch.setattr(redis_slots.Slots, "apply", note)
+    with begin_crawl(cluster_server.url()) as store:
+        assert isinstance(store, RedisStore)
+        store.find_and_add([document("a", A)])
+        first = applied[-1]
+        store.find_and_add([document("a", B)])
+        apply(store._committer._slots, first)
+        assert store.query(A) == []
+        assert [match.document for match in store.query(B)] == [1]
+        assert store.check() == []
