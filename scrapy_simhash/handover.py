@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.jointables import contains
 from scrapy_simhash.progress import show_progress
+from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stores import StoreMismatchError, StoreUnusableError, open_store
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
             held.enter_context(open_store(name, distance=0, readonly=True)) for name in sources
         ]
         _require_alike(opened)
-        if into in sources or str(into) in {store.url for store in opened}:
-            raise ValueError(f"{into} cannot be merged into itself; name another store with --into")
+        if show_url(into) in {store.url for store in opened}:
+            raise ValueError(
+                f"{show_url(into)} cannot be merged into itself; name another store with --into"
+            )
         target = held.enter_context(_open_target(config, into, opened[0]))
         for store in opened:
             target.copy_crawls(store.list_crawls())

@@ -18,7 +18,7 @@ from scrapy_simhash.progress import show_progress
 from scrapy_simhash.source_kinds import find_kind, open_pages
 from scrapy_simhash.source_parquet import ParquetSource
 from scrapy_simhash.sources import PAGE_KINDS, START, SourceError
-from scrapy_simhash.store_urls import is_server, store_folder
+from scrapy_simhash.store_urls import is_server, show_url, store_folder
 from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _take_over(
 ) -> Iterator[dict[str, Any]]:
     """Import what was fingerprinted before."""
     if dry_run:
-        yield {"source": name, "kind": kind, **_count_fingerprinted(name, kind)}
+        yield {"source": show_url(name), "kind": kind, **_count_fingerprinted(name, kind)}
     elif kind == "archive":
         yield from import_archive(config, Path(name), base=base)
     else:
@@ -189,7 +189,7 @@ class _Reading:
         return {
             "source": source.name,
             "kind": source.kind,
-            "store": self._config.store,
+            "store": show_url(self._config.store),
             "crawl": crawl,
             "records": progress.position.record,
             "resumed_at": resumed_at,
