@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.redis_commit import Committer
-from scrapy_simhash.redis_documents import RedisDocuments
 from scrapy_simhash.redis_server import Server
+from scrapy_simhash.redis_slots import Commit, Slots
 from scrapy_simhash.stores import open_store
 from tests.documents import document
 from tests.oracle import Oracle
@@ -79,7 +78,7 @@ class Schedule:
         self._waiting.pop(min(self._waiting) if drawn is None else drawn).set()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     groups=st.lists(
         st.lists(
@@ -94,19 +93,18 @@ def test_any_interleaving_is_one_commit_after_the_other(
     home: str, groups: list[Group], turns: list[int]
 ) -> None:
     schedule = Schedule(turns)
-    order: list[int] = []
+    commits: dict[int, int] = {}
     own = threading.local()
-    run, commit = Server.run, Committer.commit
+    run, apply = Server.run, Slots.apply_committed
 
     def run_in_turn(self: Server, *arguments: Any, **options: Any) -> list[Any]:
         schedule.wait()
         return run(self, *arguments, **options)
 
-    def note_commit(self: Committer, stored: RedisDocuments, seq: bytes) -> bool:
-        done = commit(self, stored, seq)
-        if done and hasattr(own, "writer"):
-            order.append(own.writer)
-        return done
+    def note_commit(self: Slots, committed: Sequence[Commit]) -> None:
+        if hasattr(own, "writer"):
+            commits[int(committed[-1].seq)] = own.writer
+        apply(self, committed)
 
     url = f"{home}-{next(_numbers)}"
     verdicts: dict[int, list[Verdict]] = {}
@@ -115,7 +113,7 @@ def test_any_interleaving_is_one_commit_after_the_other(
         for number, store in enumerate(stores):
             store.start_crawl(f"crawl-{number}", "spider")
         patch.setattr(Server, "run", run_in_turn)
-        patch.setattr(Committer, "commit", note_commit)
+        patch.setattr(Slots, "apply_committed", note_commit)
 
         def add(number: int) -> None:
             own.writer = number
@@ -135,8 +133,8 @@ def test_any_interleaving_is_one_commit_after_the_other(
         for thread in threads:
             thread.join(PATIENCE_SECONDS)
     oracle = Oracle(3, alive={f"crawl-{number}" for number in range(WRITERS)})
-    assert sorted(order) == list(range(WRITERS))
-    for number in order:
+    assert sorted(commits.values()) == list(range(WRITERS))
+    for _, number in sorted(commits.items()):
         expected = [
             oracle.add(name.encode(), (bits,), f"crawl-{number}") for name, bits in groups[number]
         ]
