@@ -86,8 +86,8 @@ def test_crowds_of_every_table_come_back_as_they_were(monkeypatch: pytest.Monkey
     """One cluster, that every table has as a crowd, permuted by two tables one after the other."""
     monkeypatch.setattr(joincells, "choose_join_blocks", lambda *_: 3)
     monkeypatch.setattr(joincells, "_MOST_NESTED", 2)
-    near = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
-    values = np.random.default_rng(1).integers(0, 2**64, 1, np.uint64) ^ near
+    centre = int(np.random.default_rng(1).integers(0, 2**64, dtype=np.uint64))
+    values = np.array([centre ^ 1 << bit for bit in range(64)], np.uint64)
     plan = plan_cells(values, 1.0, 2, 3, 3)
     assert {len(path) for path in plan.paths} == {1, 2}
     assert join(plan, gather(plan, [values]), 2) == find_all(values, 2).tolist()
