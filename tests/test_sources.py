@@ -122,7 +122,7 @@ def test_a_warc_cut_within_the_head_of_a_member(tmp_path: Path) -> None:
         (b"garbage " * 100, "record 1"),
         (b"WARC/1.0\r\n", "record 1"),
         (warc_plain(PAGES) + b"garbage\r\n" * 20, "record 6"),
-        (gzip.compress(b"garbage " * 100), "record 1"),
+        (gzip.compress(b"garbage " * 100, mtime=0), "record 1"),
     ],
 )
 def test_garbage_is_no_warc(tmp_path: Path, octets: bytes, message: str) -> None:
@@ -154,10 +154,10 @@ def encoded(body: bytes, headers: str) -> bytes:
             encoded(b"5\r\n<html\r\n1\r\n>\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"),
             b"<html>",
         ),
-        (encoded(gzip.compress(b"<html>"), "Content-Encoding: gzip\r\n"), b"<html>"),
+        (encoded(gzip.compress(b"<html>", mtime=0), "Content-Encoding: gzip\r\n"), b"<html>"),
         # Undone by who wrote the WARC, whatever the headers say.
         (encoded(b"<html>", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), b"<html>"),
-        (encoded(gzip.compress(bytes(9 * MOST)), "Content-Encoding: gzip\r\n"), bytes(MOST + 1)),
+        (encoded(gzip.compress(bytes(9 * MOST), mtime=0), "Content-Encoding: gzip\r\n"), bytes(MOST + 1)),
         (encoded(bytes(2 * MOST), "Content-Type: text/html\r\n"), bytes(MOST + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
     ],
@@ -270,7 +270,7 @@ def test_a_table_that_is_none(tmp_path: Path, table: str, message: str) -> None:
     "make",
     [
         lambda path: path.write_bytes(b"1\n2\n"),
-        lambda path: path.write_bytes(gzip.compress(b"nothing known")),
+        lambda path: path.write_bytes(gzip.compress(b"nothing known", mtime=0)),
         lambda path: path.write_bytes(b""),
     ],
 )
