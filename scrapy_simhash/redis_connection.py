@@ -155,10 +155,7 @@ class RedisConnection:
     def _write_alone(self, work: Callable[[RedisDocuments], Result]) -> Result:
         stored, seq = self._begin()
         result = work(stored)
-        if not self._committer.commit(stored, seq):
-            raise StoreUnavailableError(
-                f"the server at {self.url} lost its last commits while this one was made"
-            )
+        self._committer.commit_alone(stored, seq)
         self._numbers.settle()
         return result
 
