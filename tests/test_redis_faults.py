@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scrapy_simhash import redis_commit, redis_lease, redis_slots, redis_store
+from scrapy_simhash import redis_commit, redis_lease, redis_slots
 from scrapy_simhash.redis_commit import Committer
 from scrapy_simhash.redis_documents import RedisDocuments
 from scrapy_simhash.redis_keys import Keys
+from scrapy_simhash.redis_reading import list_fingerprints_with_rows
 from scrapy_simhash.redis_scripts import COMMIT
 from scrapy_simhash.redis_server import Server, script
 from scrapy_simhash.redis_store import RedisStore
@@ -171,6 +172,27 @@ def test_a_commit_whose_answer_was_lost_is_made_once(
         assert store.stats()["documents"] == 1
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_document_is_lost_to_another_of_its_number(
+    redis_server: RedisServer, first: int
+) -> None:
+    """A server that failed over counts from an earlier number again."""
+    url = redis_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
+        assert isinstance(store, RedisStore)
+        store._numbers.reserve(3)
+        with redis_server.client() as client:
+            assert client.delete(store._keys.next)
+        stores = [store, other]
+        numbers = [
+            stores[(first + turn) % 2].find_and_add([document(f"page {turn}", A << turn)])[0]
+            for turn in range(4)
+        ]
+        assert sorted(each.document for each in numbers) == [1, 2, 3, 4]
+        assert store.stats()["documents"] == 4
+        assert store.check() == []
+
+
 def test_nobody_writes_beside_who_is_alone(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +245,7 @@ def test_tables_are_not_replaced_by_ones_without_what_came_meanwhile(
 ) -> None:
     """Who wrote them stood still after it had read what belongs into them."""
     url = redis_server.url()
-    read = redis_store.list_fingerprints_with_rows
+    read = list_fingerprints_with_rows
 
     def read_and_stand_still(server: Server, keys: Keys) -> NDArray[np.uint64]:
         found = read(server, keys)
@@ -238,7 +260,7 @@ def test_tables_are_not_replaced_by_ones_without_what_came_meanwhile(
     with begin_crawl(url) as store, open_store(url) as other:
         store.find_and_add([document("a", A)])
         with monkeypatch.context() as patch:
-            patch.setattr(redis_store, "list_fingerprints_with_rows", read_and_stand_still)
+            patch.setattr(f"{RedisStore.__module__}.{read.__name__}", read_and_stand_still)
             with pytest.raises(StoreError, match="others may have written"):
                 run()
         twins = [document("twin of a", A), document("twin of b", B)]
@@ -257,7 +279,7 @@ def test_tables_in_use_are_not_deleted(
     commit = Committer.commit
 
     def commit_and_stand_still(self: Committer, stored: RedisDocuments, seq: bytes) -> bool:
-        if self is not store._committer:
+        if self is not own:
             return commit(self, stored, seq)
         done = not lost and commit(self, stored, seq)
         end_lock(redis_server, store)
@@ -266,6 +288,7 @@ def test_tables_in_use_are_not_deleted(
 
     with begin_crawl(url) as store, open_store(url) as other:
         assert isinstance(store, RedisStore)
+        own = store._committer
         store.find_and_add([document("a", A)])
         with monkeypatch.context() as patch:
             patch.setattr(Committer, "commit", commit_and_stand_still)
