@@ -211,7 +211,9 @@ def measure(count: int, kind: str, queries: int) -> dict[str, Any]:
         "cluster_rounds": spark["cluster_rounds"],
         **{name: spark[name] for name in ("largest_cell", "uncut_cell") if name in spark},
     }
-    return row | ({"queries": queries, "matches": one["matches"]} if queries else {})
+    if queries:
+        row |= {"queries": queries, "matches": one["matches"]}
+    return row
 
 
 def main() -> None:

@@ -216,9 +216,9 @@ class Merger:
             return None
 
         def admits(_: int, other: Record) -> bool:
-            return other.first_time <= record.first_time and not self._was_original(
-                source, other.identity
-            )
+            if other.first_time > record.first_time:
+                return False
+            return not self._was_original(source, other.identity)
 
         return self._choose(record, admits)
 

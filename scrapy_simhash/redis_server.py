@@ -175,6 +175,11 @@ class Server:
 
     def close(self) -> None:
         """Close all connections."""
+        if isinstance(self._client, RedisCluster):
+            # It leaves those of its nodes to the garbage collector.
+            for node in self._client.get_nodes():  # type: ignore[no-untyped-call]
+                if node.redis_connection is not None:
+                    node.redis_connection.connection_pool.disconnect()
         self._client.close()
 
 

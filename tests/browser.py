@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.beside import require_program
+from tests.needing import require_program
 
 
 @contextmanager

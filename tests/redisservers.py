@@ -1,7 +1,5 @@
 """Real Redis servers for the tests, alone or three as a cluster: each in a folder of its own."""
 
-import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -9,23 +7,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tests.needing import require_program
 from tests.processes import PATIENCE_SECONDS, wait_until
-from tests.tracing import EVERYTHING
 
 _SLOTS = 16_384
-
-
-def require_redis() -> None:
-    """Skip the test, or fail, where there is no Redis server."""
-    reason = "" if shutil.which("redis-server") else "there is no redis-server"
-    if reason and os.environ.get(EVERYTHING):
-        pytest.fail(f"{EVERYTHING} is set, and {reason}")
-    if reason:
-        pytest.skip(reason)
 
 
 class RedisServer:
@@ -82,7 +70,7 @@ class RedisServer:
 @contextmanager
 def run_redis(*options: str) -> Iterator[RedisServer]:
     """Run a server."""
-    require_redis()
+    require_program("redis-server")
     with TemporaryDirectory(dir="/tmp") as folder:
         server = RedisServer(Path(folder), *options)
         try:
@@ -151,7 +139,7 @@ def free_port() -> int:
 @contextmanager
 def run_cluster(*options: str) -> Iterator[RedisCluster]:
     """Run a cluster of three nodes, none of them with a replica."""
-    require_redis()
+    require_program("redis-server")
     with ExitStack() as stack:
         ports = [free_port() for _ in range(3)]
         nodes = [

@@ -2,37 +2,27 @@
 
 import gzip
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.needing import require_modules, require_program
 from tests.processes import ROOT
-from tests.tracing import EVERYTHING
 
 
 def require_pyspark() -> None:
     """Skip the test, or fail, where the extra is not installed."""
-    _require([name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None])
+    require_modules("spark", "pyspark", "pyarrow", "pandas")
 
 
 def require_spark() -> None:
     """Skip the test, or fail, where there is no PySpark or no Java."""
     require_pyspark()
-    java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
-    _require([] if java else ["java"])
-
-
-def _require(missing: list[str]) -> None:
-    reason = f"there is no {', '.join(missing)}"
-    if missing and os.environ.get(EVERYTHING):
-        pytest.fail(f"{EVERYTHING} is set, and {reason}")
-    if missing:
-        pytest.skip(reason)
+    if "JAVA_HOME" not in os.environ:
+        require_program("java")
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.beside import require_modules, require_program, settings_of
+from tests.beside import settings_of
 from tests.crawlscript import ScriptCrawl, run_crawl
+from tests.needing import require_modules, require_program
 from tests.pages import page
 from tests.server import serve
 
@@ -33,7 +34,7 @@ def drawn(html: str) -> str:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptCrawl]:
-    require_modules("scrapy_playwright")
+    require_modules("beside", "scrapy_playwright")
     chromium = require_program("chromium", "chromium-browser", "google-chrome")
     settings = settings_of("beside.md", "PLAYWRIGHT_LAUNCH_OPTIONS")
     settings["PLAYWRIGHT_LAUNCH_OPTIONS"]["executable_path"] = chromium

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.beside import require_modules, settings_of
+from tests.beside import settings_of
 from tests.crawling import Crawl, crawl
+from tests.needing import require_modules
 from tests.pages import page
 from tests.server import Site, serve
 
@@ -27,7 +28,7 @@ def site() -> Iterator[Site]:
 
 
 async def crawl_with(spider: str, site: Site, folder: Path, *paths: str) -> Crawl:
-    require_modules("scrapy_poet")
+    require_modules("beside", "scrapy_poet")
     from tests import poetspiders  # noqa: PLC0415
 
     urls = [site.url(path) for path in paths]

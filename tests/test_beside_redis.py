@@ -11,8 +11,9 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_simhash.stores import open_store
-from tests.beside import require_modules, settings_of
+from tests.beside import settings_of
 from tests.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.needing import require_modules
 from tests.pages import page
 from tests.redisservers import RedisServer, run_redis
 from tests.server import Answer, Site, serve
@@ -31,7 +32,7 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture
 def redis(server: RedisServer) -> dict[str, Any]:
     """The settings for scrapy-redis, and an empty server."""
-    require_modules("scrapy_redis")
+    require_modules("beside", "scrapy_redis")
     with server.client() as client:
         client.flushall()
     return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}

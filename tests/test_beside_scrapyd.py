@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.beside import require_modules
 from tests.crawling import read_lines
+from tests.needing import require_modules
 from tests.pages import page
 from tests.processes import PATIENCE_SECONDS, environment, wait_until
 from tests.server import serve
@@ -101,7 +101,7 @@ def encode_form(fields: Mapping[str, bytes]) -> tuple[bytes, str]:
 
 @contextmanager
 def serve_scrapyd() -> Iterator[Scrapyd]:
-    require_modules("scrapyd")
+    require_modules("beside", "scrapyd")
     # The path of a socket has at most 107 bytes, that of a test's folder may have more.
     with TemporaryDirectory(prefix="scrapyd") as name:
         folder = Path(name)

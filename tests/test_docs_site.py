@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import re
 import socket
 import sys
@@ -17,8 +16,8 @@ import pytest
 
 from scrapy_simhash.arguments import COMMANDS
 from tests.documents_read import PAGES
+from tests.needing import require_modules
 from tests.processes import ROOT, run_python
-from tests.tracing import EVERYTHING
 
 FIGURES = ROOT / "docs" / "figures"
 # What `pip install 'scrapy-simhash[docs]'` brings.
@@ -28,12 +27,7 @@ TOOLS = ("sphinx", "myst_parser", "furo", "sphinx_argparse_cli")
 @pytest.fixture
 def sphinx() -> None:
     """Skip the test, or fail, where the site cannot be built."""
-    missing = [name for name in TOOLS if importlib.util.find_spec(name) is None]
-    reason = f"not installed: {', '.join(missing)}; pip install 'scrapy-simhash[docs]'"
-    if missing and os.environ.get(EVERYTHING):
-        pytest.fail(f"{EVERYTHING} is set, and {reason}")
-    if missing:
-        pytest.skip(reason)
+    require_modules("docs", *TOOLS)
 
 
 @contextmanager

@@ -80,3 +80,14 @@ def test_the_sample_says_nothing() -> None:
     plan = plan_cells(np.empty(0, np.uint64), 1.0, 3, 4, 10)
     assert len(plan.paths) == 4
     assert {cell.size for cell in gather(plan, [np.arange(50, dtype=np.uint64)]).values()} == {50}
+
+
+def test_crowds_of_every_table_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cluster, that every table has as a crowd, permuted by two tables one after the other."""
+    monkeypatch.setattr(joincells, "choose_join_blocks", lambda *_: 3)
+    monkeypatch.setattr(joincells, "_MOST_NESTED", 2)
+    centre = int(np.random.default_rng(1).integers(0, 2**64, dtype=np.uint64))
+    values = np.array([centre ^ 1 << bit for bit in range(64)], np.uint64)
+    plan = plan_cells(values, 1.0, 2, 3, 3)
+    assert {len(path) for path in plan.paths} == {1, 2}
+    assert join(plan, gather(plan, [values]), 2) == find_all(values, 2).tolist()

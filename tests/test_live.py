@@ -15,8 +15,9 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_simhash.signals import near_duplicate_found
-from tests.beside import require_modules, run_block, settings_of
+from tests.beside import run_block, settings_of
 from tests.crawling import PagesSpider, crawl, describe, path_of
+from tests.needing import require_modules
 from tests.pages import page
 from tests.processes import ROOT
 from tests.server import Site, serve
@@ -66,7 +67,7 @@ class ScrapedSpider(PagesSpider):
 
 @pytest.mark.usefixtures("warm_worker")
 async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) -> None:
-    require_modules("prometheus_client")
+    require_modules("beside", "prometheus_client")
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
 
     given = settings_of(GUIDE, "METRICS_PORT")

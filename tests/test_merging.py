@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.config import Config
@@ -88,11 +88,17 @@ def judge_in_order(came: Sequence[Came], dropped: set[int]) -> dict[int, int]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from(FINGERPRINTS)), max_size=10),
-    st.booleans(),
+    pages=st.lists(
+        st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from(FINGERPRINTS)), max_size=10
+    ),
+    at_once=st.booleans(),
 )
+# The second is no original any more when the third is judged.
+@example(pages=[(1, 0), (0, 0b111), (2, 0b11111)], at_once=True)
+# Two that are as near, and the older one came to the target later.
+@example(pages=[(1, 0b1111111), (0, 0b111), (2, 0b11111)], at_once=True)
 def test_a_merge_is_as_if_all_had_come_in_order_of_time(
     pages: list[tuple[int, int]],
     at_once: bool,
@@ -213,6 +219,25 @@ def test_a_copy_goes_on(tmp_path: Path) -> None:
         assert everything(new) == everything(old)
         assert new.check() == []
         assert old.check() == []
+
+
+def test_two_originals_of_one_store_stay_both(tmp_path: Path) -> None:
+    """The second was unlike the first one when it came."""
+    with make_store(tmp_path / "a") as store:
+        store.start_crawl("c", "spider")
+        come(store, 1, 0)
+        come(store, 2, 0xFFFF)
+        store.find_and_add([document("page 2", 1, time=2.0, crawl="c")], crawl="c")
+        store.mark_done([2], "c")
+    with make_store(tmp_path / "b") as store:
+        store.start_crawl("c", "spider")
+        come(store, 3, 0xFFFF << 40)
+    for known in (0, 2):
+        answer = merge(tmp_path / "b", tmp_path / "a")
+        assert not answer["copied"]
+        assert (answer["known"], answer["became_near_duplicates"]) == (known, 0)
+        with make_store(tmp_path / "b") as store:
+            assert originals(read_all(store)) == {b"page 1", b"page 2", b"page 3"}
 
 
 def test_of_two_records_of_a_page_the_delivered_one_counts_and_the_later(tmp_path: Path) -> None:

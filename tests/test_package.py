@@ -17,7 +17,6 @@ from scrapy_simhash.commands import SimhashCommand
 from scrapy_simhash.decisionlog import new_decision
 from scrapy_simhash.stores import Store
 from tests.reference import settings_rows, table_of_settings
-from tests.sparking import require_pyspark
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(scrapy_simhash.__file__).parent
@@ -105,11 +104,10 @@ def test_reference_names_the_methods_of_a_store() -> None:
         assert f"`{method}`" in REFERENCE
 
 
-@pytest.mark.parametrize("name", MODULES)
+# Those of Spark are in test_spark: it takes long to install.
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("spark_")])
 def test_doctests(name: str) -> None:
     module = "scrapy_simhash" if name == "__init__" else f"scrapy_simhash.{name}"
-    if name.startswith("spark_") and name not in {"spark_command", "spark_job"}:
-        require_pyspark()
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 

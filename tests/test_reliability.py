@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests import reliability
+from tests.needing import EVERYTHING
 from tests.processes import ROOT
 from tests.reliability import DOCUMENT, Case, exists, judge, main, read_report, read_rows
-from tests.tracing import EVERYTHING
 
 TABLE = """\
 # Title

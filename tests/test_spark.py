@@ -1,5 +1,7 @@
 """Spark: the same answers as one machine, cells of bounded size, named errors. One session."""
 
+import doctest
+import importlib
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import scrapy_simhash
 from scrapy_simhash.batch import batch_query
 from scrapy_simhash.clusters import connected_clusters
 from scrapy_simhash.config import Config
@@ -26,6 +29,7 @@ from tests.strategies import crowds
 from tests.test_joincells import crowded
 
 Session = Any
+PACKAGE = Path(scrapy_simhash.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     require_spark()
     with spark_session(tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("spark_*.py")), ids=lambda path: path.stem)
+def test_doctests(path: Path) -> None:
+    require_spark()
+    assert doctest.testmod(importlib.import_module(f"scrapy_simhash.{path.stem}")).failed == 0
 
 
 def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:
