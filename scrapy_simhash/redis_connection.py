@@ -98,6 +98,9 @@ class RedisConnection:
         if packed != self._packed_header or packed is None:
             self._header = unpack_header(packed, self.url)
             if self._packed_header:
+                # Somebody may have emptied the server, and made another store there.
+                check_seed(self._header, self.seed)
+                check_recipe(self._header, self.recipe)
                 require_reach(self._header, self.distance)
             design = parse_design(self._header.design)
             self._tables = RedisTables(self._keys, design, self._header.base)

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from scrapy_simhash import redis_commit, redis_lease, redis_slots
+from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.redis_commit import Committer
 from scrapy_simhash.redis_documents import RedisDocuments
 from scrapy_simhash.redis_keys import Keys
@@ -191,6 +192,20 @@ def test_no_document_is_lost_to_another_of_its_number(
         assert sorted(each.document for each in numbers) == [1, 2, 3, 4]
         assert store.stats()["documents"] == 4
         assert store.check() == []
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_another_store_at_its_place_takes_nothing(redis_server: RedisServer, seed: int) -> None:
+    """Fingerprints of another seed or recipe cannot be compared with those in it."""
+    url = redis_server.url()
+    with begin_crawl(url, seed=7) as store:
+        with redis_server.client() as client:
+            client.flushall()
+        recipe = Recipe("html2txt") if seed == 7 else Recipe()
+        with open_store(url, seed=seed, recipe=recipe) as other:
+            with pytest.raises(StoreError, match="seed" if seed == 8 else "extractor"):
+                store.find_and_add([document("a", A)])
+            assert other.stats()["documents"] == 0
 
 
 def test_nobody_writes_beside_who_is_alone(
