@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.jointables import contains
+from scrapy_simhash.merging import is_earlier
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.store_urls import show_url
 from scrapy_simhash.stores import StoreMismatchError, StoreUnusableError, open_store
@@ -114,10 +115,13 @@ def _open_target(config: Config, into: str, source: Store) -> Store:
 
 
 def _is_part_of(target: Store, source: Store) -> bool:
-    """Say whether all documents of one store are in the other, by the same numbers."""
+    """Say whether one store has nothing but an earlier state of the other, by the same numbers."""
     for part in _cut([number for number, _, _ in target.list_first_times()]):
-        there = {row.number: row.record.identity for row in source.read_rows(part)}
-        if any(there.get(row.number) != row.record.identity for row in target.read_rows(part)):
+        records = {row.number: row.record for row in source.read_rows(part)}
+        if not all(
+            row.number in records and is_earlier(row.record, records[row.number])
+            for row in target.read_rows(part)
+        ):
             return False
     return True
 

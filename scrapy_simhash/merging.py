@@ -94,7 +94,7 @@ def copy_rows(stored: Documents, rows: Sequence[Row]) -> Taken:
             _add_one(counts, "known")
             continue
         if before is not None:
-            _require_same(before, record)
+            _require_earlier(before, record)
             _take_out(stored, number, before)
         _put(stored, row, record)
         if row.waiting is not None:
@@ -103,8 +103,21 @@ def copy_rows(stored: Documents, rows: Sequence[Row]) -> Taken:
     return Taken(counts, ())
 
 
-def _require_same(before: Record, record: Record) -> None:
-    if before.identity != record.identity:
+def is_earlier(before: Record, record: Record) -> bool:
+    """Say whether a copy may take the place of a record that is there: that of the same page.
+
+    One that was fetched, delivered or spared since then is no earlier state of it.
+    """
+    return (
+        before.identity == record.identity
+        and before.time <= record.time
+        and before.delivered <= record.delivered
+        and before.spared <= record.spared
+    )
+
+
+def _require_earlier(before: Record, record: Record) -> None:
+    if not is_earlier(before, record):
         raise StoreError(
             "the store that was to be a copy was written to by somebody else meanwhile; end what "
             "uses it and run this again: both are then merged by who was first"

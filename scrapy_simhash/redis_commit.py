@@ -10,8 +10,9 @@ outcome is that of one commit after the other, in the order of their numbers (do
 from __future__ import annotations
 
 import secrets
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +36,9 @@ _COMMITS_REMEMBERED = 128
 # How long others may rewrite the tables before a page passes unjudged instead of waiting.
 WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
-# A holder that died is given up after that; one that works says so more often.
+# A holder that died is given up after that; one that works says so more often, by a thread.
 LOCK_SECONDS = 30.0
+_BEATS_PER_LOCK = 6
 
 
 class Committer:
@@ -125,27 +127,51 @@ class Committer:
             return
         turn = secrets.token_bytes(16)
         deadline = time.monotonic() + WAIT_SECONDS
-        while not self._hold(turn):
+        while not self._hold(turn, "new"):
             self._wait(deadline)
         self._turn = turn
+        ending = threading.Event()
+        keeping = threading.Thread(target=self._keep, args=(turn, ending), daemon=True)
+        keeping.start()
         try:
             yield
         finally:
             self._turn = b""
+            ending.set()
+            keeping.join()
             self._server.call(*script(UNLOCK, [self._keys.lock], turn))
 
-    def stay_alone(self) -> None:
-        """Say that whoever is `alone` still works.
+    def _keep(self, turn: bytes, ending: threading.Event) -> None:
+        """Say that whoever is alone still works; reading a large store takes minutes."""
+        while not ending.wait(LOCK_SECONDS / _BEATS_PER_LOCK):
+            with suppress(StoreError):
+                self._hold(turn, "old")
+
+    def require_alone(self) -> None:
+        """Make sure that nobody else committed since this process is `alone`.
 
         Raises:
-            StoreError: it took too long, and another process may be at work.
+            StoreError: it stood still, and others may have.
         """
-        if not self._hold(self._turn):
-            raise StoreError("another process took over because this one stood still; try again")
+        if not self._hold(self._turn, "old"):
+            raise StoreError("others may have written because this one stood still; try again")
 
-    def _hold(self, turn: bytes) -> bool:
+    def commit_alone(self, stored: RedisDocuments, seq: bytes) -> None:
+        """Do what `commit` does, for who is `alone`, and so is not overtaken.
+
+        Raises:
+            StoreError: it stood still, and others may have committed; nothing was written.
+            StoreUnavailableError: as `commit`.
+        """
+        if not self.commit(stored, seq):
+            raise StoreUnavailableError(
+                f"the server at {self._server.address.shown} lost its last commits while this one "
+                "was made"
+            )
+
+    def _hold(self, turn: bytes, kind: str) -> bool:
         milliseconds = round(1000 * LOCK_SECONDS)
-        return bool(self._server.call(*script(LOCK, [self._keys.lock], turn, milliseconds)))
+        return bool(self._server.call(*script(LOCK, [self._keys.lock], turn, milliseconds, kind)))
 
 
 def _matters(commit: Commit, stored: RedisDocuments) -> bool:

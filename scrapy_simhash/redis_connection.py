@@ -98,6 +98,9 @@ class RedisConnection:
         if packed != self._packed_header or packed is None:
             self._header = unpack_header(packed, self.url)
             if self._packed_header:
+                # Somebody may have emptied the server, and made another store there.
+                check_seed(self._header, self.seed)
+                check_recipe(self._header, self.recipe)
                 require_reach(self._header, self.distance)
             design = parse_design(self._header.design)
             self._tables = RedisTables(self._keys, design, self._header.base)
@@ -155,10 +158,7 @@ class RedisConnection:
     def _write_alone(self, work: Callable[[RedisDocuments], Result]) -> Result:
         stored, seq = self._begin()
         result = work(stored)
-        if not self._committer.commit(stored, seq):
-            raise StoreUnavailableError(
-                f"the server at {self.url} lost its last commits while this one was made"
-            )
+        self._committer.commit_alone(stored, seq)
         self._numbers.settle()
         return result
 

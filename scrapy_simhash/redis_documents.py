@@ -149,7 +149,14 @@ class RedisDocuments:
         }
 
     def next_number(self) -> int:
-        return self._take_number()
+        # One that was reserved may be in use all the same: a server that failed over may have
+        # forgotten it, and a store that is copied into this one brings its own along.
+        while self._is_taken(number := self._take_number()):
+            pass
+        return number
+
+    def _is_taken(self, number: int) -> bool:
+        return self.snapshot.get(self._keys.records(number), b"%d" % number) is not None
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         for number, packed in self.read_packed():

@@ -116,6 +116,10 @@ class Keys:
         _, table, lead = tag[len(self._many) :].split(b".")
         return bytes((int(table),)) + bytes.fromhex((lead + end[1:]).decode()) + field
 
+    def read_generation(self, hashed: bytes) -> int:
+        """Get the generation of the tables that a key is of."""
+        return int(hashed[len(self._many) + 1 :].partition(b".")[0])
+
     def full(self, hashed: bytes, field: bytes) -> bytes:
         """Get the set of the rests of a bucket that is too full."""
         return b"%b:full:%b" % (hashed, field.hex().encode())

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Numbers:
-    """Hands out document numbers, none twice.
+    """Hands out document numbers, none twice unless the server forgets what it counted.
 
     A commit that begins anew gets the same ones again. With several writers a document may have a
     larger number than one that came a moment after it.
@@ -35,6 +35,11 @@ class Numbers:
         if missing > 0:
             last = int(self._server.call("INCRBY", self._key, missing))
             self._reserved += range(last - missing + 1, last + 1)
+
+    @property
+    def reserved(self) -> list[int]:
+        """Those that will be taken next."""
+        return self._reserved[self._taken :]
 
     def take(self) -> int:
         """Take the next number; from 1."""

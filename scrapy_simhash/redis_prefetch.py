@@ -50,9 +50,10 @@ def prefetch_group(
         records=marked,
         duplicates=marked,
     )
-    known = [number for identity in identities if (number := stored.find_number(identity))]
+    wanted = [number for identity in identities if (number := stored.find_number(identity))]
     if numbers is not None:
         numbers.reserve(sum(not stored.find_number(each.identity) for each in documents))
+        wanted += numbers.reserved
     near: dict[int, set[str]] = {}
     for document in documents:
         for fingerprint in document.fingerprints:
@@ -66,7 +67,7 @@ def prefetch_group(
     waiting = chain.from_iterable(map(stored.list_duplicates, marked))
     stored.fetch(
         rows=[(found, scope) for found, scopes in near.items() for scope in scopes],
-        records=known,
+        records=wanted,
         waiting=waiting,
     )
     candidates = (

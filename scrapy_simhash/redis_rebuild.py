@@ -71,12 +71,12 @@ class Rewriter:
         stored, seq = self._begin()
         stored.snapshot.writes.touched.add(token_of(self._keys.header))
         stored.snapshot.writes.add(Code.VALUE, self._keys.header, value=pack_header(header))
-        self._committer.commit(stored, seq)
-        current = self._keys.pattern(f"t{generation}.")[:-1]
+        self._committer.commit_alone(stored, seq)
+        # Who stood still just now may find later ones, which are in use.
         old = [
             name
             for name in self._server.scan(self._keys.pattern("t"))
-            if not name.startswith(current)
+            if self._keys.read_generation(name) < generation
         ]
         self._server.run([("UNLINK", name) for name in old])
 
@@ -111,7 +111,7 @@ class Rewriter:
         self._send(wanted)
 
     def _send(self, wanted: dict[bytes, list[bytes]]) -> None:
-        self._committer.stay_alone()
+        self._committer.require_alone()
         self._server.run([("HSET", key, *pairs) for key, pairs in wanted.items()])
 
     def mend(self) -> dict[str, int]:
@@ -133,7 +133,7 @@ class Rewriter:
         self._mend_links(stored, records, damaged)
         self._mend_waiting(stored, records, damaged)
         stored.snapshot.writes.touched.add(token_of(self._keys.header))
-        self._committer.commit(stored, seq)
+        self._committer.commit_alone(stored, seq)
         return {
             **({"damaged": len(damaged)} if damaged else {}),
             **({"aliases_dropped": dropped} if dropped else {}),

@@ -167,10 +167,11 @@ return 1
 """
 )
 
-# KEYS: lock. ARGV: token, milliseconds. Keeps the lock of its holder, or takes it.
+# KEYS: lock. ARGV: token, milliseconds, 'new' to take it, 'old' to keep it. Returns whether it is
+# held now: one that ended is not kept, because others may have committed since.
 LOCK = """#!lua
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
+if holder and holder ~= ARGV[1] or not holder and ARGV[3] == 'old' then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """

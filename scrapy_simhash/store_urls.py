@@ -20,8 +20,9 @@ _SCHEMES = {
     "valkey+cluster": ("redis", True),
     "valkeys+cluster": ("rediss", True),
 }
-# Without what has a meaning in the keys of a cluster, and in patterns of keys.
-_PREFIX = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+# Without what has a meaning in the keys of a cluster, and in patterns of keys: after a colon, `a:t`
+# would be taken for tables of `a`, which deletes old ones.
+_PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _TLS_OPTIONS = {
     "ssl_ca_certs",
     "ssl_certfile",
@@ -109,8 +110,8 @@ def server_address(url: str) -> ServerAddress:
     prefix = options.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
         raise ValueError(
-            f"store URL {shown!r}: prefix {prefix!r} must be 1 to 64 letters, digits, '.', ':', "
-            "'_' or '-'"
+            f"store URL {shown!r}: prefix {prefix!r} must be 1 to 64 letters, digits, '.', '_' "
+            "or '-'"
         )
     # It would go on to number 0 otherwise.
     if scheme != "unix" and not re.fullmatch(r"/?|/[0-9]+", parts.path):

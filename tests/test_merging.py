@@ -16,7 +16,7 @@ from scrapy_simhash.handover import merge_stores
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.store_transfer import Row
-from scrapy_simhash.stores import Store, StoreMismatchError, open_store
+from scrapy_simhash.stores import Store, StoreError, StoreMismatchError, open_store
 from tests.commanding import Run
 from tests.documents import document
 from tests.oracle import distance_between
@@ -324,9 +324,9 @@ def test_a_store_moves_to_redis_and_back(redis_server: RedisServer, tmp_path: Pa
         assert [page.request for page in moved.take_lost("later", "spider")] == [b"request", b""]
         again, alias, new = moved.find_and_add(
             [
-                document("page 1", 0, text_digest=b"(0,)"),
-                document("alias", 0),
-                document("page 20", 0x3333 << 44),
+                document("page 1", 0, text_digest=b"(0,)", time=30.0),
+                document("alias", 0, time=30.0),
+                document("page 20", 0x3333 << 44, time=30.0),
             ]
         )
         assert (again.status, again.reason, again.document) == ("revisit", "unchanged", 1)
@@ -367,3 +367,33 @@ def test_a_store_is_merged_into_one_on_redis(redis_server: RedisServer, tmp_path
         assert found[0] == found[1]
         assert folder.check() == server.check() == []
     assert len(found[0]) == 24
+
+
+@pytest.mark.parametrize("change", ["fetched", "delivered", "spared"])
+def test_a_copy_that_went_on_by_itself_keeps_what_is_later(tmp_path: Path, change: str) -> None:
+    """The same command once more, after a crawl of the same pages or `undo`."""
+    with make_store(tmp_path / "old") as old:
+        old.start_crawl("c", "spider")
+        come(old, 1, 0)
+        come(old, 2, 1)
+        come(old, 3, 0xFFFF << 20)
+        old.find_and_add([document("page 4", 0xFF << 40, time=4.0, crawl="c")])
+    merge(tmp_path / "new", tmp_path / "old")
+    with make_store(tmp_path / "new") as new:
+        new.start_crawl("d", "spider")
+        if change == "spared":
+            new.spare([2])
+        else:
+            pages = {
+                "fetched": document("page 3", 0xFFFF << 40, time=9.0, crawl="d", text="later"),
+                "delivered": document("page 4", 0xFF << 40, time=4.0, crawl="d"),
+            }
+            (verdict,) = new.find_and_add([pages[change]])
+            new.mark_done([verdict.document], "d")
+        before = everything(new)
+        answer = merge(tmp_path / "new", tmp_path / "old")
+        assert (answer["documents"], answer["known"]) == (4, 4)
+        assert everything(new) == before
+        with make_store(tmp_path / "old") as old, pytest.raises(StoreError, match="meanwhile"):
+            new.copy_rows(read_all(old))
+        assert new.check() == []

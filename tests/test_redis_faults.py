@@ -4,15 +4,23 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from scrapy_simhash import redis_commit, redis_lease, redis_slots
+from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.redis_commit import Committer
+from scrapy_simhash.redis_documents import RedisDocuments
+from scrapy_simhash.redis_keys import Keys
+from scrapy_simhash.redis_reading import list_fingerprints_with_rows
 from scrapy_simhash.redis_scripts import COMMIT
 from scrapy_simhash.redis_server import Server, script
 from scrapy_simhash.redis_store import RedisStore
-from scrapy_simhash.stores import StoreUnavailableError, open_store
+from scrapy_simhash.stores import Store, StoreError, StoreUnavailableError, open_store
 from tests.children import running
 from tests.documents import CRAWL, begin_crawl, document
 from tests.processes import wait_until
@@ -165,6 +173,41 @@ def test_a_commit_whose_answer_was_lost_is_made_once(
         assert store.stats()["documents"] == 1
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_document_is_lost_to_another_of_its_number(
+    redis_server: RedisServer, first: int
+) -> None:
+    """A server that failed over counts from an earlier number again."""
+    url = redis_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
+        assert isinstance(store, RedisStore)
+        store._numbers.reserve(3)
+        with redis_server.client() as client:
+            assert client.delete(store._keys.next)
+        stores = [store, other]
+        numbers = [
+            stores[(first + turn) % 2].find_and_add([document(f"page {turn}", A << turn)])[0]
+            for turn in range(4)
+        ]
+        assert sorted(each.document for each in numbers) == [1, 2, 3, 4]
+        assert store.stats()["documents"] == 4
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_another_store_at_its_place_takes_nothing(redis_server: RedisServer, seed: int) -> None:
+    """Fingerprints of another seed or recipe cannot be compared with those in it."""
+    url = redis_server.url()
+    with begin_crawl(url, seed=7) as store:
+        with redis_server.client() as client:
+            client.flushall()
+        recipe = Recipe("html2txt") if seed == 7 else Recipe()
+        with open_store(url, seed=seed, recipe=recipe) as other:
+            with pytest.raises(StoreError, match="seed" if seed == 8 else "extractor"):
+                store.find_and_add([document("a", A)])
+            assert other.stats()["documents"] == 0
+
+
 def test_nobody_writes_beside_who_is_alone(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,19 +222,95 @@ def test_nobody_writes_beside_who_is_alone(
         assert other.find_and_add([document("a", A)])[0].status == "near_duplicate"
 
 
-def test_whoever_was_alone_for_too_long_commits_nothing(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def end_lock(server: RedisServer, store: Store) -> None:
+    """Let the lock end, as it does when its holder stands still for long."""
+    assert isinstance(store, RedisStore)
+    with server.client() as client:
+        assert client.delete(store._keys.lock)
+
+
+def test_whoever_was_alone_for_too_long_commits_nothing(redis_server: RedisServer) -> None:
     """It stood still, and another process may be at the same thing."""
-    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.05)
     with begin_crawl(redis_server.url()) as store:
         assert isinstance(store, RedisStore)
         with store._alone():
-            with redis_server.client() as client:
-                wait_until(lambda: not client.exists(store._keys.lock))
+            end_lock(redis_server, store)
             with pytest.raises(Exception, match="another process may have begun the same"):
                 store.find_and_add([document("a", A)])
         assert store.stats()["documents"] == 0
+
+
+def test_whoever_works_for_long_stays_alone(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a large store takes longer than a lock lasts."""
+    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.5)
+    with begin_crawl(redis_server.url()) as store, redis_server.client() as client:
+        assert isinstance(store, RedisStore)
+        with store._alone():
+            deadline = time.monotonic() + 1.5
+            while time.monotonic() < deadline:
+                assert client.exists(store._keys.lock)
+        assert not client.exists(store._keys.lock)
+
+
+@pytest.mark.parametrize("work", ["bulk_load", "rebuild"])
+def test_tables_are_not_replaced_by_ones_without_what_came_meanwhile(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """Who wrote them stood still after it had read what belongs into them."""
+    url = redis_server.url()
+    read = list_fingerprints_with_rows
+
+    def read_and_stand_still(server: Server, keys: Keys) -> NDArray[np.uint64]:
+        found = read(server, keys)
+        end_lock(redis_server, store)
+        assert other.find_and_add([document("b", B)])[0].status == "new"
+        return found
+
+    def run() -> None:
+        loaded = np.array([A ^ 0xFFFF], np.uint64)
+        _ = store.bulk_load(loaded) if work == "bulk_load" else store.rebuild()
+
+    with begin_crawl(url) as store, open_store(url) as other:
+        store.find_and_add([document("a", A)])
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{RedisStore.__module__}.{read.__name__}", read_and_stand_still)
+            with pytest.raises(StoreError, match="others may have written"):
+                run()
+        twins = [document("twin of a", A), document("twin of b", B)]
+        assert [each.status for each in store.find_and_add(twins)] == ["near_duplicate"] * 2
+        run()
+        assert store.check() == []
+        assert [match.distance for match in store.query(B)] == [0]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_tables_in_use_are_not_deleted(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """By who was overtaken by another one, before its tables were the store's or after."""
+    url = redis_server.url()
+    commit = Committer.commit
+
+    def commit_and_stand_still(self: Committer, stored: RedisDocuments, seq: bytes) -> bool:
+        if self is not own:
+            return commit(self, stored, seq)
+        done = not lost and commit(self, stored, seq)
+        end_lock(redis_server, store)
+        other.rebuild()
+        return done
+
+    with begin_crawl(url) as store, open_store(url) as other:
+        assert isinstance(store, RedisStore)
+        own = store._committer
+        store.find_and_add([document("a", A)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Committer, "commit", commit_and_stand_still)
+            with nullcontext() if not lost else pytest.raises(StoreError, match="lost its last"):
+                store.bulk_load(np.array([B], np.uint64))
+        assert store.find_and_add([document("twin", A)])[0].status == "near_duplicate"
+        assert store.check() == []
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def test_urls(url: str, target: str, prefix: str, cluster: bool) -> None:
         ("redis://host?prefx=a", "unknown option 'prefx'; db, prefix"),
         ("redis://host?prefix=a{b}", "prefix 'a{b}' must be"),
         ("redis://host?prefix=", "prefix '' must be"),
+        ("redis://host?prefix=a:t", "prefix 'a:t' must be"),
         ("redis://host/store", "'/store' is no number of a database"),
         ("redis+cluster://host/1", "a cluster has no numbered databases"),
         ("unix://", "names no socket"),
@@ -223,6 +224,24 @@ def test_another_format(redis_server: RedisServer) -> None:
         client.set(key, packed[:-1] + bytes([packed[-1] ^ 1]))
         with pytest.raises(StoreUnusableError, match="another program's, damaged, or of a newer"):
             open_store(url)
+
+
+def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:
+    """Whose prefixes begin alike, with what begins the names of tables."""
+    names = ("one", *(f"one{letter}{end}" for letter in "tdif" for end in ("", "1", ".1", "-1")))
+    stores = [begin_crawl(redis_server.url(name)) for name in names]
+    for store in stores:
+        store.find_and_add([document("a", 1)])
+    with redis_server.client() as client:
+        before = everything(client)
+        assert stores[0].rebuild()["fingerprints"] == 1
+        after = everything(client)
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    assert changed
+    assert all(key.startswith((b"{one}:", b"{one:")) for key in changed)
+    for store in stores:
+        assert store.check() == []
+        store.close()
 
 
 def test_a_read_only_store_is_not_made(redis_server: RedisServer) -> None:
