@@ -157,7 +157,10 @@ def encoded(body: bytes, headers: str) -> bytes:
         (encoded(gzip.compress(b"<html>", mtime=0), "Content-Encoding: gzip\r\n"), b"<html>"),
         # Undone by who wrote the WARC, whatever the headers say.
         (encoded(b"<html>", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), b"<html>"),
-        (encoded(gzip.compress(bytes(9 * MOST), mtime=0), "Content-Encoding: gzip\r\n"), bytes(MOST + 1)),
+        (
+            encoded(gzip.compress(bytes(9 * MOST), mtime=0), "Content-Encoding: gzip\r\n"),
+            bytes(MOST + 1),
+        ),
         (encoded(bytes(2 * MOST), "Content-Type: text/html\r\n"), bytes(MOST + 1)),
         (warc_record("http://site.example/a", b"x", kind="resource"), "no_response"),
     ],
