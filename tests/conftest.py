@@ -18,7 +18,7 @@ from tests.tracing import require_strace
 settings.register_profile(
     "suite",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

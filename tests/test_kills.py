@@ -22,7 +22,7 @@ from tests.pages import page
 from tests.processes import wait_until
 from tests.server import Site, serve
 
-ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "12"))
+ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "6"))
 GROUPS, COPIES = 40, 3
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS": 8, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
 MODES = ("SIGTERM", "SIGINT twice", "kill -9")
