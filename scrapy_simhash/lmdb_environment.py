@@ -114,7 +114,8 @@ class Environment:
             return self._open_lmdb(map_bytes)
         if self.readonly:
             raise StoreUnusableError(
-                f"there is no store at {self.folder}; name the folder of an existing one"
+                f"there is no store at {self.folder}; name the folder of an existing one, "
+                "or crawl first: a crawl makes it"
             )
         try:
             return self._open_lmdb(map_bytes)

@@ -51,7 +51,7 @@ def check_seed(header: Header, wanted: int | None) -> None:
     if wanted is not None and wanted != header.seed:
         raise StoreMismatchError(
             "the store was made with another seed: fingerprints of different seeds cannot be "
-            "compared. Name another store, a new one for instance (--store, SIMHASH_STORE)"
+            "compared. Name another store, a new one for instance (--store, --into, SIMHASH_STORE)"
         )
 
 

@@ -42,6 +42,8 @@ def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
         raise FileExistsError(f"{path} is no ordinary file; name one, or - where that is offered")
     if not overwrite and os.path.lexists(path):
         raise _taken(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     prefix = f".{path.name[:_MOST_CHARACTERS]}."
     with TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
         temporary = Path(folder) / "whole"

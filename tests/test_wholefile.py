@@ -121,3 +121,12 @@ def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with open_whole(tmp_path / "out", overwrite=False):
         pass
     assert synced == [(False, False), (True, True)]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "file"
+    with (
+        pytest.raises(FileNotFoundError, match="there is no folder"),
+        open_whole(path, overwrite=False),
+    ):
+        pass
