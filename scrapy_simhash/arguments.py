@@ -244,6 +244,10 @@ COMMANDS = {
         "spark_command:run_spark",
         arguments_batch.add_spark,
         stored=False,
+        examples=(
+            "spark fingerprint crawl.warc.gz -o documents",
+            "spark pairs documents -o pairs",
+        ),
     ),
     "compact": Command(
         "Write the tables at full fill, and shrink the store's file",
@@ -304,13 +308,17 @@ COMMANDS = {
         "Seed a store: with pages (WARC, feed, folder), an archive, another store (no restore)",
         "importing:import_sources",
         arguments_upkeep.add_import,
-        examples=("import fingerprints.archive --store seeded",),
+        examples=(
+            "import fingerprints.archive --store seeded",
+            "import crawl.warc.gz --store seeded",
+        ),
     ),
     "merge": Command(
         "Take over the documents of stores crawled apart, or move a store to another kind",
         "handover:merge_stores",
         arguments_upkeep.add_merge,
         stored=False,
+        examples=("merge monday tuesday --into week", "merge week --into redis://localhost:6379/0"),
     ),
     "backup": Command(
         "Copy a store while crawls write, check the copy, and name it",

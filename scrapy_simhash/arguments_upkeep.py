@@ -66,7 +66,12 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         help="WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
         "Parquet of `spark`",
     )
-    parser.add_argument("--kind", choices=KINDS, help="of all sources (default: found out)")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"of all sources (default: found out): {', '.join(KINDS)}",
+    )
     parser.add_argument(
         "--url-field", default="url", metavar="NAME", help="of a feed's items (default: url)"
     )

@@ -21,8 +21,11 @@ from tests.commanding import Run, crawl_into
 from tests.pages import edit_words, make_page, make_words, page
 
 EXAMPLES = [(name, example) for name, command in COMMANDS.items() for example in command.examples]
-# They need labelled pages, or never end.
-NOT_RUN = {"evaluate", "log --follow"}
+# They need labelled pages, a certain crawl, other stores, a WARC or Spark, ask, or never end.
+NOT_RUN = {
+    *("evaluate", "log --follow", "report -o", "merge", "spark", "import crawl.warc.gz"),
+    "calibrate",
+}
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
         ("SIMHASH_EXTRACTOR", "no.such.extractor"),
         ("SIMHASH_FEATURES", "words-99"),
         ("SIMHASH_SCOPE", "planet"),
-        ("SIMHASH_STORE", "redis://host/0"),
+        ("SIMHASH_STORE", "ftp://host/0"),
         ("SIMHASH_STORE", "lmdb://host/folder"),
     ],
 )

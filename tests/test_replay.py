@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash import judge
+from scrapy_simhash import matching
 from scrapy_simhash.config import MIN_FEATURES, Config
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import fingerprint_page
@@ -108,7 +108,7 @@ def test_replay_decides_as_a_store_with_these_settings(
 def test_crowds_are_cut_as_a_store_cuts_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge, "MOST_CANDIDATES", 3)
+    monkeypatch.setattr(matching, "MOST_CANDIDATES", 3)
     fields: dict[str, Any] = {"words": 500, "whole_words": 500}
     made = [
         document(f"{n}", CENTRE ^ 1 << n % 5, title=f"T{n % 6}", sketch=2 * SKETCHES[0], **fields)
