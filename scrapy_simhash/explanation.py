@@ -170,18 +170,24 @@ def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
     page = _describe(document)
     if document.state == "duplicate" and original is None:
         verdict = f"near-duplicate of an imported fingerprint, {document.distance} bits away"
+        verdict += _taken_back(document)
         return {"verdict": verdict, "pages": [page], "tests": list(document.tests)}
     if original is None:
         return {"verdict": f"kept ({document.state})", "pages": [page]}
     first = _Side(page, document, document.text)
     second = _Side(_describe(original), original, original.text)
+    verdict = f"near-duplicate of {original.url}, {document.distance} bits away when judged"
     return {
-        "verdict": f"near-duplicate of {original.url}, {document.distance} bits away when judged",
+        "verdict": verdict + _taken_back(document),
         "pages": [first.page, second.page],
         **_compare_sides(first, second, parse_design(store.design), store.recipe.features),
         "similarity": document.similarity,
         "tests": list(document.tests),
     }
+
+
+def _taken_back(document: StoredDocument) -> str:
+    return "; taken back by undo: it passes when it is fetched again" if document.spared else ""
 
 
 def _describe(document: StoredDocument) -> dict[str, Any]:

@@ -255,6 +255,11 @@ def evaluate_labelled(config: Config, labelled: Path) -> tuple[dict[str, Any], l
     Returns:
         The figures, with the `problems` of what was left out, and every pair with its answer.
     """
+    if not labelled.exists():
+        raise InspectionError(
+            f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file of "
+            "`scrapy simhash calibrate`"
+        )
     evaluate = _evaluate_file if labelled.is_file() else _evaluate_folder
     return evaluate(config, labelled)
 

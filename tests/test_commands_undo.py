@@ -97,3 +97,10 @@ def test_asked_wrongly(run: Run, store: Path) -> None:
     assert done.exit_code == 2
     with open_lmdb(store) as opened:
         assert opened.stats()["lost"] == 1
+
+
+def test_explain_says_that_a_drop_was_taken_back(run: Run, store: Path) -> None:
+    said = "it passes when it is fetched again"
+    assert said not in run("explain", SITE + "a1", "--store", store).out
+    assert run("undo", SITE + "a1", "--store", store).exit_code == 0
+    assert said in run("explain", SITE + "a1", "--store", store).out

@@ -65,6 +65,9 @@ def test_a_folder_that_is_no_corpus_is_refused(run: Run, tmp_path: Path) -> None
     done = run("evaluate", tmp_path)
     assert (done.exit_code, done.out) == (2, "")
     assert "pages.csv cannot be read" in done.err
+    done = run("evaluate", tmp_path / "labels.csv")
+    assert done.exit_code == 2
+    assert f"there is no {tmp_path / 'labels.csv'}; name a folder" in done.err
 
 
 def test_settings_decide(folder: Path) -> None:
