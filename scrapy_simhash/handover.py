@@ -60,8 +60,8 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
         target = held.enter_context(_open_target(config, into, opened[0]))
         for store in opened:
             target.copy_crawls(store.list_crawls())
-            loaded = store.list_bulk_loaded()
-            missing = loaded[~contains(target.list_bulk_loaded(), loaded)]
+            loaded = store.bulk_loaded()
+            missing = loaded[~contains(target.bulk_loaded(), loaded)]
             if missing.size:
                 target.bulk_load(missing)
         with show_progress("documents") as show:

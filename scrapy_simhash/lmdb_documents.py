@@ -32,7 +32,6 @@ from scrapy_simhash.store_rows import (
     scope_hash,
     unpack_identity,
 )
-from scrapy_simhash.stored import Match
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -250,19 +249,6 @@ class Documents:
                 break
             numbers.append(number_of(row[8:]))
         return numbers
-
-    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
-        matches: list[Match] = []
-        seen: set[int] = set()  # a document may have several fingerprints near by
-        for bits, found in self.near(fingerprint, distance).near:
-            for number in self.numbers(found):
-                if number in seen:
-                    continue
-                seen.update({number} - {0})
-                record = self.get(number) if number else None
-                matches.append(Match(number, found, bits, record.url if record else None))
-        return matches
 
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         """Get the record of a crawl, or None."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-from dataclasses import asdict
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.lmdb_documents import Databases
 from scrapy_simhash.lmdb_reading import TableDatabases
 from scrapy_simhash.records import Header, pack, unpack
+from scrapy_simhash.store_header import new_header
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 FORMAT = 3
 _KEY = b"store"
 _HEADER = b"header"
-_LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "lmdb")
 
 
 def make_store(environment: Environment, recipe: Recipe, design: str, seed: int | None) -> bool:
@@ -43,15 +39,7 @@ def make_store(environment: Environment, recipe: Recipe, design: str, seed: int 
         if transaction.stat()["entries"]:
             return False
         databases = Databases.open(environment, transaction)
-        header = Header(
-            format=FORMAT,
-            recipe=asdict(recipe),
-            design=design,
-            # Whoever does not know it cannot aim a page at another one's fingerprint.
-            seed=secrets.randbits(64) if seed is None else seed,
-            created=time.time(),
-            libraries={name: version(name) for name in _LIBRARIES},
-        )
+        header = new_header(FORMAT, recipe, design, seed, client="lmdb")
         write_header(transaction, databases, header)
         return True
 

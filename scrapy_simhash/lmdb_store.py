@@ -23,6 +23,7 @@ from scrapy_simhash.lost import keep_requests, list_lost, take_lost
 from scrapy_simhash.permutation import check_fingerprint
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.records import CrawlRecord
+from scrapy_simhash.store_documents import find_matches
 from scrapy_simhash.store_joins import list_recorded_pairs
 from scrapy_simhash.store_queries import StoreQueries
 from scrapy_simhash.store_stats import (
@@ -38,6 +39,7 @@ from scrapy_simhash.store_upkeep import (
     list_dropped,
     list_identities,
     list_undelivered,
+    note_end,
     select_documents,
     spare_documents,
     with_near_duplicates,
@@ -70,14 +72,8 @@ class LmdbStore(LmdbTransfer, StoreQueries):
             raise
 
     def end_crawl(self, crawl: str) -> None:
-        def work(stored: Documents, _: lmdb.Transaction[bytes]) -> None:
-            record = stored.get_crawl(crawl)
-            if record is not None:
-                record.ended = time.time()
-                stored.put_crawl(crawl, record)
-
         try:
-            self._write(work)
+            self._write(lambda stored, _: note_end(stored, crawl))
         finally:
             self._leases.give_back(crawl)
 
@@ -130,7 +126,7 @@ class LmdbStore(LmdbTransfer, StoreQueries):
         if distance is not None:
             self._tables.design.flips_for(bits)  # raises where the design is not complete
         return self._environment.read(
-            lambda txn: self._refresh(txn).find_matches(fingerprint, bits)
+            lambda txn: find_matches(self._refresh(txn), fingerprint, bits)
         )
 
     def bulk_load(self, fingerprints: NDArray[np.uint64], *, archived: bool = False) -> int:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrapy_simhash.jointables import contains
 from scrapy_simhash.lmdb_connection import LmdbConnection
-from scrapy_simhash.lmdb_documents import BULK_LOADED, NEXT
+from scrapy_simhash.lmdb_documents import NEXT
 from scrapy_simhash.matching import Matcher
 from scrapy_simhash.merging import Merger, copy_crawls, copy_rows, is_original, read_rows
 from scrapy_simhash.records import CrawlRecord, State, unpack
@@ -18,10 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import lmdb
-    from numpy.typing import NDArray
 
     from scrapy_simhash.lmdb_documents import Databases, Documents
-    from scrapy_simhash.lmdb_tables import Tables
     from scrapy_simhash.store_transfer import Challenges, Row, Taken
 
 
@@ -52,9 +47,6 @@ class LmdbTransfer(LmdbConnection):
 
     def list_crawls(self) -> dict[str, CrawlRecord]:
         return self._read(lambda _, txn: _list_crawls(txn, self._databases))
-
-    def list_bulk_loaded(self) -> NDArray[np.uint64]:
-        return self._read(lambda _, txn: _list_bulk_loaded(txn, self._databases, self._tables))
 
     def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
         self._write(lambda stored, _: copy_crawls(stored, crawls))
@@ -102,18 +94,6 @@ def _list_crawls(
         key.decode(): unpack(CrawlRecord, key, packed)
         for key, packed in transaction.cursor(databases.crawls)
     }
-
-
-def _list_bulk_loaded(
-    transaction: lmdb.Transaction[bytes], databases: Databases, tables: Tables
-) -> NDArray[np.uint64]:
-    """List the fingerprints that were bulk-loaded: sorted, each once; shape (n,)."""
-    documented: dict[bytes, bool] = {}
-    for key, row in transaction.cursor(databases.fingerprints):
-        documented[key] = documented.get(key, True) and row != BULK_LOADED
-    others = [number_of(key) for key, only in documented.items() if only]
-    found = tables.read_all(transaction)
-    return found[~contains(np.array(sorted(others), np.uint64), found)]
 
 
 def _use_numbers(

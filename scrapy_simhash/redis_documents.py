@@ -22,7 +22,7 @@ from scrapy_simhash.store_rows import (
     scope_hash,
     unpack_identity,
 )
-from scrapy_simhash.stored import Match, Probe
+from scrapy_simhash.stored import Probe
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
@@ -268,18 +268,6 @@ class RedisDocuments:
         if most is not None:
             del found[max(0, most - bulk_loaded) :]
         return [0, *found] if bulk_loaded else found
-
-    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        matches: list[Match] = []
-        seen: set[int] = set()  # a document may have several fingerprints near by
-        for bits, found in self.near(fingerprint, distance).near:
-            for number in self.numbers(found):
-                if number in seen:
-                    continue
-                seen.update({number} - {0})
-                record = self.get(number) if number else None
-                matches.append(Match(number, found, bits, record.url if record else None))
-        return matches
 
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         key = crawl.encode()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-from dataclasses import asdict
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.records import Header, pack, unpack
+from scrapy_simhash.store_header import new_header
 from scrapy_simhash.stores import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
 # Raised when a later version writes what an earlier one would misread.
 FORMAT = 1
 _KEY = b"store"
-_LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash", "redis")
 
 
 def make_store(server: Server, keys: Keys, recipe: Recipe, design: str, seed: int | None) -> bool:
@@ -48,15 +44,7 @@ def make_store(server: Server, keys: Keys, recipe: Recipe, design: str, seed: in
             "header of a store: it is another program's, or damaged. Name another prefix "
             "(?prefix=...) in SIMHASH_STORE"
         )
-    header = Header(
-        format=FORMAT,
-        recipe=asdict(recipe),
-        design=design,
-        # Whoever does not know it cannot aim a page at another one's fingerprint.
-        seed=secrets.randbits(64) if seed is None else seed,
-        created=time.time(),
-        libraries={name: version(name) for name in _LIBRARIES},
-    )
+    header = new_header(FORMAT, recipe, design, seed, client="redis")
     return bool(server.call("SET", keys.header, pack_header(header), "NX", opening=True))
 
 

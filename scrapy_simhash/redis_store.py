@@ -26,6 +26,7 @@ from scrapy_simhash.redis_reading import (
     scan_records,
 )
 from scrapy_simhash.redis_transfer import RedisTransfer
+from scrapy_simhash.store_documents import find_matches
 from scrapy_simhash.store_joins import list_recorded_pairs
 from scrapy_simhash.store_queries import StoreQueries
 from scrapy_simhash.store_stats import (
@@ -41,6 +42,7 @@ from scrapy_simhash.store_upkeep import (
     list_dropped,
     list_identities,
     list_undelivered,
+    note_end,
     select_documents,
     spare_documents,
     with_near_duplicates,
@@ -76,14 +78,8 @@ class RedisStore(RedisTransfer, StoreQueries):
             raise
 
     def end_crawl(self, crawl: str) -> None:
-        def work(stored: RedisDocuments) -> None:
-            record = stored.get_crawl(crawl)
-            if record is not None:
-                record.ended = time.time()
-                stored.put_crawl(crawl, record)
-
         try:
-            self._write(work)
+            self._write(lambda stored: note_end(stored, crawl))
         finally:
             self._leases.give_back(crawl)
 
@@ -134,7 +130,7 @@ class RedisStore(RedisTransfer, StoreQueries):
 
         def work(stored: RedisDocuments) -> list[Match]:
             prefetch_matches(stored, fingerprint, bits)
-            return stored.find_matches(fingerprint, bits)
+            return find_matches(stored, fingerprint, bits)
 
         return self._read(work)
 

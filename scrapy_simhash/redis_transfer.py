@@ -16,13 +16,9 @@ from scrapy_simhash.merging import (
 from scrapy_simhash.records import CrawlRecord, State, unpack
 from scrapy_simhash.redis_connection import RedisConnection
 from scrapy_simhash.redis_prefetch import prefetch_group
-from scrapy_simhash.redis_reading import list_bulk_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from scrapy_simhash.redis_documents import RedisDocuments
     from scrapy_simhash.store_transfer import Challenges, Row, Taken
@@ -57,9 +53,6 @@ class RedisTransfer(RedisConnection):
         return {
             key.decode(): unpack(CrawlRecord, key, packed) for key, packed in sorted(found.items())
         }
-
-    def list_bulk_loaded(self) -> NDArray[np.uint64]:
-        return list_bulk_loaded(self._server, self._keys)
 
     def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
         self._write(lambda stored: copy_crawls(stored, crawls))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from scrapy_simhash.stored import Match
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_simhash.records import CrawlRecord, Record, Waiting
-    from scrapy_simhash.stored import Match, Probe
+    from scrapy_simhash.stored import Probe
 
 
 class Documents(Protocol):
@@ -66,9 +68,6 @@ class Documents(Protocol):
     ) -> list[int]:
         """List the documents that have a fingerprint of the tables, oldest first within a scope."""
 
-    def find_matches(self, fingerprint: int, distance: int) -> list[Match]:
-        """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
-
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         """Get the record of a crawl, or None."""
 
@@ -101,3 +100,17 @@ class Documents(Protocol):
 
     def list_waiting(self) -> list[tuple[int, Waiting]]:
         """List the drops that may have to be taken back: few, those of the last seconds."""
+
+
+def find_matches(documents: Documents, fingerprint: int, distance: int) -> list[Match]:
+    """List the documents and bulk-loaded fingerprints within a distance, nearest first."""
+    matches: list[Match] = []
+    seen: set[int] = set()  # a document may have several fingerprints near by
+    for bits, found in documents.near(fingerprint, distance).near:
+        for number in documents.numbers(found):
+            if number in seen:
+                continue
+            seen.update({number} - {0})
+            record = documents.get(number) if number else None
+            matches.append(Match(number, found, bits, record.url if record else None))
+    return matches

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import secrets
+import time
+from dataclasses import asdict
+from importlib.metadata import version
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.records import Header
 from scrapy_simhash.stores import StoreMismatchError, StoreUnavailableError
 
-if TYPE_CHECKING:
-    from scrapy_simhash.records import Header
+_LIBRARIES = ("scrapy-simhash", "trafilatura", "xxhash")
+
+
+def new_header(
+    number: int, recipe: Recipe, design: str, seed: int | None, *, client: str
+) -> Header:
+    """Make the header of a new store.
+
+    Args:
+        number: of the format.
+        recipe: how its fingerprints are made.
+        design: of its tables.
+        seed: of the token hash, 0 to 2**64 - 1; None to draw one.
+        client: distribution of the database's client, whose version is noted.
+    """
+    return Header(
+        format=number,
+        recipe=asdict(recipe),
+        design=design,
+        # Whoever does not know it cannot aim a page at another one's fingerprint.
+        seed=secrets.randbits(64) if seed is None else seed,
+        created=time.time(),
+        libraries={name: version(name) for name in (*_LIBRARIES, client)},
+    )
 
 
 def require_reach(header: Header, distance: int) -> None:

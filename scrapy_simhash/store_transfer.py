@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from scrapy_simhash.records import CrawlRecord, Record, Waiting
 
 
@@ -70,9 +67,6 @@ class TransferStore(Protocol):
 
     def list_crawls(self) -> dict[str, CrawlRecord]:
         """List all crawls, by their ids."""
-
-    def list_bulk_loaded(self) -> NDArray[np.uint64]:
-        """List the fingerprints that were bulk-loaded: sorted, each once; shape (n,)."""
 
     def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
         """Note crawls of another store; those whose id is known stay as they are."""

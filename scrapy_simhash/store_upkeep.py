@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,3 +147,11 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
             (done if delivered else others).update(record.fingerprints)
     left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
     return np.array(sorted(left), np.uint64)
+
+
+def note_end(stored: Documents, crawl: str) -> None:
+    """Note that a crawl ended now."""
+    record = stored.get_crawl(crawl)
+    if record is not None:
+        record.ended = time.time()
+        stored.put_crawl(crawl, record)

@@ -173,7 +173,7 @@ def everything(store: Store) -> tuple[Any, ...]:
     return (
         rows,
         store.list_crawls(),
-        store.list_bulk_loaded().tolist(),
+        store.bulk_loaded().tolist(),
         store.fingerprints().tolist(),
         (store.seed, store.recipe, store.design),
     )
