@@ -268,24 +268,15 @@ def _judge(
         return judged._replace(tests=(f"{missing} passes unjudged",))
     tried = (*SIMILARITIES, *(() if config.confirm is None else (config.confirm,)))
     if first.stub or second.stub:
-        return judged._replace(
-            distance=0 if duplicate else NO_DISTANCE,
-            confirmed=duplicate,
-            confirmed_at=dict.fromkeys(tried, duplicate),
-            tests=("too little text for a simhash: compared exactly",),
-        )
+        why = "too little text for a simhash: compared exactly"
+        return _unconfirmed(judged, 0 if duplicate else NO_DISTANCE, tried, why, answer=duplicate)
     distance = min(
         hamming_distance(near, far) for near in first.fingerprints for far in second.fingerprints
     )
     if not first.sketch or not second.sketch:
         # As a store does: what nothing can confirm counts within the paper's k.
-        near_enough = distance <= PLAIN_DISTANCE_BITS
-        return judged._replace(
-            distance=distance,
-            confirmed=near_enough,
-            confirmed_at=dict.fromkeys(tried, near_enough),
-            tests=("no sketch: the distance alone decides",),
-        )
+        why, near_enough = "no sketch: the distance alone decides", distance <= PLAIN_DISTANCE_BITS
+        return _unconfirmed(judged, distance, tried, why, answer=near_enough)
     if config.confirm is None:
         answer = Confirmation(confirmed=True, similarity=0.0, tests=("plain simhash",))
     else:
@@ -297,4 +288,16 @@ def _judge(
         confirmed_at={least: confirm(second, [first], least)[0].confirmed for least in tried},
         tests=answer.tests,
         new_links=share_of_new_links(second.link_sketch, [first.link_sketch]),
+    )
+
+
+def _unconfirmed(
+    judged: Judged, distance: int, tried: Sequence[float], why: str, *, answer: bool
+) -> Judged:
+    """Answer for a pair whose sketches decide nothing."""
+    return judged._replace(
+        distance=distance,
+        confirmed=answer,
+        confirmed_at=dict.fromkeys(tried, answer),
+        tests=(why,),
     )

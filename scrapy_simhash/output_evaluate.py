@@ -32,22 +32,7 @@ _DISTANCE_COLUMNS = {
 
 def print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
     """Print what `evaluate` measured."""
-    confirm = answer["confirm"]
-    rule = "without confirmation" if confirm is None else f"confirmed at {confirm:g}"
-    yield f"{answer['pages']:,} pages, {answer['pairs']:,} pairs, {answer['unknown']:,} unknown"
-    yield f"within {answer['distance']} bits, {rule}:"
-    yield f"  precision {_share(answer, 'precision')}, {answer['false_positives']} wrong"
-    yield f"  recall    {_share(answer, 'recall')}, {answer['false_negatives']} missed"
-    mean = answer["mean_over_sources"]
-    yield (
-        f"  mean over sources: precision {_ratio(mean['precision'])}, "
-        f"recall {_ratio(mean['recall'])}"
-    )
-    plain = answer["plain"]
-    yield (
-        f"plain simhash within {PLAIN_DISTANCE_BITS} bits: precision {_share(plain, 'precision')}, "
-        f"recall {_share(plain, 'recall')}"
-    )
+    yield from _print_rule(answer)
     if left_out := answer["leave_one_source_out"]:
         yield (
             "each source judged with what is best on the others: "
@@ -82,6 +67,26 @@ def print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
         yield f"{error['label']}, judged {error['judged']} ({error['distance']} bits)"
         yield from (f"  {printable(error[key])}" for key in ("first", "second", "why"))
         yield from (f"  {printable(test)}" for test in error["tests"])
+
+
+def _print_rule(answer: dict[str, Any]) -> Iterable[Part]:
+    """Print how often the rule in force is right, and plain simhash beside it."""
+    confirm = answer["confirm"]
+    rule = "without confirmation" if confirm is None else f"confirmed at {confirm:g}"
+    yield f"{answer['pages']:,} pages, {answer['pairs']:,} pairs, {answer['unknown']:,} unknown"
+    yield f"within {answer['distance']} bits, {rule}:"
+    yield f"  precision {_share(answer, 'precision')}, {answer['false_positives']} wrong"
+    yield f"  recall    {_share(answer, 'recall')}, {answer['false_negatives']} missed"
+    mean = answer["mean_over_sources"]
+    yield (
+        f"  mean over sources: precision {_ratio(mean['precision'])}, "
+        f"recall {_ratio(mean['recall'])}"
+    )
+    plain = answer["plain"]
+    yield (
+        f"plain simhash within {PLAIN_DISTANCE_BITS} bits: precision {_share(plain, 'precision')}, "
+        f"recall {_share(plain, 'recall')}"
+    )
 
 
 def _share(figures: dict[str, Any], name: str) -> str:

@@ -4,10 +4,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scrapy_simhash import store_header
 from scrapy_simhash.stores import Store
 from scrapy_simhash.workers import Workers
 from tests.commanding import Run, make_run
@@ -42,6 +44,14 @@ def warm_worker() -> Iterator[None]:
 def strace() -> None:
     """For tests that do nothing without strace."""
     require_strace()
+
+
+@pytest.fixture
+def store_seed(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The seed that stores made in this test get, which is random elsewhere."""
+    seed = 0x5EED
+    monkeypatch.setattr(store_header, "secrets", SimpleNamespace(randbits=lambda _: seed))
+    return seed
 
 
 @pytest.fixture

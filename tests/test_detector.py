@@ -3,11 +3,9 @@
 import asyncio
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from scrapy_simhash import lmdb_header
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -58,16 +56,14 @@ async def test_distance_decides(
     distance: int,
     confirm: float | None,
     status: str,
-    monkeypatch: pytest.MonkeyPatch,
+    store_seed: int,
 ) -> None:
-    seed = 0x5EED
-    monkeypatch.setattr(lmdb_header, "secrets", SimpleNamespace(randbits=lambda _: seed))
     recipe = Recipe(EXTRACTOR)
     words = make_words(1)
-    original = fingerprint_page(make_page(words), "utf-8", recipe, seed).fingerprint
+    original = fingerprint_page(make_page(words), "utf-8", recipe, store_seed).fingerprint
 
     def bits(html: str) -> int:
-        made = fingerprint_page(html, "utf-8", recipe, seed)
+        made = fingerprint_page(html, "utf-8", recipe, store_seed)
         return hamming_distance(original, made.fingerprint)
 
     edited = (make_page(edit_words(words, 1 + number % 12, number)) for number in range(500))

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import Store
+from scrapy_simhash.stores import Store, open_store
 from tests.children import Child, running
 from tests.documents import document, open_in_crawl, open_lmdb
 
@@ -45,28 +45,32 @@ with open_store(folder) as store:
 """
 
 
-def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
-    """Four processes at once, each with a crawl that is alive until all have finished."""
+def race_for_twins(home: object, processes: int, groups: int) -> None:
+    """Let processes add at once, each with a crawl that is alive until all have finished."""
     with ExitStack() as stack:
         adders = [
-            stack.enter_context(running(ADDER, tmp_path, process, GROUPS))
-            for process in range(PROCESSES)
+            stack.enter_context(running(ADDER, home, process, groups))
+            for process in range(processes)
         ]
         for adder in adders:
             adder.tell("go")
         by_process = [json.loads(adder.read()) for adder in adders]
     told = [verdict for verdicts in by_process for verdict in verdicts]
-    assert len(told) == PROCESSES * GROUPS
+    assert len(told) == processes * groups
     # They did run at once: none came first in all groups.
     assert all(any(status != "new" for _, status, *_ in verdicts) for verdicts in by_process)
     new = {group: number for group, status, number, _ in told if status == "new"}
-    assert sorted(group for group, status, *_ in told if status == "new") == list(range(GROUPS))
+    assert sorted(group for group, status, *_ in told if status == "new") == list(range(groups))
     for group, status, _, match in told:
         assert status == "new" or (status, match) == ("near_duplicate", new[group])
-    with open_lmdb(tmp_path) as store:
+    with open_store(str(home)) as store:
         assert store.check() == []
-        assert store.stats()["pending"] == GROUPS
-        assert store.stats()["near_duplicates"] == (PROCESSES - 1) * GROUPS
+        assert store.stats()["pending"] == groups
+        assert store.stats()["near_duplicates"] == (processes - 1) * groups
+
+
+def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
+    race_for_twins(tmp_path, PROCESSES, GROUPS)
 
 
 WRITER = """
