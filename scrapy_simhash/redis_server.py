@@ -198,6 +198,11 @@ def _cure(error: Exception) -> str:
     told = str(error)
     if "DB index" in told:
         return "has no database of this number; name another, or see its setting `databases`"
+    if "SSL" in told or "certificate" in told:
+        return (
+            "speaks no TLS on this port, or shows a certificate that is not trusted; name its "
+            "port for TLS and the authority (?ssl_ca_certs=/path), or write redis://"
+        )
     if told.startswith("WRONGTYPE"):
         return "has another program's data under this prefix; name another one (?prefix=...)"
     cures: list[tuple[type[Exception], str]] = [
@@ -206,8 +211,15 @@ def _cure(error: Exception) -> str:
         (BusyLoadingError, "is loading its data; try again when it is done"),
         (OutOfMemoryError, "has no memory left (maxmemory); give it more, or prune the store"),
         (ReadOnlyError, "is a replica and takes no writes; name the primary"),
-        (TimeoutError, f"did not answer within {TIMEOUT_SECONDS:g} seconds"),
-        (ConnectionError, "cannot be reached; check that it runs, host, port and database number"),
+        # A port without TLS says nothing to who speaks it.
+        (
+            TimeoutError,
+            f"did not answer within {TIMEOUT_SECONDS:g} seconds; check load, port and TLS",
+        ),
+        (
+            ConnectionError,
+            "cannot be reached; check that it runs, host and port, and rediss:// (TLS)",
+        ),
         (RedisClusterException, "is no whole cluster; check its nodes"),
         (ResponseError, "refuses what it is asked"),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 DEFAULT_PREFIX = "simhash"
 # What redis-py is told for each scheme, and whether that is a cluster.
@@ -87,6 +87,8 @@ def store_folder(url: str) -> Path:
             f"store URL {_without_password(url)!r}: unknown scheme {parts.scheme!r}; a folder, "
             f"lmdb:///folder, or a server: {', '.join(_SCHEMES)}"
         )
+    if parts.scheme in _SCHEMES:
+        raise ValueError(f"store URL {url!r}: write {parts.scheme}:// with two slashes")
     path = unquote(parts.path) if parts.scheme == "lmdb" else url
     if not path:
         raise ValueError(f"store URL {url!r} names no folder")
@@ -97,7 +99,7 @@ def server_address(url: str) -> ServerAddress:
     """Read the URL of a server.
 
     Raises:
-        ValueError: an option that is not known, or a prefix that cannot be one.
+        ValueError: an option that is not known, a prefix that cannot be one, or no host or port.
     """
     parts = urlsplit(url)
     shown = _without_password(url)
@@ -118,6 +120,8 @@ def server_address(url: str) -> ServerAddress:
         raise ValueError(
             f"store URL {shown!r}: {parts.path!r} is no number of a database; write /0 or nothing"
         )
+    if scheme != "unix":
+        _check_port(parts, shown)
     if scheme == "unix" and not parts.path:
         raise ValueError(f"store URL {shown!r} names no socket; write unix:///path")
     if cluster and (parts.path.strip("/0") or options.get("db", "0") != "0"):
@@ -125,6 +129,15 @@ def server_address(url: str) -> ServerAddress:
     query = f"?{urlencode(options)}" if options else ""
     target = f"{scheme}://{parts.netloc}{parts.path}{query}"
     return ServerAddress(target, prefix, cluster, shown)
+
+
+def _check_port(parts: SplitResult, shown: str) -> None:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")
 
 
 def _without_password(url: str) -> str:

@@ -56,6 +56,11 @@ def test_urls(url: str, target: str, prefix: str, cluster: bool) -> None:
         ("redis://host/store", "'/store' is no number of a database"),
         ("redis+cluster://host/1", "a cluster has no numbered databases"),
         ("unix://", "names no socket"),
+        ("redis://host:x", "port must be a number"),
+        ("rediss://host:99999", "port must be a number"),
+        ("redis+cluster://host:0", "port must be a number"),
+        ("redis:/localhost", "write redis:// with two slashes"),
+        ("valkey:localhost:6379", "write valkey:// with two slashes"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
     ],
 )
