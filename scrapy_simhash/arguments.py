@@ -65,6 +65,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
                 help="folder or URL of the store (default: SIMHASH_STORE)",
             )
         command.add_arguments(added)
+        added.set_defaults(simhash_usage=added.format_usage)
 
 
 def _wrap(text: str) -> str:
@@ -308,6 +309,7 @@ COMMANDS = {
         "Seed a store: with pages (WARC, feed, folder), an archive, another store (no restore)",
         "importing:import_sources",
         arguments_upkeep.add_import,
+        printer="output_upkeep:print_import",
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",
@@ -317,6 +319,7 @@ COMMANDS = {
         "Take over the documents of stores crawled apart, or move a store to another kind",
         "handover:merge_stores",
         arguments_upkeep.add_merge,
+        printer="output_upkeep:print_merge",
         stored=False,
         examples=("merge monday tuesday --into week", "merge week --into redis://localhost:6379/0"),
     ),

@@ -6,8 +6,10 @@ needs it.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
+from difflib import get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,10 +53,10 @@ class SimhashCommand(ScrapyCommand):
         Raises:
             UsageError: no or an unknown sub-command, or unknown arguments.
         """
-        if args:
-            raise UsageError(f"unknown arguments: {' '.join(args)}", print_help=False)
         if opts.simhash_command is None:
             raise UsageError(f"name a command: {', '.join(COMMANDS)}")
+        if args:
+            raise UsageError(_suggest_options(args, opts.simhash_usage()), print_help=False)
         from scrapy_simhash.inspection import (  # noqa: PLC0415 - only for this
             InspectionError,
             PartlyFailedError,
@@ -75,7 +77,8 @@ class SimhashCommand(ScrapyCommand):
             ValueError,
             OSError,
         ) as error:
-            sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {printable(error)}\n")
+            said = printable(_in_words(error))
+            sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {said}\n")
             self.exitcode = 1 if isinstance(error, PartlyFailedError) else 2
 
     def _read_config(self, opts: argparse.Namespace) -> Config:
@@ -84,6 +87,22 @@ class SimhashCommand(ScrapyCommand):
         given = getattr(opts, "store", None)
         config = replace(config, store=given) if given else place_store(config)
         return place_log(config)
+
+
+def _suggest_options(unknown: list[str], usage: str) -> str:
+    """Name arguments that are not known, and what the first may have meant."""
+    options = re.findall(r"--[\w-]+", usage)
+    meant = get_close_matches(unknown[0].partition("=")[0], options, 1)
+    return f"unknown arguments: {' '.join(unknown)}" + "".join(
+        f"; did you mean {m}?" for m in meant
+    )
+
+
+def _in_words(error: Exception) -> str:
+    """Say what went wrong; of the operating system's errors without their number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check that path"
+    return str(error)
 
 
 def _answer(

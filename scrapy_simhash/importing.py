@@ -15,6 +15,7 @@ from scrapy_simhash.exchange import import_archive
 from scrapy_simhash.handover import merge_stores
 from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of
 from scrapy_simhash.progress import show_progress
+from scrapy_simhash.source_folder import FolderSource
 from scrapy_simhash.source_kinds import find_kind, open_pages
 from scrapy_simhash.source_parquet import ParquetSource
 from scrapy_simhash.sources import PAGE_KINDS, START, SourceError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.seeding import Seeder
     from scrapy_simhash.sources import Source
     from scrapy_simhash.stores import Store
-
-JOURNAL_IN_STORE = "imports.json"
 
 
 def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
@@ -196,6 +195,7 @@ class _Reading:
             "pages": progress.pages,
             "verdicts": progress.verdicts,
             "skipped": progress.skipped,
+            "without_address": _count_addressless(source),
             "complete": len(problems) == known,
         }
 
@@ -226,7 +226,7 @@ class _Reading:
         from scrapy_simhash.journal import Journal  # noqa: PLC0415 - only where one is kept
 
         if self._journal is None:
-            path = self._journal_path or _choose_journal(self._config.store)
+            path = self._journal_path or _choose_journal(self._config.store, seed)
             self._journal = self._running.enter_context(Journal(path, seed))
         return self._journal
 
@@ -253,12 +253,19 @@ class _Reading:
             "records": records,
             "pages": pages,
             "skipped": skipped,
+            "without_address": _count_addressless(source),
             "complete": whole,
         }
 
 
-def _choose_journal(store: str) -> Path:
+def _count_addressless(source: Source | ParquetSource) -> int:
+    return source.without_address if isinstance(source, FolderSource) else 0
+
+
+def _choose_journal(store: str, seed: int) -> Path:
     """Find the journal's place: in the store's folder, or where it has none, in Scrapy's."""
     if is_server(store):
-        return Path(data_path(f"simhash-{JOURNAL_IN_STORE}", createdir=False))
-    return store_folder(store) / JOURNAL_IN_STORE
+        from scrapy_simhash.journal import name_store  # noqa: PLC0415 - only where one is kept
+
+        return Path(data_path(f"simhash-imports-{name_store(seed)}.json", createdir=False))
+    return store_folder(store) / "imports.json"

@@ -58,6 +58,11 @@ class _Content(msgspec.Struct, forbid_unknown_fields=True):
     sources: dict[str, Progress]
 
 
+def name_store(seed: int) -> str:
+    """Name a store by its seed, without giving the seed away."""
+    return xxhash.xxh3_64_hexdigest(seed.to_bytes(8, "big"))
+
+
 class Journal:
     """A journal, kept by one process at a time. A context manager.
 
@@ -72,7 +77,7 @@ class Journal:
 
     def __init__(self, path: Path, seed: int) -> None:
         self.path = path
-        self._store = xxhash.xxh3_64_hexdigest(seed.to_bytes(8, "big"))
+        self._store = name_store(seed)
         self._lock = FileLock(f"{path}.lock", timeout=0, mode=0o600)
         try:
             self._lock.acquire()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy_simhash.output import style
 from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from scrapy_simhash.output import Part
 
 
 def print_compaction(answer: dict[str, Any]) -> Iterable[str]:
@@ -44,6 +47,55 @@ def print_backup(answer: dict[str, Any]) -> Iterable[str]:
             f"{answer['fingerprints']:,} fingerprints, {answer['file_bytes']:,} bytes; "
             f"{'no problems' if answer['checked'] else 'not checked'}"
         )
+
+
+def print_import(answer: dict[str, Any]) -> Iterable[Part]:
+    """Print what `import` read of a source."""
+    if "into" in answer:
+        yield from print_merge(answer)
+        return
+    source = f"{printable(answer['source'])} ({answer['kind']})"
+    if "records" not in answer:
+        new = f", {answer['new']:,} of them new" if "new" in answer else ""
+        documents = f"{answer['documents']:,} documents, " if "documents" in answer else ""
+        yield f"{source}: {documents}{answer.get('fingerprints', 0):,} fingerprints{new}"
+        return
+    again = answer.get("resumed_at")
+    yield (
+        f"{source}: {answer['pages']:,} pages of {answer['records']:,} records"
+        + (f", the first {again:,} of them in an earlier run" if again else "")
+        + ("" if answer["complete"] else "; not read to the end")
+    )
+    for counted in ("verdicts", "skipped"):
+        by_count = sorted(answer.get(counted, {}).items(), key=lambda item: -item[1])
+        if by_count:
+            yield f"  {counted}: " + ", ".join(f"{n:,} {printable(name)}" for name, n in by_count)
+    if answer["without_address"]:
+        yield style(
+            f"  {answer['without_address']:,} pages have no address but that of their file: a "
+            "crawl will find the real pages to be near-duplicates of them, and drop them with "
+            "their links, the first one too. Add a pages.csv (columns url, path) and import into "
+            "a new store, unless that is what you want",
+            "yellow",
+        )
+
+
+def print_merge(answer: dict[str, Any]) -> Iterable[str]:
+    """Print what `merge` took over."""
+    how = "copied as they are" if answer["copied"] else "who was first decides"
+    yield (
+        f"{', '.join(map(printable, answer['sources']))} into {printable(answer['into'])}: "
+        f"{answer['documents']:,} documents, {how}"
+    )
+    kinds = {
+        "done": "done",
+        "pending": "pending",
+        "near_duplicates": "near-duplicates",
+        "known": "there already",
+        "became_near_duplicates": "became near-duplicates",
+    }
+    if told := [f"{answer[key]:,} {kind}" for key, kind in kinds.items() if answer[key]]:
+        yield f"  {', '.join(told)}"
 
 
 def print_removal(answer: dict[str, Any]) -> Iterable[str]:

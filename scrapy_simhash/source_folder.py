@@ -54,6 +54,11 @@ class FolderSource:
         """How many pages there are."""
         return len(self._pages)
 
+    @property
+    def without_address(self) -> int:
+        """How many pages have the address of their file for want of their own."""
+        return sum(url == path.as_uri() for url, path in self._pages)
+
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
         for number, (url, path) in enumerate(self._pages[start.record :], start.record + 1):

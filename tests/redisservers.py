@@ -44,6 +44,11 @@ class RedisServer:
     def client(self) -> Redis:
         return Redis(unix_socket_path=str(self.socket))
 
+    def empty(self) -> None:
+        """Delete every key."""
+        with self.client() as client:
+            client.flushall()
+
     def wait(self) -> None:
         """Wait until it answers."""
 
@@ -93,6 +98,11 @@ class RedisCluster:
         self._prefixes += 1
         name = prefix or f"store-{self._prefixes}"
         return f"redis+cluster://127.0.0.1:{self.ports[0]}?prefix={name}"
+
+    def empty(self) -> None:
+        """Delete every key of every node."""
+        for node in self.nodes:
+            node.empty()
 
     def join(self) -> None:
         """Let the nodes share the slots, and wait until each knows all of them."""

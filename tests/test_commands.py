@@ -192,6 +192,18 @@ def test_unknown_arguments_are_refused(run: Run, store: Path, arguments: list[st
     assert "unknown arguments: " in done.err
 
 
+def test_a_mistyped_option_is_suggested(run: Run, store: Path) -> None:
+    assert run("log", "--sumary").err.endswith("--sumary; did you mean --summary?\n")
+    assert run("stats", "--nolog", "--store", store).err.endswith("arguments: --nolog\n")
+
+
+@pytest.mark.parametrize("arguments", [["fingerprint", "nix.html"], ["import", "nix.html"]])
+def test_a_file_that_is_not_there_is_named(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments)
+    told = f"{arguments[0]}: nix.html: No such file or directory; check that path\n"
+    assert (done.exit_code, done.err) == (2, f"scrapy simhash {told}")
+
+
 def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:
     done = run("-s", "SIMHASH_DISTANCE=9", "stats", "--store", store)
     assert (done.exit_code, done.out) == (2, "")

@@ -63,7 +63,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
         assert (store.seed, store.recipe) == (seed, RECIPE)
         assert (store.fingerprints() == DRAWN).all()
         assert store.check() == []
-    assert "new: 0\n" in run("import", "out", "--store", "a").out
+    assert ", 0 of them new\n" in run("import", "out", "--store", "a").out
     assert names(tmp_path) == ["a", "b", "out"]
 
 
@@ -104,7 +104,7 @@ def test_import_of_an_archive_without_recipe(run: Run, tmp_path: Path) -> None:
 def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
     open_lmdb(tmp_path / "a").close()
     assert run("export", "out", "--tables", "--store", "a").exit_code == 0
-    assert "new: 0\n" in run("import", "out", "--store", "b").out
+    assert ", 0 of them new\n" in run("import", "out", "--store", "b").out
 
 
 def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:

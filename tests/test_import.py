@@ -296,3 +296,20 @@ def test_no_noise(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == []
     with open_lmdb(tmp_path / "s") as store:
         assert store.stats()["lost"] == 0
+
+
+def test_what_people_read(run: Run, tmp_path: Path) -> None:
+    """Files that nobody gave an address are warned of: a crawl would drop the pages for them."""
+    pages = make_pages(4)
+    make_folder(tmp_path / "folder", pages)
+    command = (*IN_PROCESS, "import", "folder", "--store", "s")
+    told = f"{tmp_path / 'folder'} (folder): 4 pages of 4 records"
+    assert run(*command).out == f"{told}\n  verdicts: 2 new, 2 near_duplicate\n"
+    assert run(*command).out.startswith(f"{told}, the first 4 of them in an earlier run\n")
+    (tmp_path / "folder" / "index.csv").unlink()
+    (tmp_path / "folder" / "notes.html").write_text("<p>Some words")
+    warned = run(*command, "--dry-run")
+    assert "  5 pages have no address but that of their file" in warned.out
+    moved = run("merge", "s", "--into", "t").out.splitlines()
+    assert moved[0].endswith(": 4 documents, copied as they are")
+    assert moved[1] == "  2 done, 2 near-duplicates"

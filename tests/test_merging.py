@@ -20,8 +20,8 @@ from scrapy_simhash.stores import Store, StoreError, StoreMismatchError, open_st
 from tests.commanding import Run
 from tests.documents import document
 from tests.oracle import distance_between
-from tests.redisservers import RedisServer
 
+STORE_KINDS = ("redis", "cluster")
 SEED, DISTANCE = 11, 3
 # Few bits apart, so that chains and choices between several originals are common.
 FINGERPRINTS = [0, 0b1, 0b111, 0b11111, 0b1111111, 0b111111111, 0xFF00, 0xFF0F]
@@ -306,9 +306,9 @@ def test_an_import_of_a_store_is_a_merge(run: Run, tmp_path: Path) -> None:
         assert store.stats()["documents"] == 8
 
 
-def test_a_store_moves_to_redis_and_back(redis_server: RedisServer, tmp_path: Path) -> None:
+def test_a_store_moves_to_redis_and_back(home: str, tmp_path: Path) -> None:
     fill(tmp_path / "old", tables="5:3")
-    url = redis_server.url()
+    url = home
     answer = merge(url, tmp_path / "old")
     assert (answer["copied"], answer["documents"]) == (True, 8)
     merge(tmp_path / "back", url)
@@ -336,11 +336,11 @@ def test_a_store_moves_to_redis_and_back(redis_server: RedisServer, tmp_path: Pa
     assert (answer["copied"], answer["known"], answer["pending"]) == (True, 5, 1)
 
 
-def test_a_store_is_merged_into_one_on_redis(redis_server: RedisServer, tmp_path: Path) -> None:
+def test_a_store_is_merged_into_one_on_redis(home: str, tmp_path: Path) -> None:
     """And the same ones into a folder: both are the same."""
     draw = np.random.default_rng(3)
-    targets = [str(tmp_path / "target"), redis_server.url()]
-    sources = [str(tmp_path / "first"), redis_server.url()]
+    targets = [str(tmp_path / "target"), home]
+    sources = [str(tmp_path / "first"), f"{home}-source"]
     for path in (*targets, *sources):
         with make_store(path) as store:
             store.start_crawl("c", "spider")

@@ -17,6 +17,7 @@ from tests.pages import page
 from tests.processes import wait_until
 from tests.redisservers import RedisServer, run_redis
 from tests.server import serve
+from tests.sourcing import json_lines, make_pages
 
 GROUPS, COPIES = 6, 4
 
@@ -87,6 +88,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("store_seed")
 async def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     url = redis_server.url()
     await crawl_into(url, log=str(project / ".scrapy" / "simhash" / "log.jsonl"))  # type: ignore[arg-type]
@@ -112,3 +114,16 @@ async def test_commands(redis_server: RedisServer, project: Path, run: Run) -> N
     base = run("import", archive, "--base", "--store", other)
     assert base.exit_code == 2
     assert "no archive beneath its tables" in base.err
+
+
+def test_imports_into_two_stores_have_a_journal_each(
+    redis_server: RedisServer, project: Path, run: Run
+) -> None:
+    (project / "pages.jsonl").write_bytes(json_lines(make_pages(4)))
+    stores = [redis_server.url(), redis_server.url()]
+    command = ("-s", "SIMHASH_WORKERS=0", "import", "pages.jsonl", "--json", "--store")
+    first = [run(*command, url).answers[0]["resumed_at"] for url in stores]
+    assert (first, [run(*command, url).answers[0]["resumed_at"] for url in stores]) == (
+        [0, 0],
+        [4, 4],
+    )

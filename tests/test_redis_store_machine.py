@@ -1,4 +1,4 @@
-"""Any sequence of what a crawl does to a Redis store."""
+"""Any sequence of what a crawl does to a Redis store, on a server and on a cluster."""
 
 from typing import Any, ClassVar
 
@@ -7,14 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.stores import Store, open_store
-from tests.redisservers import RedisServer
+from tests.redisservers import RedisCluster, RedisServer
 from tests.storemachine import StoreMachine
 
 
 class RedisMachine(StoreMachine):
     """A Redis store, and an oracle that knows what it must say."""
 
-    server: ClassVar[RedisServer]
+    server: ClassVar[RedisServer | RedisCluster]
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([16_384, 4, 2]))
@@ -22,18 +22,24 @@ class RedisMachine(StoreMachine):
             self.patch.setattr(f"scrapy_simhash.{module}.MOST_IN_BUCKET", most)
         self.crowded = most < 16_384
         # All keys of the server are looked at after each step.
-        with self.server.client() as client:
-            client.flushall()
+        self.server.empty()
         self.url = self.server.url()
 
     def open_store(self, **arguments: Any) -> Store:
         return open_store(self.url, **arguments)
 
 
+class ClusterMachine(RedisMachine):
+    """The same on three servers."""
+
+
 @pytest.fixture(autouse=True, scope="module")
-def server(redis_server: RedisServer) -> None:
+def servers(redis_server: RedisServer, cluster_server: RedisCluster) -> None:
     RedisMachine.server = redis_server
+    ClusterMachine.server = cluster_server
 
 
 TestRedisMachine = RedisMachine.TestCase
-TestRedisMachine.settings = settings(max_examples=8, stateful_step_count=40)
+TestRedisMachine.settings = settings(max_examples=6, stateful_step_count=40)
+TestClusterMachine = ClusterMachine.TestCase
+TestClusterMachine.settings = settings(max_examples=4, stateful_step_count=40)

@@ -1,6 +1,5 @@
 """A server that speaks TLS, with a certificate of an authority that only the tests trust."""
 
-import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -16,7 +15,6 @@ from scrapy_simhash.redis_server import Server
 from scrapy_simhash.store_urls import server_address
 from scrapy_simhash.stores import StoreUnusableError, open_store
 from tests.documents import begin_crawl, document
-from tests.processes import wait_until
 from tests.redisservers import free_port, run_redis
 
 HOST = "127.0.0.1"
@@ -67,7 +65,6 @@ def ports(certificate: tuple[Path, Path]) -> Iterator[tuple[int, int]]:
     trusted = ("--tls-ca-cert-file", str(path), "--tls-auth-clients", "no")
     ports = ("--tls-port", str(encrypted), "--port", str(plain))
     with run_redis(*ports, *files, *trusted):
-        wait_until(lambda: socket.create_connection((HOST, encrypted)).close() is None)
         yield encrypted, plain
 
 

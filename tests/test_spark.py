@@ -22,6 +22,7 @@ from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.selfjoin import find_all
+from scrapy_simhash.stores import open_store
 from tests.commanding import Run
 from tests.pages import edit_words, make_page, make_words, page
 from tests.sparking import require_spark, spark_session, warc_record
@@ -217,6 +218,13 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     assert sorted(row["count"] for row in clusters) == [2, 3]
     query = ("spark", "--json", "query", "documents", "--queries", "documents", "-d", "0")
     assert run(*query, "-o", "answers").answers[0]["rows"] == len(set(bits))
+
+    (seeded,) = run(*limits, "import", "documents", "--store", "seeded", "--json").answers
+    assert seeded["complete"]
+    with open_store(str(tmp_path / "seeded"), 0) as store:
+        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
+        assert sorted(row.record.url for row in stored) == sorted(expected)
+        assert store.check() == []
 
 
 def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
