@@ -366,7 +366,10 @@ def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
     count = 3_000
     stub = {"stub": True, "text_digest": b"same"}
     ids = [number.to_bytes(2, "big") for number in range(count)]
-    others = [{"id": b"x", "stub": True, "text_digest": b"another"}, {"id": b"y"}]
+    others: list[dict[str, Any]] = [
+        {"id": b"x", "stub": True, "text_digest": b"another"},
+        {"id": b"y"},
+    ]
     found = confirm_of(spark, documents_of(spark, *({"id": each, **stub} for each in ids), *others))
     assert sorted(zip(found["first"], found["second"], strict=True)) == [
         (ids[0], each) for each in ids[1:]
