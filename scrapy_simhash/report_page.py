@@ -73,8 +73,8 @@ def pack(data: dict[str, Any]) -> str:
         data: `pairs`, see `report_pairs.describe_pair`; in a report also `table`, see
             `report_table`.
     """
-    # No escapes but those of JSON: base64 has nothing that HTML or a script would obey.
-    octets = json.dumps(data, ensure_ascii=False).encode(errors="replace")
+    # Escapes would take room, and base64 has nothing that HTML or a script would obey.
+    octets = json.dumps(data, ensure_ascii=False).encode()
     # Without a time the same data are the same file.
     return base64.b64encode(gzip.compress(octets, mtime=0)).decode()
 

@@ -43,12 +43,15 @@ def test_a_store_without_a_log_tells_imports_from_crawls(tmp_path: Path) -> None
 
 def test_each_action_counts_what_it_saves(tmp_path: Path) -> None:
     actions = ("drop", "follow", "ignore-outlinks", "flag")
-    drops = [make_drop(number, action=action) for number, action in enumerate(actions, 1)]
+    drops = [
+        make_drop(number, action=action, body_bytes=10**number, links=10**number)
+        for number, action in enumerate(actions)
+    ]
     log = write_log(tmp_path / "log.jsonl", [make_decision(0), *drops])
     figures = report(tmp_path, log_path=str(log))
     assert (figures["dropped"], figures["near_duplicates_kept"]) == (2, 2)
-    assert figures["dropped_bytes"] == 1_000
-    assert figures["links_not_followed"] == 4
+    assert figures["dropped_bytes"] == 1
+    assert figures["links_not_followed"] == 101
 
 
 @pytest.mark.usefixtures("warm_worker")
