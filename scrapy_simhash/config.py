@@ -92,7 +92,8 @@ class Config:
         max_bytes: larger bodies are skipped (`too_large`); 1 or more
         keep_text: keep main texts in the store, compressed, so that `explain` can show the
             difference
-        log: path of the decision log; `None` writes none
+        log: path of the decision log, a relative one below the folder of the project (without a
+            project, below the current folder); `None` writes none
         readonly: judge, but write nothing to the store; for test runs
         done_on: a page counts as seen when its `items` came through the pipelines, or when the
             `feed` with them is stored
