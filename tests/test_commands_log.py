@@ -257,3 +257,14 @@ def test_pipe_may_be_closed_early(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stderr.read() == ""
+
+
+def test_nobody_may_read_that_nothing_was_found(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(new_decision("u", "crawl")) + "\n", "ascii")
+    arguments = ("-m", "scrapy", "simhash", "log", "--status", "new", "--store", tmp_path)
+    with start_python(*arguments, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.wait(PATIENCE_SECONDS) == 1
+        assert process.stderr.read() == ""
