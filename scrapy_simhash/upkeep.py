@@ -10,7 +10,7 @@ from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.logreader import find_crawl
 from scrapy_simhash.planner import choose_design
-from scrapy_simhash.progress import show_progress
+from scrapy_simhash.progress import show_busy, show_progress
 from scrapy_simhash.store_urls import is_server, store_folder
 from scrapy_simhash.stores import open_store
 
@@ -76,7 +76,8 @@ def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:
             tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
-        written = store.rebuild(tables)
+        with show_busy("writing the tables anew"):
+            written = store.rebuild(tables)
         yield {"design": store.design, **written}
 
 
@@ -87,7 +88,8 @@ def check(config: Config) -> Iterator[dict[str, Any]]:
         PartlyFailedError: there are problems.
     """
     with open_as_it_is(config) as store:
-        problems = store.check()
+        with show_busy("comparing tables and documents"):
+            problems = store.check()
         # Counted, not read: a damaged bucket can be counted.
         counted = store.table_stats()
         yield {
@@ -179,10 +181,12 @@ def _remove(
         return found
 
     with open_as_it_is(config) if dry_run else open_to_change(config) as store:
-        numbers = store.select(note)
+        with show_busy("looking through the documents"):
+            numbers = store.select(note)
         if dry_run:
             yield from _list_documents(store, numbers)
-        deleted = 0 if dry_run else store.delete(numbers)
+        with show_busy("deleting"):
+            deleted = 0 if dry_run else store.delete(numbers)
     if numbers:
         yield {
             "documents": len(chosen),
