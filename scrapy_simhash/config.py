@@ -92,7 +92,8 @@ class Config:
         max_bytes: larger bodies are skipped (`too_large`); 1 or more
         keep_text: keep main texts in the store, compressed, so that `explain` can show the
             difference
-        log: path of the decision log; `None` writes none
+        log: path of the decision log, a relative one below the folder of the project (without a
+            project, below the current folder); `None` writes none
         expire_days: a page that was last fetched so many days ago makes no other one a
             near-duplicate any more; above 0; `None`: it always does. Nothing is deleted: see
             `prune`. Imported fingerprints have no date and do not expire

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash.checks import choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
+from scrapy_simhash.logreader import find_crawl
 from scrapy_simhash.planner import choose_design
 from scrapy_simhash.progress import show_busy, show_progress
 from scrapy_simhash.store_urls import is_server, store_folder
@@ -111,7 +112,7 @@ def prune(
         config: the settings in force.
         days: last seen more than so many days ago; 0 or more.
         scope: of this scope; "" is the global one.
-        crawl: judged in this crawl.
+        crawl: judged in this crawl; `last` is the newest one of the log.
         dry_run: change nothing, list what would go.
 
     Raises:
@@ -121,6 +122,7 @@ def prune(
         raise ValueError("say what is to go: --days, --scope or --crawl")
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
+    crawl = find_crawl(config, crawl)
     oldest = None if days is None else time.time() - days * _SECONDS_A_DAY
 
     def wanted(document: StoredDocument) -> bool:
@@ -138,7 +140,7 @@ def delete(
         config: the settings in force.
         urls: one of these; none for any.
         scope: of this scope; "" is the global one.
-        crawl: judged in this crawl.
+        crawl: judged in this crawl; `last` is the newest one of the log.
         dry_run: change nothing, list what would go.
 
     Raises:
@@ -147,6 +149,7 @@ def delete(
     """
     if not urls and scope is None and crawl is None:
         raise ValueError("say what is to go: URLs, --scope or --crawl")
+    crawl = find_crawl(config, crawl)
     missing = dict.fromkeys(urls)
 
     def wanted(document: StoredDocument) -> bool:
