@@ -43,7 +43,7 @@ class Figures:
         self.damaged = 0
         self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)
         self.groups: Counter[str] = Counter()
-        # Hashes of page and original, a fifth of the memory of their addresses.
+        # Hashes of page and original: the addresses would take several times the memory.
         self._grouped: set[int] = set()
         self.originals: dict[str, int] = {}
         self.without_bytes = 0
