@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_simhash.jointables import contains
 from scrapy_simhash.merging import is_earlier
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.store_urls import show_url
-from scrapy_simhash.stores import StoreMismatchError, StoreUnusableError, open_store
+from scrapy_simhash.stores import (
+    StoreMismatchError,
+    StoreUnavailableError,
+    StoreUnusableError,
+    open_store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.store_transfer import Challenges, Row
@@ -45,7 +53,7 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
     Raises:
         StoreMismatchError: they have different seeds or recipes; nothing was changed.
         StoreUnusableError: one of them cannot be opened.
-        StoreUnavailableError: the store cannot be written; what was taken over stays.
+        StoreUnavailableError: the store cannot be written; what was taken over stays, and is told.
         ValueError: a store is to be merged into itself.
     """
     with ExitStack() as held:
@@ -58,13 +66,10 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
                 f"{show_url(into)} cannot be merged into itself; name another store with --into"
             )
         target = held.enter_context(_open_target(config, into, opened[0]))
-        for store in opened:
-            target.copy_crawls(store.list_crawls())
-            loaded = store.bulk_loaded()
-            missing = loaded[~contains(target.bulk_loaded(), loaded)]
-            if missing.size:
-                target.bulk_load(missing)
-        with show_progress("documents") as show:
+        with _saying_how_far() as show:
+            for store in opened:
+                target.copy_crawls(store.list_crawls())
+                _load_missing(store.bulk_loaded(), target)
             copying = len(opened) == 1 and _is_part_of(target, opened[0])
             counts = _copy(opened[0], target, show) if copying else _merge(opened, target, show)
         yield {
@@ -114,6 +119,35 @@ def _open_target(config: Config, into: str, source: Store) -> Store:
     )
 
 
+@contextmanager
+def _saying_how_far() -> Iterator[Callable[[int, int], None]]:
+    """Show how many documents of how many are taken over, and say it where a store fails."""
+    done = total = 0
+    with show_progress("documents") as show:
+
+        def count(now: int, of: int) -> None:
+            nonlocal done, total
+            done, total = now, of
+            show(now, of)
+
+        try:
+            yield count
+        except StoreUnavailableError as error:
+            taken = f"{done:,} of {total:,} documents" if total else "no documents yet"
+            raise StoreUnavailableError(
+                f"{error}. Taken over were {taken}; run the same again: it goes on there"
+            ) from error
+
+
+def _load_missing(fingerprints: NDArray[np.uint64], target: Store) -> None:
+    """Bulk-load what is not there, or only noted: by one that was killed before its tables."""
+    known = target.bulk_loaded()
+    known = known[contains(target.fingerprints(), known)]
+    missing = fingerprints[~contains(known, fingerprints)]
+    if missing.size:
+        target.bulk_load(missing)
+
+
 def _is_part_of(target: Store, source: Store) -> bool:
     """Say whether one store has nothing but an earlier state of the other, by the same numbers."""
     for part in _cut([number for number, _, _ in target.list_first_times()]):
@@ -130,6 +164,7 @@ def _copy(source: Store, target: Store, show: Callable[[int, int], object]) -> C
     counts: Counter[str] = Counter()
     numbers = [number for number, _, _ in source.list_first_times()]
     done = 0
+    show(done, len(numbers))
     for part in _cut(numbers):
         counts.update(target.copy_rows(source.read_rows(part)).counts)
         done += len(part)
@@ -147,6 +182,7 @@ def _merge(
             entries = near_duplicates if is_near_duplicate else originals
             entries.append(_Entry(first_time, place, number))
     total, done = len(originals) + len(near_duplicates), 0
+    show(done, total)
     counts: Counter[str] = Counter()
     challenges: Challenges = ()
 

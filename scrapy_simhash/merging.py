@@ -95,7 +95,7 @@ def copy_rows(stored: Documents, rows: Sequence[Row]) -> Taken:
             continue
         if before is not None:
             _require_earlier(before, record)
-            _take_out(stored, number, before)
+            _make_room(stored, row, before)
         _put(stored, row, record)
         if row.waiting is not None:
             stored.put_waiting(number, row.waiting)
@@ -172,12 +172,11 @@ class Merger:
                 self._challenge(row.source, number, own)
             return "known"
         record = _copy(row.record)
+        row = row._replace(number=number if own is not None else self._stored.next_number())
+        number = row.number
         if own is not None:
             record.first_time = min(own.first_time, record.first_time)
-            _take_out(self._stored, number, own)
-        else:
-            number = self._stored.next_number()
-        row = row._replace(number=number)
+            _make_room(self._stored, row, own)
         if record.state == State.DUPLICATE:
             return self._take_near_duplicate(row, record)
         seen = own is not None and own.delivered
@@ -311,6 +310,13 @@ def _put(stored: Documents, row: Row, record: Record) -> None:
 
 def _is_among(numbers: set[int], number: int, _: Record) -> bool:
     return number in numbers
+
+
+def _make_room(stored: Documents, row: Row, before: Record) -> None:
+    """Take out the record whose place a row takes, with its text: `_put` leaves that as it is."""
+    _take_out(stored, row.number, before)
+    if row.text is None:
+        stored.drop_text(row.number)
 
 
 def _take_out(stored: Documents, number: int, record: Record) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.decisionlog import IMPORT_PREFIX
@@ -17,10 +18,10 @@ from scrapy_simhash.sources import SourceError
 from scrapy_simhash.stores import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.journal import Journal, Progress
+    from scrapy_simhash.journal import Journal, Named, Progress
     from scrapy_simhash.sources import Entry, Source, SourcePage
 
 SPIDER = "import"
@@ -79,25 +80,20 @@ class Seeder:
         """
         progress = self._journal.find(source)
         unnoted: Entry | None = None
-        try:
-            async for entry, skipped, decision in self._judge(source.read(progress.position)):
-                unnoted = entry
-                self._count(progress, skipped, decision)
-                show(entry.done, source.total)
-                if entry.record % _RECORDS_PER_NOTE == 0:
-                    await self._note(source, progress, entry)
-                    unnoted = None
-        except SourceError:
-            # What came before the cut is in the store.
+        with saying_how_far(source, self._journal):
+            try:
+                async for entry, skipped, decision in self._judge(source.read(progress.position)):
+                    unnoted = entry
+                    self._count(progress, skipped, decision)
+                    show(entry.done, source.total)
+                    if entry.record % _RECORDS_PER_NOTE == 0:
+                        await self._note(source, progress, entry)
+                        unnoted = None
+            except SourceError:
+                # What came before the cut is in the store.
+                await self._note(source, progress, unnoted)
+                raise
             await self._note(source, progress, unnoted)
-            raise
-        except StoreUnavailableError as error:
-            record = self._journal.find(source).position.record
-            raise StoreUnavailableError(
-                f"the store cannot be written: {error}. {source.name} was imported up to record "
-                f"{record:,}; run this again when it can be: it goes on there"
-            ) from error
-        await self._note(source, progress, unnoted)
 
     async def _note(self, source: Source, progress: Progress, last: Entry | None) -> None:
         if last is not None:
@@ -161,6 +157,19 @@ class Seeder:
         decision = await self._detector.judge(page, take_turn)
         await take_turn()
         return decision
+
+
+@contextmanager
+def saying_how_far(source: Named, journal: Journal) -> Iterator[None]:
+    """Say how far a source was imported where the store fails."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        record = journal.find(source).position.record
+        raise StoreUnavailableError(
+            f"the store cannot be written: {error}. {source.name} was imported up to record "
+            f"{record:,}; run this again when it can be: it goes on there"
+        ) from error
 
 
 async def _finish(

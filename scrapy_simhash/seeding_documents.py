@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from scrapy_simhash.seeding import SPIDER, add_one
+from scrapy_simhash.seeding import SPIDER, add_one, saying_how_far
 from scrapy_simhash.sources import SourceError
 from scrapy_simhash.stored import Document
 
@@ -43,9 +43,8 @@ def seed_documents(
 
     Raises:
         SourceError: it cannot be read further; everything before is in the store.
-        StoreUnavailableError: the store cannot be written; the journal says how far it was.
+        StoreUnavailableError: the store cannot be written; says how far it was.
     """
-    store.start_crawl(crawl, SPIDER)
     progress = journal.find(source)
     group: list[Document] = []
     record = progress.position.record
@@ -62,18 +61,20 @@ def seed_documents(
         group.clear()
         show(record, source.total)
 
-    try:
-        for fields, number in source.read(progress.position):
-            record = number
-            _take(fields, crawl, place, progress, group)
-            if len(group) == _DOCUMENTS_PER_GROUP:
-                write()
-        write()
-    except SourceError:
-        write()
-        raise
-    finally:
-        store.end_crawl(crawl)
+    with saying_how_far(source, journal):
+        store.start_crawl(crawl, SPIDER)
+        try:
+            for fields, number in source.read(progress.position):
+                record = number
+                _take(fields, crawl, place, progress, group)
+                if len(group) == _DOCUMENTS_PER_GROUP:
+                    write()
+            write()
+        except SourceError:
+            write()
+            raise
+        finally:
+            store.end_crawl(crawl)
 
 
 def _take(
@@ -112,5 +113,5 @@ def _make_document(fields: dict[str, Any], crawl: str, identity: bytes, scope: s
         sketch=fields["sketch"] or b"",
         link_sketch=fields["link_sketch"] or b"",
         stub=bool(fields["stub"]),
-        time=time.time(),
+        time=time.time() if fields.get("time") is None else fields["time"],
     )

@@ -48,6 +48,8 @@ class FolderSource:
         self._pages = _read_table(folder, table) if table else _list_pages(folder)
         if not self._pages:
             raise SourceError(f"{folder} has no page: no {', '.join(_SUFFIXES)} file, no table")
+        self._summed = 0
+        self._hash = xxhash.xxh3_128()
 
     @property
     def total(self) -> int:
@@ -80,19 +82,26 @@ class FolderSource:
         return position == START or self._sum(position.record) == position.digest
 
     def _sum(self, count: int) -> str:
-        """Sum up the first pages: their names, sizes and times; "" where there are fewer."""
+        """Sum up the first pages: their names, sizes and times; "" where there are fewer.
+
+        Made further as the pages are read: each file is asked once.
+        """
         if count > self.total:
             return ""
-        summed = xxhash.xxh3_128()
-        for url, path in self._pages[:count]:
-            try:
-                found = path.stat()
-            except OSError:
-                summed.update(f"{url}\0{path}\0\0".encode("utf-8", "surrogateescape"))
-            else:
-                about = f"{url}\0{path}\0{found.st_size}\0{found.st_mtime_ns}\0"
-                summed.update(about.encode("utf-8", "surrogateescape"))
-        return summed.hexdigest()
+        if count < self._summed:
+            self._summed, self._hash = 0, xxhash.xxh3_128()
+        for url, path in self._pages[self._summed : count]:
+            self._hash.update(_describe(url, path).encode("utf-8", "surrogateescape"))
+        self._summed = count
+        return self._hash.hexdigest()
+
+
+def _describe(url: str, path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return f"{url}\0{path}\0\0"
+    return f"{url}\0{path}\0{found.st_size}\0{found.st_mtime_ns}\0"
 
 
 def _read_table(folder: Path, table: Path) -> list[tuple[str, Path]]:

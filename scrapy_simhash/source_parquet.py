@@ -29,6 +29,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "link_sketch": ("binary",),
     **dict.fromkeys(("title", "heading", "canonical", "language"), _TEXT),
     **dict.fromkeys(("features", "words", "whole_words"), _NUMBER),
+    # Where nothing says when a page was fetched, there is none.
+    "time": ("double", "none"),
     "reason": (*_TEXT, "null"),
 }
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
@@ -56,7 +58,8 @@ class ParquetSource:
         seed: of their token hash.
 
     Raises:
-        SourceError: it is none, lacks a column, or does not say its recipe and seed.
+        SourceError: it is none, lacks a column, or does not say its recipe and seed; a folder has
+            no such file, files that differ in these, or was not finished.
     """
 
     kind = "parquet"
@@ -69,21 +72,26 @@ class ParquetSource:
         except ImportError:
             raise SourceError("Parquet files need pip install 'scrapy-simhash[parquet]'") from None
         self.name = str(path)
-        self._files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        self._files = _list_files(path)
         self._open = parquet.ParquetFile
         self._errors = (pa.ArrowException, OSError)
         self.total = 0
+        found: list[tuple[Recipe, int]] = []
         try:
             for file in self._files:
                 with self._open(file) as opened:
                     _require_columns(file, opened.schema_arrow)
-                    self.recipe, self.seed = _read_recipe(file, opened.schema_arrow)
+                    found.append(_read_recipe(file, opened.schema_arrow))
                     self.total += opened.metadata.num_rows
         except self._errors as error:
             raise SourceError(
                 f"{file} is no Parquet file, or cut short: {error}. Get a whole copy; nothing was "
                 "imported of it"
             ) from error
+        for file, made in zip(self._files, found, strict=True):
+            _require_alike(self._files[0], file, found[0], made)
+        self.recipe, self.seed = found[0]
+        self._digest = self._sum()
 
     def read(self, start: Position) -> Iterator[DocumentEntry]:
         """Read the rows after a position.
@@ -111,18 +119,51 @@ class ParquetSource:
 
     def mark(self, record: int) -> Position:
         """Make the position after so many rows, see `sources.Source.mark`."""
-        return Position(record, 0, 0, self._sum())
+        return Position(record, 0, 0, self._digest)
 
     def holds(self, position: Position) -> bool:
         """Say whether the files are still the same."""
-        return position == START or self._sum() == position.digest
+        return position == START or self._digest == position.digest
 
     def _sum(self) -> str:
+        """Sum up the files' names, sizes and times, once: there may be thousands."""
         summed = xxhash.xxh3_128()
         for path in self._files:
             found = path.stat()
             summed.update(f"{path.name}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
         return summed.hexdigest()
+
+
+def _list_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    if (path / "_temporary").exists():
+        raise SourceError(
+            f"{path} was not finished, its job was killed or is still running: make it again. "
+            "Nothing was imported of it"
+        )
+    files = sorted(path.glob("*.parquet"))
+    if not files:
+        raise SourceError(
+            f"{path} has no Parquet file (*.parquet); name a folder that `scrapy simhash spark "
+            "fingerprint` wrote"
+        )
+    return files
+
+
+def _require_alike(
+    first: Path, path: Path, wanted: tuple[Recipe, int], made: tuple[Recipe, int]
+) -> None:
+    """Refuse files made in two ways; seeds are secret, and not named."""
+    differences = wanted[0].differences(made[0])
+    if wanted[1] != made[1]:
+        differences.append("another seed")
+    if differences:
+        raise SourceError(
+            f"{path} was made otherwise than {first.name} beside it ({'; '.join(differences)}), so "
+            "their fingerprints cannot be compared: import each from a folder of its own, into a "
+            "store of its own, or make one of them again. Nothing was imported"
+        )
 
 
 def _require_columns(path: Path, schema: Any) -> None:

@@ -44,7 +44,7 @@ def run_spark(  # noqa: PLR0913  # each by its name
         inputs: files or folders.
         output: folder that is not there yet.
         master: of the cluster; None for what spark-submit or Spark's configuration say.
-        checkpoints: folder for what has to outlive executors.
+        checkpoints: folder for what has to outlive executors; deleted at the end.
         distance: bits.
         blocks: more than `distance`; None for what is quickest.
         second_input: the queries of `query`, the pairs of `confirm`.
@@ -57,9 +57,7 @@ def run_spark(  # noqa: PLR0913  # each by its name
         ValueError: a distance or number of blocks that is out of range.
     """
     check_join(distance, blocks)  # before Java is started
-    with _naming_errors(), _session(master) as spark:
-        if checkpoints:
-            spark.sparkContext.setCheckpointDir(checkpoints)
+    with _naming_errors(), _session(master) as spark, _checkpoints(spark, checkpoints):
         target, *sources = (_locate(spark, path) for path in (output, *inputs))
         second = None if second_input is None else _locate(spark, second_input)
         _require_free(spark, target)
@@ -129,6 +127,7 @@ class _Job:
         from scrapy_simhash.spark_confirm import confirm_pairs  # noqa: PLC0415
 
         pairs = self.spark.read.parquet(*self._require_second("--pairs"))
+        self._require_one_recipe(self.inputs)
         documents = self.spark.read.parquet(*self.inputs)
         return confirm_pairs(documents, pairs, self.config.confirm)
 
@@ -242,7 +241,24 @@ def _require_finished(spark: SparkSession, path: str) -> None:
 
 def _exists(spark: SparkSession, path: str) -> bool:
     """Ask Hadoop, which knows the file systems that Spark writes to."""
-    context = spark.sparkContext
-    wanted = context._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - PySpark has no other way
-    system = wanted.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+    from scrapy_simhash.spark_engine import open_file_system  # noqa: PLC0415 - loads PySpark
+
+    system, wanted = open_file_system(spark, path)
     return bool(system.exists(wanted))
+
+
+@contextmanager
+def _checkpoints(spark: SparkSession, folder: str | None) -> Iterator[None]:
+    """Keep checkpoints in a folder; Spark, which makes one in it for them, leaves that behind."""
+    from scrapy_simhash.spark_engine import open_file_system  # noqa: PLC0415 - loads PySpark
+
+    if folder is None:
+        yield
+        return
+    spark.sparkContext.setCheckpointDir(_locate(spark, folder))
+    made = str(spark.sparkContext.getCheckpointDir())
+    try:
+        yield
+    finally:
+        system, path = open_file_system(spark, made)
+        system.delete(path, True)  # noqa: FBT003 - Java's: with all in it

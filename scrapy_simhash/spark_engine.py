@@ -95,6 +95,13 @@ def cut_lineage(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint()
 
 
+def open_file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Get Hadoop's file system of a path, whatever Spark can read, and the path as that has it."""
+    context = spark.sparkContext
+    wanted = context._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - PySpark has no other way
+    return wanted.getFileSystem(context._jsc.hadoopConfiguration()), wanted  # noqa: SLF001
+
+
 def collect(frame: DataFrame) -> dict[str, list[Any]]:
     """Bring a small DataFrame to the driver; the values of each column."""
     columns: dict[str, list[Any]] = frame.toArrow().to_pydict()

@@ -40,6 +40,7 @@ _SCHEMA = pa.schema(
         "link_sketch": pa.binary(),
         **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
         **dict.fromkeys(("features", "words", "whole_words"), pa.int32()),
+        "time": pa.float64(),
         "reason": pa.string(),
         "detail": pa.string(),
     }
@@ -47,9 +48,11 @@ _SCHEMA = pa.schema(
 DOCUMENTS = (
     "id binary, url string, fingerprints array<bigint>, stub boolean, text_digest binary, "
     "sketch binary, link_sketch binary, title string, heading string, canonical string, "
-    "language string, features int, words int, whole_words int, reason string, detail string"
+    "language string, features int, words int, whole_words int, time double, reason string, "
+    "detail string"
 )
 _INPUT = ("url", "html", "text", "encoding", "reason", "detail")
+_TIMES = ("double", "timestamp")
 # Rows of the answer that are sent on at once, 1 kB each.
 _ROWS_PER_BATCH = 1_000
 _RECIPE_KEY = "scrapy_simhash"
@@ -60,8 +63,9 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
 
     Args:
         pages: column `url` (string), and `html` (binary or string) or `text` (string); may have
-            `encoding`, that of `html` as the response declared it, and `reason` and `detail` where
-            there is no page (`spark_sources`). Other columns are left out.
+            `encoding`, that of `html` as the response declared it, `time` (double, seconds since
+            1970, or timestamp), when it was fetched, and `reason` and `detail` where there is no
+            page (`spark_sources`). Other columns are left out.
         config: recipe, limits of a page, and whether whole texts propose candidates, too.
         seed: of the token hash, 0 to 2**64 - 1; that of a store to compare with it.
 
@@ -83,7 +87,10 @@ def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFr
             f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
         )
     recipe = make_recipe(config.extractor, config.features)
-    documents = pages.select(*(name for name in _INPUT if name in there)).mapInArrow(
+    chosen = [F.col(name) for name in _INPUT if name in there]
+    if dict(pages.dtypes).get("time") in _TIMES:
+        chosen.append(F.col("time").cast("double").alias("time"))
+    documents = pages.select(*chosen).mapInArrow(
         lambda batches: _fingerprint(batches, config, recipe, seed), DOCUMENTS
     )
     metadata = {_RECIPE_KEY: {"recipe": asdict(recipe), "seed": f"{seed:016x}"}}
@@ -142,7 +149,11 @@ async def _make_row(
     page: Mapping[str, Any], workers: Workers, config: Config, recipe: Recipe, seed: int
 ) -> dict[str, Any]:
     url = page["url"] or ""
-    row = {"id": xxhash.xxh3_128_digest(url.encode("utf-8", "replace")), "url": page["url"]}
+    row = {
+        "id": xxhash.xxh3_128_digest(url.encode("utf-8", "replace")),
+        "url": page["url"],
+        "time": page.get("time"),
+    }
     try:
         with naming_reasons(config):
             made = await _read_page(page, workers, config, recipe, seed)

@@ -10,7 +10,7 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash.source_warc import open_warc
 from scrapy_simhash.sources import START, SourceError
-from scrapy_simhash.spark_engine import SparkError, require_columns
+from scrapy_simhash.spark_engine import SparkError, open_file_system, require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # What stands in for a page where a file could not be read further.
 DAMAGED = "warc_damaged"
 _WARC_SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
-_PAGES = "url string, html binary, encoding string, reason string, detail string"
+_PAGES = "url string, html binary, time double, encoding string, reason string, detail string"
 _SCHEMA = pa.schema(
-    {"url": pa.string(), "html": pa.binary()}
+    {"url": pa.string(), "html": pa.binary(), "time": pa.float64()}
     | dict.fromkeys(("encoding", "reason", "detail"), pa.string())
 )
 _BAD_LINE = "_bad_line"
@@ -45,16 +45,16 @@ def read_warcs(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
         most_bytes: of longer bodies only so many are read, and one more.
 
     Returns:
-        Columns `url`, `html`, `encoding`, `reason`, `detail`. What is no page by status or type has
-        a reason; records without a page have no row. A file that cannot be read further has a
-        row with its path as `url` and the reason `warc_damaged`; `detail` says where. The pages
-        before that place are there.
+        Columns `url`, `html`, `time`, `encoding`, `reason`, `detail`. What is no page by status or
+        type has a reason; records without a page have no row. A file that cannot be read further
+        has a row with its path as `url` and the reason `warc_damaged`; `detail` says where. The
+        pages before that place are there.
 
     Raises:
         SparkError: there is no such path, or no WARC file in a folder.
         SourceError: FastWARC is missing.
     """
-    files = [str(file.absolute()) for path in paths for file in _list_warcs(Path(path))]
+    files = [str(file.absolute()) for path in paths for file in _list_warcs(_to_path(path))]
     named = spark.createDataFrame(pa.table({"path": files})).repartition(len(files))
     return named.mapInArrow(lambda batches: _read_files(batches, most_bytes), _PAGES)
 
@@ -98,7 +98,7 @@ def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
         SparkError: no such path, or not the columns that pages have.
         SourceError: FastWARC is missing.
     """
-    kinds = {_tell_kind(path) for path in paths}
+    kinds = {_tell_kind(spark, path) for path in paths}
     if len(kinds) != 1:
         raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
     read: Callable[[], Any] = {
@@ -109,14 +109,26 @@ def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
     return read()
 
 
-def _tell_kind(path: str) -> str:
-    """Tell the kind of a file, or of the first file of a folder on this machine."""
-    folder = Path(path)
-    inside = (str(each) for each in sorted(folder.rglob("*")) if each.is_file())
-    name = next((name for name in inside if not Path(name).name.startswith((".", "_"))), path)
+def _to_path(path: str) -> Path:
+    return Path(path.removeprefix("file://"))
+
+
+def _tell_kind(spark: SparkSession, path: str) -> str:
+    """Tell the kind of a file, or of the first file of a folder."""
+    name = next(
+        (name for name in _list_files(spark, path) if not name.startswith((".", "_"))), path
+    )
     if name.endswith(_WARC_SUFFIXES):
         return "warc"
     return "lines" if name.removesuffix(".gz").endswith((".jsonl", ".jl")) else "parquet"
+
+
+def _list_files(spark: SparkSession, path: str) -> Iterator[str]:
+    """List the names of the files of a folder, on any file system that Spark can read."""
+    system, folder = open_file_system(spark, path)
+    files = system.listFiles(folder, True) if system.exists(folder) else None  # noqa: FBT003 - Java's
+    while files and files.hasNext():
+        yield files.next().getPath().getName()
 
 
 def _list_warcs(path: Path) -> list[Path]:
@@ -160,4 +172,5 @@ def _make_row(page: SourcePage) -> dict[str, Any]:
     kind = next((value for name, value in page.headers if name.lower() == "content-type"), "")
     if kind and not kind.lower().startswith(_HTML):
         return {"url": page.url, "reason": "not_html", "detail": kind[:200]}
-    return {"url": page.url, "html": page.body, "encoding": http_content_type_encoding(kind)}
+    encoding = http_content_type_encoding(kind)
+    return {"url": page.url, "html": page.body, "time": page.time, "encoding": encoding}

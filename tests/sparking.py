@@ -12,6 +12,9 @@ import pytest
 from tests.needing import require_modules, require_program
 from tests.processes import ROOT
 
+WARC_DATE = "2026-01-01T00:00:00Z"
+WARC_SECONDS = 1_767_225_600.0
+
 
 def require_pyspark() -> None:
     """Skip the test, or fail, where the extra is not installed."""
@@ -69,7 +72,7 @@ def warc_record(url: str, body: bytes, status: int = 200, kind: str = "text/html
     http = f"HTTP/1.1 {status} Said\r\nContent-Type: {kind}\r\n\r\n".encode() + body
     head = (
         f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
-        "WARC-Date: 2026-01-01T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:0>\r\n"
+        f"WARC-Date: {WARC_DATE}\r\nWARC-Record-ID: <urn:uuid:0>\r\n"
         f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(http)}\r\n\r\n"
     )
     return gzip.compress(head.encode() + http + b"\r\n\r\n", mtime=0)

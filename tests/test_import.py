@@ -218,6 +218,23 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     assert len(states(tmp_path / "s")) == 30
 
 
+def test_a_store_that_fails_at_the_last_note_says_how_far_it_came(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a source, and where it is cut."""
+    from scrapy_simhash.detector import Detector  # noqa: PLC0415
+
+    async def fail(_: Detector) -> None:
+        raise StoreUnavailableError("no room")
+
+    monkeypatch.setattr(Detector, "settle", fail)
+    for name, rest in (("a.jsonl", b""), ("b.jsonl", b"nonsense\n")):
+        (tmp_path / name).write_bytes(json_lines(make_pages(2)) + rest)
+        done = import_into(run, "s", name)
+        assert done.exit_code == 2
+        assert f"{name} was imported up to record 0; run this again" in done.err
+
+
 def test_pages_are_judged_in_order_whatever_their_extraction_took(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores import StoreUnavailableError, open_store
 from tests.commanding import Run
 from tests.sourcing import json_lines, make_pages
 
@@ -27,6 +27,7 @@ COLUMNS = {
     **dict.fromkeys(("text_digest", "sketch", "link_sketch"), pa.binary()),
     **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
     **dict.fromkeys(("features", "words", "whole_words"), pa.int32()),
+    "time": pa.float64(),
     **dict.fromkeys(("reason", "detail"), pa.string()),
 }
 METADATA = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": f"{SEED:016x}"}}
@@ -148,3 +149,82 @@ def test_files_that_say_nothing_of_their_recipe(
     done = run(*scoped, "import", "b.parquet", "--store", "t")
     assert done.exit_code == 2
     assert "asks for the text of a page" in done.err
+
+
+@pytest.mark.parametrize(
+    ("made", "difference"),
+    [
+        ({"recipe": asdict(Recipe()), "seed": "fedcba9876543210"}, "(another seed)"),
+        (
+            {"recipe": asdict(Recipe("html2txt")), "seed": f"{SEED:016x}"},
+            "(extractor: 'trafilatura-fast' / 'html2txt')",
+        ),
+    ],
+)
+def test_files_of_a_folder_made_in_two_ways(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]], made: dict[str, Any], difference: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out" / "part-0.parquet", rows[:2])
+    write(tmp_path / "out" / "part-1.parquet", rows[2:], {"scrapy_simhash": made})
+    done = import_into(run, "out")
+    assert (done.exit_code, done.out) == (1, "")
+    assert (
+        f"part-1.parquet was made otherwise than part-0.parquet beside it {difference}" in done.err
+    )
+    assert "fedcba9876543210" not in done.err
+    assert str(0xFEDCBA9876543210) not in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_folders_that_are_not_whole(run: Run, tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    """What a killed job moved to its place already is not all there was."""
+    (tmp_path / "killed" / "_temporary").mkdir(parents=True)
+    write(tmp_path / "killed" / "part-0.parquet", rows)
+    (tmp_path / "empty").mkdir()
+    for folder, message in (
+        ("killed", "killed was not finished, its job was killed or is still running"),
+        ("empty", "empty has no Parquet file"),
+    ):
+        done = import_into(run, folder, "--kind", "parquet")
+        assert (done.exit_code, done.out) == (1, "")
+        assert message in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_document_keeps_the_time_of_its_page(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    """Where there is none, or no such column, it came now."""
+    write(tmp_path / "a.parquet", [{**rows[0], "time": 5.0}, {**rows[2], "time": None}])
+    write(tmp_path / "b.parquet", rows[4:5])
+    table = parquet.read_table(tmp_path / "b.parquet").drop_columns(["time"])
+    parquet.write_table(table, tmp_path / "b.parquet")
+    import_into(run, "a.parquet", "b.parquet")
+    with open_store(str(tmp_path / "s")) as store:
+        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
+        times = [row.record.time for row in stored]
+    assert times[0] == 5.0
+    assert min(times[1:]) > 1e9
+
+
+def test_a_store_that_cannot_be_written_says_how_far_it_came(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scrapy_simhash.lmdb_store import LmdbStore  # noqa: PLC0415
+
+    monkeypatch.setattr("scrapy_simhash.seeding_documents._DOCUMENTS_PER_GROUP", 4)
+    write(tmp_path / "a.parquet", rows)
+    mark_done, calls = LmdbStore.mark_done, []
+
+    def fail(store: LmdbStore, *marks: Any) -> None:
+        calls.append(marks)
+        if len(calls) == 2:
+            raise StoreUnavailableError("no room")
+        mark_done(store, *marks)
+
+    monkeypatch.setattr(LmdbStore, "mark_done", fail)
+    done = import_into(run, "a.parquet")
+    assert done.exit_code == 2
+    assert "no room" in done.err
+    assert "a.parquet was imported up to record 4; run this again" in done.err

@@ -15,8 +15,15 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.handover import merge_stores
 from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
+from scrapy_simhash.redis_rebuild import Rewriter
 from scrapy_simhash.store_transfer import Row
-from scrapy_simhash.stores import Store, StoreError, StoreMismatchError, open_store
+from scrapy_simhash.stores import (
+    Store,
+    StoreError,
+    StoreMismatchError,
+    StoreUnavailableError,
+    open_store,
+)
 from tests.commanding import Run
 from tests.documents import document
 from tests.oracle import distance_between
@@ -269,6 +276,49 @@ def test_of_two_records_of_a_page_the_delivered_one_counts_and_the_later(tmp_pat
         assert store.check() == []
 
 
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_later_record_without_text_has_not_that_of_the_earlier(
+    tmp_path: Path, copied: bool
+) -> None:
+    with make_store(tmp_path / "old") as store:
+        store.start_crawl("c", "spider")
+        come(store, 1, 0, text="first")
+    target = tmp_path / "target"
+    if not copied:
+        with make_store(target) as store:
+            store.start_crawl("c", "spider")
+            come(store, 7, 0xFF << 50)
+    merge(target, tmp_path / "old")
+    with make_store(tmp_path / "old") as store:
+        again = document("page 1", 0xFF << 20, time=9.0, crawl="c")
+        (verdict,) = store.find_and_add([again], crawl="c")
+        store.mark_done([verdict.document], "c")
+    assert merge(target, tmp_path / "old")["copied"] == copied
+    with make_store(target) as store:
+        found = {row.record.identity: row for row in read_all(store)}
+        assert found[b"page 1"].record.time == 9.0
+        assert found[b"page 1"].text is None
+
+
+def test_a_merge_says_how_far_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrapy_simhash.handover._ROWS_PER_GROUP", 2)
+    fill(tmp_path / "old")
+    copy_rows, calls = LmdbStore.copy_rows, []
+
+    def fail(store: LmdbStore, rows: Sequence[Row]) -> Any:
+        calls.append(rows)
+        if len(calls) == 3:
+            raise StoreUnavailableError("no room")
+        return copy_rows(store, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LmdbStore, "copy_rows", fail)
+        told = "no room. Taken over were 4 of 8 documents; run the same again"
+        with pytest.raises(StoreUnavailableError, match=told):
+            merge(tmp_path / "new", tmp_path / "old")
+    assert merge(tmp_path / "new", tmp_path / "old")["known"] == 4
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -334,6 +384,26 @@ def test_a_store_moves_to_redis_and_back(home: str, tmp_path: Path) -> None:
         assert (new.status, new.document) == ("new", 10)
     answer = merge(tmp_path / "back", url)
     assert (answer["copied"], answer["known"], answer["pending"]) == (True, 5, 1)
+
+
+def test_a_move_that_died_while_it_bulk_loaded_is_completed(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is bulk-loaded was noted, and is not in the tables yet."""
+    fill(tmp_path / "old")
+    url = home
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Rewriter, "rewrite_tables", fail)
+        with pytest.raises(StoreUnavailableError, match=r"gone\. Taken over were no documents yet"):
+            merge(url, tmp_path / "old")
+    merge(url, tmp_path / "old")
+    with make_store(tmp_path / "old") as old, make_store(url) as moved:
+        assert everything(old) == everything(moved)
+        assert moved.check() == []
 
 
 def test_a_store_is_merged_into_one_on_redis(home: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -239,6 +240,23 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "a.json"
     path.write_bytes(json_array(PAGES))
     assert as_pages(read(FeedSource(path, "json", "url", HTML_FIELDS))) == PAGES
+
+
+def test_of_a_folder_each_file_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it is noted how far it was read."""
+    source = FolderSource(make_folder(tmp_path / "folder", PAGES), MOST)
+    stat, asked = Path.stat, []
+
+    def count(path: Path, **options: bool) -> os.stat_result:
+        asked.append(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", count)
+    marks = [source.mark(number, 0) for number in range(1, len(PAGES) + 1)]
+    assert len(asked) == len(PAGES)
+    assert all(source.holds(mark) for mark in marks)
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from scrapy_simhash.selfjoin import find_all
 from scrapy_simhash.stores import open_store
 from tests.commanding import Run
 from tests.pages import edit_words, make_page, make_words, page
-from tests.sparking import require_spark, spark_session, warc_record
+from tests.sparking import WARC_SECONDS, require_spark, spark_session, warc_record
 from tests.strategies import crowds
 from tests.test_joincells import crowded
 
@@ -60,7 +60,7 @@ def rows_of(frame: Any, *columns: str) -> list[list[int]]:
 
 
 @given(crowds(), st.integers(0, 7), st.booleans())
-@settings(max_examples=3)
+@settings(max_examples=5)
 def test_pairs_are_those_of_one_machine(
     spark: Session, values: list[int], distance: int, small: bool
 ) -> None:
@@ -75,7 +75,7 @@ def test_pairs_are_those_of_one_machine(
 
 
 @given(crowds(), crowds(), st.integers(0, 5))
-@settings(max_examples=2)
+@settings(max_examples=8)
 def test_batches_are_those_of_one_machine(
     spark: Session, queries: list[int], values: list[int], distance: int
 ) -> None:
@@ -183,7 +183,9 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
         url: (each.sketch, each.text_digest, each.stub) for url, each in expected.items()
     }
 
-    assert run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7").exit_code == 0
+    kept = ("--checkpoints", "checkpoints")
+    done = run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7", *kept)
+    assert (done.exit_code, list((tmp_path / "checkpoints").iterdir())) == (0, [])
     bits = [
         each
         for document in expected.values()
@@ -224,6 +226,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     with open_store(str(tmp_path / "seeded"), 0) as store:
         stored = store.read_rows([number for number, _, _ in store.list_first_times()])
         assert sorted(row.record.url for row in stored) == sorted(expected)
+        assert {row.record.time for row in stored} == {WARC_SECONDS}
         assert store.check() == []
 
 
@@ -256,6 +259,29 @@ def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
     assert done.answers[0]["without_fingerprint"] == {"bad_line": 1}
 
 
+def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:
+    """A folder on another file system than this machine's is asked there for what is in it."""
+    from scrapy_simhash.spark_sources import read_pages  # noqa: PLC0415
+
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines/a.jsonl").write_text('{"url": "u", "text": "short"}\n')
+    (tmp_path / "a.warc.gz").write_bytes(warc_record("http://a.example/", b"<html>"))
+    for name, url in (("lines", "u"), ("a.warc.gz", "http://a.example/")):
+        pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000)
+        assert [row.url for row in pages.collect()] == [url]
+
+
+def test_times_of_pages_are_seconds_or_timestamps(spark: Session) -> None:
+    """Of another type the column is somebody else's, and left out. (Seconds: from WARC files.)"""
+    from scrapy_simhash.spark_pages import fingerprint_pages  # noqa: PLC0415
+
+    pages = spark.createDataFrame([("u", "one two three", 7)], "url string, text string, n int")
+    for kind, expected in (("timestamp", 7.0), ("string", None)):
+        timed = pages.withColumn("time", pages.n.cast(kind))
+        [row] = fingerprint_pages(timed, Config()).collect()
+        assert row.time == expected
+
+
 def test_of_another_recipe_or_seed_nothing_is_compared(
     spark: Session, run: Run, tmp_path: Path
 ) -> None:
@@ -267,56 +293,97 @@ def test_of_another_recipe_or_seed_nothing_is_compared(
     assert recipe_of(documents) == {"recipe": asdict(Recipe()), "seed": f"{2**64 - 1:016x}"}
     other = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": "0"}}
     documents.withMetadata("fingerprints", other).write.parquet(f"{tmp_path}/two")
-    done = run("spark", "query", "one", "--queries", "two", "-o", "answers")
-    assert "one have fingerprints of different recipes or seeds" in done.err
+    spark.createDataFrame([], "first bigint, second bigint, distance int").write.parquet(
+        f"{tmp_path}/pairs"
+    )
+    for arguments in (
+        ("query", "one", "--queries", "two"),
+        ("pairs", "one", "two"),
+        ("confirm", "one", "two", "--pairs", "pairs"),
+    ):
+        done = run("spark", *arguments, "-o", "answers")
+        assert done.exit_code == 2
+        assert "have fingerprints of different recipes or seeds" in done.err
 
 
-def test_one_that_many_documents_have_costs_no_square(spark: Session) -> None:
-    """Of more documents with one fingerprint than are compared, the first stand for the rest."""
-    import pyarrow as pa  # noqa: PLC0415
+def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
+    """Make documents that are alike but for their ids and what is given of each."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    from scrapy_simhash import spark_confirm  # noqa: PLC0415
+    alike: dict[str, Any] = {
+        "fingerprints": [5],
+        "stub": False,
+        "text_digest": b"",
+        "sketch": bytes([17]) * 512,
+        "title": "A",
+        **dict.fromkeys(("heading", "canonical"), ""),
+        **dict.fromkeys(("words", "whole_words"), 400),
+    }
+    columns = {
+        "id": pa.binary(),
+        "fingerprints": pa.list_(pa.int64()),
+        "stub": pa.bool_(),
+        **dict.fromkeys(("text_digest", "sketch"), pa.binary()),
+        **dict.fromkeys(("url", "title", "heading", "canonical", "reason"), pa.string()),
+        **dict.fromkeys(("words", "whole_words"), pa.int32()),
+    }
+    made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(made, pa.schema(columns)))
+
+
+def confirm_of(spark: Session, documents: Any, least: float | None = 0.8) -> dict[str, list[Any]]:
+    """Confirm pairs of documents with one fingerprint."""
+    from scrapy_simhash.spark_confirm import confirm_pairs  # noqa: PLC0415
     from scrapy_simhash.spark_engine import collect  # noqa: PLC0415
 
-    sketch = bytes([17]) * 512
-    rows = [
-        {
-            "id": bytes([number]),
-            "url": f"http://{number}/",
-            "fingerprints": [5],
-            "stub": False,
-            "text_digest": b"",
-            "sketch": sketch,
-            "title": "A",
-            "heading": "",
-            "canonical": "",
-            "words": 400,
-            "whole_words": 400,
-            "reason": None,
-        }
-        for number in range(20)
-    ]
-    schema = pa.schema(
-        {
-            "id": pa.binary(),
-            "url": pa.string(),
-            "fingerprints": pa.list_(pa.int64()),
-            "stub": pa.bool_(),
-            "text_digest": pa.binary(),
-            "sketch": pa.binary(),
-            "title": pa.string(),
-            "heading": pa.string(),
-            "canonical": pa.string(),
-            "words": pa.int32(),
-            "whole_words": pa.int32(),
-            "reason": pa.string(),
-        }
-    )
-    documents = spark.createDataFrame(pa.Table.from_pylist(rows, schema))
     pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(spark_confirm, "MOST_CANDIDATES", 3)
-        found = collect(spark_confirm.confirm_pairs(documents, pairs, 0.8))
+    return collect(confirm_pairs(documents, pairs, least))
+
+
+def test_one_that_many_documents_have_costs_no_square(
+    spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more documents with one fingerprint than are compared, the first stand for the rest."""
+    from scrapy_simhash import spark_confirm  # noqa: PLC0415
+
+    monkeypatch.setattr(spark_confirm, "MOST_CANDIDATES", 3)
+    documents = documents_of(spark, *({"id": bytes([number])} for number in range(20)))
+    found = confirm_of(spark, documents)
     assert sorted(zip(found["first"], found["second"], strict=True)) == [
         (bytes([first]), bytes([second])) for first in range(3) for second in range(first + 1, 20)
     ]
+    assert all(tests[0] == "distance 0 bits" for tests in found["tests"])
+    plain = confirm_of(spark, documents, None)
+    assert {key: plain[key] for key in ("first", "second")}.items() <= found.items()
+    assert plain["tests"] == [["distance 0 bits"]] * len(found["first"])
+    # No part of the join has more of them.
+    postings = spark_confirm.list_postings(documents).groupBy("part").count().collect()
+    assert sorted(row["count"] for row in postings) == [2, 3, 3, 3, 3, 3, 3]
+
+
+def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
+    """Each is a pair with the first one of its digest."""
+    count = 3_000
+    stub = {"stub": True, "text_digest": b"same"}
+    ids = [number.to_bytes(2, "big") for number in range(count)]
+    others: list[dict[str, Any]] = [
+        {"id": b"x", "stub": True, "text_digest": b"another"},
+        {"id": b"y"},
+    ]
+    found = confirm_of(spark, documents_of(spark, *({"id": each, **stub} for each in ids), *others))
+    assert sorted(zip(found["first"], found["second"], strict=True)) == [
+        (ids[0], each) for each in ids[1:]
+    ]
+    assert found["tests"] == [["same short page"]] * (count - 1)
+    assert found["similarity"] == [None] * (count - 1)
+
+
+def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) -> None:
+    """Its fingerprint is not confirmed by the sketch of another version."""
+    versions: list[dict[str, Any]] = [
+        {"id": b"1", "fingerprints": [6], "text_digest": b"b", "sketch": bytes([34]) * 512},
+        {"id": b"1", "fingerprints": [5], "text_digest": b"a"},
+    ]
+    for order in (versions, versions[::-1]):
+        found = confirm_of(spark, documents_of(spark, *order, {"id": b"2"}).coalesce(1))
+        assert (found["first"], found["second"]) == ([b"1"], [b"2"])
