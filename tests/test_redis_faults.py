@@ -216,17 +216,19 @@ def test_no_document_is_lost_that_the_counter_forgot(redis_server: RedisServer) 
         assert store.find_and_add([document("b", B)])[0].document == 1_101
 
 
-@pytest.mark.parametrize("rebuilt", [1, 9])
+@pytest.mark.parametrize(("rebuilt", "half"), [(1, False), (1, True), (9, False)])
 def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, rebuilt: int
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, rebuilt: int, half: bool
 ) -> None:
-    """Its tables are deleted while it reads them: once, or each time."""
+    """Its tables are deleted while it reads them: once, or each time; all, or half of them."""
     url = redis_server.url()
     turns = iter(range(rebuilt))
 
     def rebuild_and_read(*arguments: Any) -> NDArray[np.uint64]:
         if next(turns, None) is not None:
             other.rebuild()
+            if half:
+                raise StoreError("the tables are damaged")
         return read_fingerprints(*arguments)
 
     with begin_crawl(url) as store, open_store(url) as other:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from scrapy_simhash import redis_lease, redis_rebuild
+from scrapy_simhash.records import Header
+from scrapy_simhash.redis_header import pack_header
 from scrapy_simhash.redis_rebuild import Rewriter
 from scrapy_simhash.redis_slots import Slots
 from scrapy_simhash.redis_store import RedisStore
 from scrapy_simhash.stores import Store, StoreUnavailableError, open_store
 from tests.documents import CRAWL, begin_crawl, document
-from tests.processes import wait_until
 from tests.redisservers import RedisCluster, RedisServer
 from tests.test_redis_faults import alive
 
@@ -67,6 +68,8 @@ def test_what_was_begun_is_kept_and_ended(
         deadline = time.monotonic() + 1.5
         while time.monotonic() < deadline:
             assert CRAWL in alive(other)
+        with store._alone():
+            store._committer.require_alone()
         with pytest.raises(StoreUnavailableError, match="no memory left"):
             store.rebuild()
         assert not store._server.call("EXISTS", store._keys.lock)
@@ -107,24 +110,58 @@ def test_full_nodes_take_one_commit_at_most(cluster_server: RedisCluster) -> Non
         assert store.check() == []
 
 
-@pytest.mark.parametrize("work", ["rebuild", "bulk_load"])
-def test_tables_that_do_not_fit_leave_nothing(redis_server: RedisServer, work: str) -> None:
-    """Neither the first time nor the second: pages are judged and kept as before."""
-    first, second = np.random.default_rng(7).integers(2**64, size=(2, 2_000), dtype=np.uint64)
+def list_generations(store: Store) -> set[int]:
+    """List the generations of which there are tables."""
+    assert isinstance(store, RedisStore)
+    names = store._server.scan(store._keys.pattern("t"))
+    return set(map(store._keys.read_generation, names))
 
-    def run(store: Store) -> None:
+
+@pytest.mark.parametrize("work", ["rebuild", "bulk_load"])
+def test_tables_that_do_not_fit_leave_nothing(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """The memory becomes full when some of them are written."""
+    first, second = np.random.default_rng(7).integers(2**64, size=(2, 20), dtype=np.uint64)
+    send = Rewriter._send
+
+    def run() -> None:
         _ = store.rebuild() if work == "rebuild" else store.bulk_load(second)
 
-    with begin_crawl(redis_server.url()) as store, redis_server.client() as client:
+    def send_and_fill(self: Rewriter, wanted: dict[bytes, list[bytes]]) -> None:
+        send(self, wanted)
+        written.append(list_generations(store))
+        stack.enter_context(limit(redis_server))
+
+    with begin_crawl(redis_server.url()) as store:
         store.bulk_load(first)
-        used = client.info("memory")["used_memory"]
-        with limit(redis_server, octets=used + 100_000):
-            for name, bits in (("a", A), ("b", B)):
-                with pytest.raises(StoreUnavailableError, match="no memory left"):
-                    run(store)
-                wait_until(lambda: not client.info("memory")["lazyfree_pending_objects"])
-                assert store.find_and_add([document(name, bits)])[0].status == "new"
-        run(store)
+        before, written = list_generations(store), list[set[int]]()
+        with monkeypatch.context() as patch, ExitStack() as stack:
+            patch.setattr(redis_rebuild, "_COMMANDS_PER_CALL", 4)
+            patch.setattr(Rewriter, "_send", send_and_fill)
+            with pytest.raises(StoreUnavailableError, match="no memory left"):
+                run()
+        assert [len(generations) for generations in written] == [2]
+        assert list_generations(store) == before
+        assert store.find_and_add([document("a", A)])[0].status == "new"
+        assert store.check() == []
+        run()
+        assert store.check() == []
+
+
+def test_tables_that_are_written_take_the_place_of_the_old_ones(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory becomes full when all but the header is written: there is room after that."""
+
+    def fill_and_pack(header: Header) -> bytes:
+        stack.enter_context(limit(redis_server))
+        return pack_header(header)
+
+    with begin_crawl(redis_server.url()) as store, ExitStack() as stack:
+        store.find_and_add([document("a", A)])
+        monkeypatch.setattr(redis_rebuild, "pack_header", fill_and_pack)
+        assert store.rebuild("10")["tables"] == 10
         assert store.check() == []
 
 
@@ -134,11 +171,6 @@ def test_tables_of_one_that_was_killed_go_first(
     """And what it was about to do is forgotten: another design."""
     packing = Rewriter._pack_tables
     seen: list[set[int]] = []
-
-    def list_generations(store: Store) -> set[int]:
-        assert isinstance(store, RedisStore)
-        names = store._server.scan(store._keys.pattern("t"))
-        return set(map(store._keys.read_generation, names))
 
     def die(*_: object) -> bytes:
         raise InterruptedError
