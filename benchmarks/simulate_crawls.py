@@ -8,6 +8,9 @@ run in a fresh store:
 * throughput: judged pages a second, from the first decision of any process to the last;
 * waiting: `store_ms` of the decisions, milliseconds from the document to its verdict on disk: the
   group, other writers, the sync;
+* waiting for other writers only: `lock_ms`, of every write, until the last time its judgement
+  began: LMDB lets one process write at a time, Redis lets those be judged again that were
+  overtaken (`tries_per_write`);
 * CPU seconds of the crawls and their workers, start and end included, and how many processes of
   the machine wanted to run (`load_average`): where that is above the number of cores, times are
   those of a busy machine;
@@ -31,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,7 +45,7 @@ from urllib.parse import urlsplit
 from machine import write_result
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from scrapy.http import Response
 
@@ -106,10 +110,49 @@ def serve(processes: int) -> None:
         site.serve_forever()
 
 
+class _Waits:
+    """How long groups wait for others that write.
+
+    From when a group is to be written until the last time it is judged: LMDB lets one process
+    write at a time, and on Redis a group that was overtaken is judged again.
+    """
+
+    def __init__(self) -> None:
+        self.milliseconds: list[float] = []
+        self.tries = 0
+
+    def time(self, kind: type, name: str) -> None:
+        """Time a method that takes a function which reads, judges and writes."""
+        method = getattr(kind, name)
+
+        def timed(store: object, work: Callable[[Any], Any]) -> Any:
+            asked = began = time.perf_counter()
+
+            def noted(documents: object) -> Any:
+                nonlocal began
+                began = time.perf_counter()
+                self.tries += 1
+                return work(documents)
+
+            try:
+                return method(store, noted)
+            finally:
+                self.milliseconds.append(1000 * (began - asked))
+
+        setattr(kind, name, timed)
+
+
 def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     """Run one crawl; the first URL opens when all crawls have asked for it."""
     from scrapy import Request, Spider  # noqa: PLC0415 - the site needs none of it
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415
+
+    from scrapy_simhash.lmdb_environment import Environment  # noqa: PLC0415
+    from scrapy_simhash.redis_connection import RedisConnection  # noqa: PLC0415
+
+    waits = _Waits()
+    waits.time(Environment, "write")
+    waits.time(RedisConnection, "_write")
 
     class SimulatedSpider(Spider):
         name = "simulated"
@@ -129,7 +172,8 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     process.crawl(crawler)
     process.start()
     assert crawler.stats is not None  # noqa: S101
-    print(json.dumps(crawler.stats.get_stats(), default=str))
+    answer = {"errors": crawler.stats.get_value("log_count/ERROR", 0), **vars(waits)}
+    print(json.dumps(answer))
 
 
 def start_crawl(work: str) -> subprocess.Popen[str]:
@@ -201,7 +245,7 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             work = json.dumps([[f"{root}/gate", *urls], settings])
             running.append(start_crawl(work))
         before = cpu_seconds()
-        stats = [json.loads(each.communicate()[0].splitlines()[-1]) for each in running]
+        told = [json.loads(each.communicate()[0].splitlines()[-1]) for each in running]
         used = cpu_seconds() - before
         decisions = [
             json.loads(line)
@@ -216,7 +260,8 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             **summarise(decisions, groups),
             "cpu_seconds": round(used, 1),
             "load_average": round(os.getloadavg()[0], 1),
-            "errors": sum(each.get("log_count/ERROR", 0) for each in stats),
+            **summarise_waits(told),
+            "errors": sum(each["errors"] for each in told),
             "problems_in_store": check(store),
         }
 
@@ -233,6 +278,19 @@ def check(store: str) -> list[str]:
 
     with open_store(store, distance=0, readonly=True) as opened:
         return opened.check()
+
+
+def summarise_waits(told: list[dict[str, Any]]) -> dict[str, Any]:
+    """Measure how long groups waited for the store, and how often they were judged."""
+    waits = sorted(wait for each in told for wait in each["milliseconds"])
+    return {
+        "writes": len(waits),
+        "lock_ms_p50": round(statistics.median(waits), 1),
+        "lock_ms_p99": round(waits[int(0.99 * (len(waits) - 1))], 1),
+        "lock_ms_worst": round(waits[-1], 1),
+        "lock_seconds": round(sum(waits) / 1000, 1),
+        "tries_per_write": round(sum(each["tries"] for each in told) / len(waits), 2),
+    }
 
 
 def summarise(decisions: list[dict[str, Any]], groups: int) -> dict[str, Any]:
@@ -252,7 +310,8 @@ def summarise(decisions: list[dict[str, Any]], groups: int) -> dict[str, Any]:
         "store_ms_p99": round(waits[int(0.99 * (len(waits) - 1))], 1),
         "store_ms_worst": round(waits[-1], 1),
         "extract_ms_p50": round(statistics.median(each["extract_ms"] for each in judged), 1),
-        "let_through": kept.total() - len(kept),
+        # A page that was not judged reaches the spider, too.
+        "let_through": len(judged) - len(dropped) - len(kept),
         "groups_lost": groups - len(kept),
         "dropped_for_another_group": sum(
             group_of(each["url"]) != group_of(each["match_url"]) for each in dropped
@@ -307,6 +366,7 @@ def compare(options: argparse.Namespace) -> None:
     ]
     columns = (
         *("pages_per_second", "store_ms_p50", "store_ms_p99", "store_ms_worst"),
+        *("lock_ms_p50", "lock_ms_p99", "lock_ms_worst", "tries_per_write"),
         *("cpu_seconds", "load_average", "let_through"),
     )
     print(f"\n| store | processes | {' | '.join(c.replace('_', ' ') for c in columns)} |")

@@ -36,14 +36,14 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", type=_read_count, metavar="N", help="only the last N")
     parser.add_argument("--follow", action="store_true", help="go on as the crawl goes on")
     parser.add_argument(
-        "--summary", action="store_true", help="counts, and the pages that caused the most drops"
+        "--summary", action="store_true", help="counts, and the pages with most near-duplicates"
     )
     parser.add_argument(
         "--top",
         type=_read_count,
         default=_TOP,
         metavar="N",
-        help=f"with --summary: so many of these pages (default: {_TOP}); what was dropped in "
+        help=f"with --summary: so many of these pages (default: {_TOP}); what was found in "
         "several crawls counts once there",
     )
 
@@ -131,7 +131,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by-distance",
         action="store_true",
-        help="as many pairs at each distance from 0 to 10 bits, as the paper did (4.1)",
+        help="as many pairs at each distance from 0 to 10 bits; the paper took 1 to 10 (4.1)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the order of the pairs (default: 0)"

@@ -35,7 +35,7 @@ def add_undo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="that were dropped")
     parser.add_argument("--original", metavar="URL", help="only drops for this page")
     parser.add_argument("--distance", type=int, metavar="BITS", help="only of this distance")
-    parser.add_argument("--crawl", metavar="ID", help="only of this crawl")
+    _add_crawl(parser)
     parser.add_argument(
         "--lost", action="store_true", help="only drops for pages whose items never came through"
     )
@@ -116,8 +116,14 @@ def add_backup(parser: argparse.ArgumentParser) -> None:
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="S", help="only of this scope; '' for the global one")
-    parser.add_argument("--crawl", metavar="ID", help="only of this crawl")
+    _add_crawl(parser)
     parser.add_argument("--dry-run", action="store_true", help="list what would go, delete nothing")
+
+
+def _add_crawl(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--crawl", metavar="ID", help="only of this crawl; last for the newest one of the log"
+    )
 
 
 def _add_archive(parser: argparse.ArgumentParser) -> None:

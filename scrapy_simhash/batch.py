@@ -2,7 +2,8 @@
 
 The tables are built on the queries, in memory; the stored fingerprints pass by once, in chunks, in
 whatever order. In each table a map says which prefixes the queries have, and few of the stored
-fingerprints share one with any query.
+fingerprints share one with any query. Where many of both share a prefix, as those of one template
+do (section 4.2), they are matched by tables of their own, made of the bits that are left.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Of a prefix, so many bits are looked up: the map takes 4 MB, one bit each, so it stays in the
-# cache, and with a million queries lets pass 3 % that have no query.
-_MOST_MAP_BITS = 25
+# Of a prefix, so many bits are looked up: 32 for each query, so that 3 % pass that have none. With
+# a million queries the map takes 4 MB, one bit each, and still stays in the cache.
+_MAP_BITS_BEYOND_QUERIES, _MOST_MAP_BITS = 5, 25
 # Stored fingerprints that a core takes at a time.
 _VALUES_PER_TASK = 4 * CHUNK
 # Comparisons made at a time, 8 bytes each three times over.
 _COMPARISONS = 1 << 20
+# Beyond so many comparisons within one prefix (10 ms) it is asked whether other tables are quicker.
+_CROWD = 1 << 20
 
 
 def batch_query(
@@ -67,8 +70,8 @@ def batch_query(
         ValueError: a distance or number of blocks that is out of range.
 
     Cost: all stored fingerprints are permuted once for each of the C(blocks, distance) tables.
-    Memory: for each table 8 bytes a query and up to 4 MB, a chunk, and 80 bytes a match. Queries
-    and stored fingerprints that all share a prefix are compared each with each.
+    Memory: for each table 8 bytes a query and up to 4 MB, a chunk, and 80 bytes a match. Matches
+    grow with the product of a cluster's queries and fingerprints, and so do time and memory then.
     """
     check_join(distance, blocks)
     distinct = sort_distinct(queries)
@@ -105,17 +108,29 @@ class _QueryTable:
     Args:
         table: the permutation.
         queries: distinct.
+        shared_bits: leading ones that all queries and values have in common.
     """
 
-    def __init__(self, table: JoinTable, queries: NDArray[np.uint64]) -> None:
+    def __init__(self, table: JoinTable, queries: NDArray[np.uint64], shared_bits: int = 0) -> None:
         self._table = table
         self._queries = table.table.permute_array(queries)
         self._queries.sort()
-        bits = min(table.table.prefix_bits, _MOST_MAP_BITS)
+        self._shared_bits = np.uint64(shared_bits)
+        bits = min(
+            table.table.prefix_bits - shared_bits,
+            queries.size.bit_length() + _MAP_BITS_BEYOND_QUERIES,
+            _MOST_MAP_BITS,
+        )
         self._map_shift = np.uint64(FINGERPRINT_BITS - bits)
         has_query = np.zeros(1 << bits, np.bool_)
-        has_query[self._queries >> self._map_shift] = True
+        has_query[self._look_up(self._queries)] = True
         self._map = np.packbits(has_query, bitorder="little")
+
+    def _look_up(self, permuted: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Say where in the map the prefixes are."""
+        if self._shared_bits:
+            permuted = permuted << self._shared_bits
+        return permuted >> self._map_shift
 
     def match(self, values: NDArray[np.uint64], distance: int) -> Iterator[NDArray[np.uint64]]:
         """Find the pairs of a query and a value that this table reports, in rows of three."""
@@ -126,6 +141,44 @@ class _QueryTable:
         met = np.flatnonzero(nearest ^ candidates <= suffix)
         candidates, starts = candidates[met], starts[met]
         counts = np.searchsorted(self._queries, candidates | suffix, "right") - starts
+        few = np.ones(candidates.size, np.bool_)
+        for first, end in _find_crowds(starts, counts):
+            queries = self._queries[starts[first] : starts[first] + counts[first]]
+            crowd = self._match_crowd(queries, candidates[first:end], distance)
+            if crowd is not None:
+                few[first:end] = False
+                yield from crowd
+        yield from self._compare(candidates[few], starts[few], counts[few], distance)
+
+    def _match_crowd(
+        self, queries: NDArray[np.uint64], values: NDArray[np.uint64], distance: int
+    ) -> Iterator[NDArray[np.uint64]] | None:
+        """Match permuted queries and values with one prefix; None where comparing is quicker."""
+        first = queries[0]
+        varying = np.bitwise_or.reduce(queries ^ first) | np.bitwise_or.reduce(values ^ first)
+        if not self._table.is_first(self._table.table.restore_array(varying.reshape(1)))[0]:
+            return iter(())  # All agree in a block that was passed over: another table has them.
+        prefix_bits = self._table.table.prefix_bits
+        bits = FINGERPRINT_BITS - prefix_bits
+        # As if they were one set, joined with itself.
+        blocks = choose_join_blocks(queries.size + values.size, distance, bits)
+        if not blocks:
+            return None
+        return (
+            self._restore(rows)
+            # Made for one task and dropped: crowds of many prefixes would fill the memory.
+            for table in make_join_tables(blocks, distance, bits)
+            for rows in _QueryTable(table, queries, prefix_bits).match(values, distance)
+        )
+
+    def _compare(
+        self,
+        candidates: NDArray[np.uint64],
+        starts: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        distance: int,
+    ) -> Iterator[NDArray[np.uint64]]:
+        """Compare each candidate with all queries that have its prefix."""
         ends = np.cumsum(counts)
         cuts = np.flatnonzero(np.diff(ends // _COMPARISONS)) + 1
         for part in np.split(np.arange(candidates.size), cuts):
@@ -134,29 +187,37 @@ class _QueryTable:
             places = np.repeat(starts[part] - before, counts[part])
             places += np.arange(before[0], before[0] + total) if total else 0
             values_of = np.repeat(candidates[part], counts[part])
-            yield self._report(self._queries[places], values_of, distance)
+            queries_of = self._queries[places]
+            bits = np.bitwise_count(queries_of ^ values_of)
+            near = np.flatnonzero(bits <= distance)
+            columns = (queries_of[near], values_of[near], bits[near].astype(np.uint64))
+            yield self._restore(np.stack(columns, axis=1))
 
     def _filter(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Permute values and leave out those whose prefix no query has."""
         kept = [np.empty(0, np.uint64)]
         for start in range(0, values.size, CHUNK):
             permuted = self._table.table.permute_array(values[start : start + CHUNK])
-            prefixes = permuted >> self._map_shift
+            prefixes = self._look_up(permuted)
             octets = self._map[(prefixes >> np.uint64(3)).view(np.int64)]
             bits = octets >> (prefixes & np.uint64(7)).astype(np.uint8)
             kept.append(permuted[(bits & np.uint8(1)).view(np.bool_)])
         return np.concatenate(kept)
 
-    def _report(
-        self, queries: NDArray[np.uint64], values: NDArray[np.uint64], distance: int
-    ) -> NDArray[np.uint64]:
-        differing = queries ^ values
-        bits = np.bitwise_count(differing)
-        near = np.flatnonzero(bits <= distance)
+    def _restore(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Keep those of permuted rows that this table reports, and restore them."""
         restore = self._table.table.restore_array
-        near = near[self._table.is_first(restore(differing[near]))]
-        rows = np.empty((near.size, 3), np.uint64)
-        rows[:, 0] = restore(queries[near])
-        rows[:, 1] = restore(values[near])
-        rows[:, 2] = bits[near]
+        rows = rows[self._table.is_first(restore(rows[:, 0] ^ rows[:, 1]))]
+        rows[:, 0] = restore(rows[:, 0])
+        rows[:, 1] = restore(rows[:, 1])
         return rows
+
+
+def _find_crowds(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Find candidates in a row that all meet the same, very many queries: first and end of each."""
+    if not starts.size:
+        return
+    firsts = np.append(0, np.flatnonzero(np.diff(starts)) + 1)
+    ends = np.append(firsts[1:], starts.size)
+    crowds = np.flatnonzero((ends - firsts) * counts[firsts] > _CROWD)
+    yield from zip(firsts[crowds].tolist(), ends[crowds].tolist(), strict=True)

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from scrapy_simhash.advice import advise
 from scrapy_simhash.asking import PROMPT, read_answer, understand
+from scrapy_simhash.comparison import compare_fingerprints, compare_texts
 from scrapy_simhash.config import CONFIRM, PLAIN_DISTANCE_BITS
 from scrapy_simhash.confirm import confirm
 from scrapy_simhash.corpus import LabelledPair
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.explanation import compare_fingerprints, compare_texts
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.labels import LabelWriter, read_labels
 from scrapy_simhash.logreader import find_log

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
+# As shells have it: 128 and the number of the signal.
+_INTERRUPTED = 130
+
 
 class SimhashCommand(ScrapyCommand):
     """Answers are tables for people, or with `--json` one JSON object a line.
 
-    Exit codes: 0 done, 1 nothing found or part of it failed, 2 asked wrongly or store unusable.
+    Exit codes: 0 done, 1 nothing found or part of it failed, 2 asked wrongly or store unusable, 130
+    interrupted.
     """
 
     requires_crawler_process = False
@@ -80,6 +84,9 @@ class SimhashCommand(ScrapyCommand):
             said = printable(_in_words(error))
             sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {said}\n")
             self.exitcode = 1 if isinstance(error, PartlyFailedError) else 2
+        except KeyboardInterrupt:
+            # What follows a log has no other end.
+            self.exitcode = 0 if getattr(opts, "follow", False) else _INTERRUPTED
 
     def _read_config(self, opts: argparse.Namespace) -> Config:
         assert self.settings is not None  # noqa: S101 - set by Scrapy

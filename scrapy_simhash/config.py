@@ -92,7 +92,11 @@ class Config:
         max_bytes: larger bodies are skipped (`too_large`); 1 or more
         keep_text: keep main texts in the store, compressed, so that `explain` can show the
             difference
-        log: path of the decision log; `None` writes none
+        log: path of the decision log, a relative one below the folder of the project (without a
+            project, below the current folder); `None` writes none
+        expire_days: a page that was last fetched so many days ago makes no other one a
+            near-duplicate any more; above 0; `None`: it always does. Nothing is deleted: see
+            `prune`. Imported fingerprints have no date and do not expire
         readonly: judge, but write nothing to the store; for test runs
         done_on: a page counts as seen when its `items` came through the pipelines, or when the
             `feed` with them is stored
@@ -117,6 +121,7 @@ class Config:
     max_bytes: int = 4 * 2**20
     keep_text: bool = False
     log: str | None = DEFAULT_LOG
+    expire_days: float | None = None
     readonly: bool = False
     done_on: str = "items"
 
@@ -133,6 +138,8 @@ class Config:
         _require("MAX_BYTES", self.max_bytes, self.max_bytes >= 1, "1 byte or more")
         for pattern in self.never_drop:
             _check_pattern(pattern)
+        if self.expire_days is not None:
+            _require("EXPIRE_DAYS", self.expire_days, self.expire_days > 0, "above 0, or None")
         if self.confirm is not None:
             _require("CONFIRM", self.confirm, 0 <= self.confirm <= 1, "0 to 1, or None")
         self._check_distance()

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 # Reasons that are not the page's but those of an extractor, feature set or scope to be mended.
 _USERS_FAULTS = {"failed", "scope_failed"}
+_SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +220,17 @@ class Detector:
     async def _decide(self, page: Page, made: PageFingerprint, decision: dict[str, Any]) -> None:
         assert self._writer is not None  # noqa: S101 - opened before the first page
         decision["scope"] = self._find_scope(page, made)
-        document = make_document(made, self._config)
+        fetched = decision["time"] if page.time is None else page.time
+        expiry = self._config.expire_days
         document = replace(
-            document,
+            make_document(made, self._config),
             identity=page.identity,
             url=page.url,
             crawl=self.crawl,
             scope=decision["scope"],
             aliases=page.aliases,
-            time=decision["time"] if page.time is None else page.time,
+            time=fetched,
+            not_before=0.0 if expiry is None else fetched - expiry * _SECONDS_A_DAY,
         )
         started = time.perf_counter()
         try:

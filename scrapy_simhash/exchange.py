@@ -8,6 +8,7 @@ from scrapy_simhash.archive import Archive
 from scrapy_simhash.archive_format import ArchiveError
 from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
 from scrapy_simhash.inspection import PartlyFailedError, make_recipe_of, open_as_it_is
+from scrapy_simhash.progress import show_busy
 from scrapy_simhash.records import StoreDamagedError
 from scrapy_simhash.stores import open_store
 
@@ -44,9 +45,10 @@ def export_archive(
         fingerprints = store.fingerprints(delivered=True)
         design = store.design if all_tables else SORTED_ONLY
         seed, recipe = store.seed, store.recipe
-    file_bytes = write_archive(
-        archive_path, fingerprints, design=design, seed=seed, recipe=recipe, overwrite=overwrite
-    )
+    with show_busy("writing the archive"):
+        file_bytes = write_archive(
+            archive_path, fingerprints, design=design, seed=seed, recipe=recipe, overwrite=overwrite
+        )
     yield {
         "archive": str(archive_path),
         "design": design,
@@ -113,7 +115,8 @@ def back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, 
     """
     with open_as_it_is(config) as store:
         try:
-            made = store.backup(folder, check=check)
+            with show_busy("copying, and comparing the copy" if check else "copying"):
+                made = store.backup(folder, check=check)
         except StoreDamagedError as error:
             yield {"folder": None, "problems": error.problems}
             raise PartlyFailedError(str(error)) from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_simhash.comparison import compare_fingerprints, compare_texts
+from scrapy_simhash.config import PLAIN_DISTANCE_BITS
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.difference import compare_side_by_side
 from scrapy_simhash.inspection import (
@@ -17,23 +19,20 @@ from scrapy_simhash.inspection import (
     open_as_it_is,
 )
 from scrapy_simhash.logreader import LogFilter, find_log, read_log
-from scrapy_simhash.simhash import FINGERPRINT_BITS, hamming_distance
+from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.spelling import add_suggestions
 from scrapy_simhash.store_stats import list_documents
+from scrapy_simhash.stored import StoredDocument
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.permutation import Design
-    from scrapy_simhash.stored import Document, StoredDocument
+    from scrapy_simhash.stored import Document
     from scrapy_simhash.stores import Store
 
-_FEATURES_SHOWN = 10
-_DIFF_LINES_SHOWN = 60
-_DIFF_WIDTH = 76
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
 
 
@@ -100,12 +99,18 @@ def _explain(
     if stored:
         with open_as_it_is(config) as opened:
             design, features = parse_design(opened.design), opened.recipe.features
+    config = replace(config, distance=min(config.distance, design.reach_bits))
+    compared = _compare_sides(first, second, design, features)
+    judged, why = _judge(config, first.document, second.document, compared["distance"])
+    verdict = "near-duplicates" if judged else "different pages"
     yield {
+        "verdict": f"by the settings in force: {verdict}",
+        "judged": judged,
         "pages": [first.page, second.page],
         "seed": name_seed(stored=stored),
-        **_compare_sides(first, second, design, features),
+        **compared,
         "within": config.distance,
-        **_confirm(config, first, second),
+        **why,
     }
 
 
@@ -113,7 +118,10 @@ def _find_side(config: Config, name: str, *, stored: bool) -> _Side:
     if is_url(name):
         with open_as_it_is(config) as store:
             document = find_documents(store, name)[-1]
-        return _Side(_describe(document), document, document.text)
+        described = _describe(document)
+        if config.confirm is None:  # plain simhash goes by main texts
+            document = replace(document, fingerprints=document.fingerprints[:1])
+        return _Side(described, document, document.text)
     from scrapy_simhash.documents import make_document  # noqa: PLC0415 - loads trafilatura
 
     page = fingerprint_file(name, *choose_recipe(config, stored=stored))
@@ -128,15 +136,31 @@ def _find_side(config: Config, name: str, *, stored: bool) -> _Side:
     return _Side(described, made, page.text)
 
 
-def _confirm(config: Config, first: _Side, second: _Side) -> dict[str, Any]:
-    """Say what the confirmation makes of two pages, whatever their distance."""
-    documents = [first.document, second.document]
-    if config.confirm is None or not all(each.sketch for each in documents):
-        return {}
+def _judge(
+    config: Config,
+    first: Document | StoredDocument,
+    second: Document | StoredDocument,
+    distance: int,
+) -> tuple[bool, dict[str, Any]]:
+    """Say whether a crawl would find two pages to be near-duplicates, and what decides that.
+
+    The rules are those of `matching.Matcher`; the confirmation is asked whatever the distance.
+    """
+    stored = isinstance(first, StoredDocument) and isinstance(second, StoredDocument)
+    if stored and first.scope != second.scope:
+        return False, {"tests": ["in different scopes: never compared"]}
+    if first.stub or second.stub:
+        same = first.stub and second.stub and first.text_digest == second.text_digest
+        return same, {"tests": ["too little text for a simhash: compared exactly"]}
+    near = distance <= config.distance
+    if config.confirm is None:
+        return near, {}
+    if not (first.sketch and second.sketch):
+        return near and distance <= PLAIN_DISTANCE_BITS, {"tests": ["no sketch of one of them"]}
     from scrapy_simhash.confirm import confirm  # noqa: PLC0415 - loads numpy
 
-    (answer,) = confirm(documents[1], documents[:1], config.confirm)
-    return {
+    (answer,) = confirm(second, [first], config.confirm)
+    return near and answer.confirmed, {
         "similarity": answer.similarity,
         "confirmed": answer.confirmed,
         "tests": list(answer.tests),
@@ -152,7 +176,8 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
         documents = store.find_document(url)
         if not documents and last is None:
             known = {each.url: None for each in list_documents(store)}
-            known |= {each["url"]: None for each in _read_if_there(log, LogFilter())}
+            logged = _read_if_there(log, LogFilter(), quiet=True)
+            known |= {each["url"]: None for each in logged}
             problem = f"{url} is neither in the store nor in the log {log}"
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
@@ -161,8 +186,10 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             yield {"url": url, "decision": last, **_explain_document(store, document)}
 
 
-def _read_if_there(log: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
-    return read_log(log, wanted) if log.is_file() else iter(())
+def _read_if_there(
+    log: Path, wanted: LogFilter, *, quiet: bool = False
+) -> Iterator[dict[str, Any]]:
+    return read_log(log, wanted, quiet=quiet) if log.is_file() else iter(())
 
 
 def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
@@ -230,86 +257,3 @@ def _compare_sketches(first: bytes, second: bytes) -> dict[str, float]:
         "main_similarity": round(float(alike.main[0]), 4),
         "whole_similarity": round(float(alike.whole[0]), 4),
     }
-
-
-def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
-    """Say in which bits two fingerprints differ, and which tables find the pair.
-
-    Args:
-        first: a fingerprint.
-        second: another.
-        design: of the tables.
-
-    Returns:
-        `compared`, both in hexadecimal; `distance` in bits; `differing_bits`, 0 the lowest;
-        `blocks` of the design, the leading one first, each with its `bits` and those `differing`;
-        `design`, its name; `found_by_tables`: numbers of the tables in which a probe for the one
-        meets the other.
-    """
-    differing = [bit for bit in range(FINGERPRINT_BITS) if (first ^ second) >> bit & 1]
-    flipped_bits = design.flips_for(min(len(differing), design.reach_bits))
-    found_by = [
-        number
-        for number, table in enumerate(design.tables)
-        if ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
-        <= flipped_bits
-    ]
-    return {
-        "compared": [f"{first:016x}", f"{second:016x}"],
-        "distance": len(differing),
-        "differing_bits": differing,
-        "blocks": [
-            {
-                "bits": f"{end - 1} to {start}",
-                "differing": [bit for bit in reversed(differing) if start <= bit < end],
-            }
-            for start, end in reversed(_list_blocks(design))
-        ],
-        "design": design.name,
-        "found_by_tables": found_by,
-    }
-
-
-def _list_blocks(design: Design) -> list[tuple[int, int]]:
-    """List where the blocks of a design begin and end; tables may cut them differently."""
-    borders = {block.shift for table in design.tables for block in table.blocks}
-    starts = sorted(borders)
-    return list(zip(starts, [*starts[1:], FINGERPRINT_BITS], strict=True))
-
-
-def compare_texts(features: str, first: str, second: str) -> dict[str, Any]:
-    """Say in which features two texts differ, and show their difference.
-
-    Args:
-        features: name or import path of the feature set.
-        first: main text of a page.
-        second: that of another.
-
-    Returns:
-        `jaccard` of the distinct features, 0 to 1; `shared_features`, how many; `only_in_first`
-        and `only_in_second`, the most frequent ones; `text_difference`: lines of a unified diff.
-    """
-    from scrapy_simhash.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
-
-    counts = [load_features(features).count(text) for text in (first, second)]
-    shared = counts[0].keys() & counts[1].keys()
-    total = len(counts[0].keys() | counts[1].keys())
-    diff = difflib.unified_diff(_wrap(first), _wrap(second), "first", "second", lineterm="", n=1)
-    return {
-        "jaccard": round(len(shared) / max(1, total), 4),
-        "shared_features": len(shared),
-        "only_in_first": _heaviest(counts[0] - counts[1]),
-        "only_in_second": _heaviest(counts[1] - counts[0]),
-        "text_difference": list(diff)[:_DIFF_LINES_SHOWN],
-    }
-
-
-def _heaviest(counts: Counter[str]) -> list[str]:
-    return [shingle for shingle, _ in counts.most_common(_FEATURES_SHOWN)]
-
-
-def _wrap(text: str) -> list[str]:
-    """Break a text into lines that begin anew at each of its own, so that an insertion is local."""
-    import textwrap  # noqa: PLC0415 - only explain needs it
-
-    return [part for line in text.splitlines() for part in textwrap.wrap(line, _DIFF_WIDTH)]

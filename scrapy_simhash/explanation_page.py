@@ -38,7 +38,7 @@ def write_difference(
         ) from error
     answer = next((answer for answer in answers if "side_by_side" in answer), None)
     if answer is None:
-        found = answers[0].get("note") or answers[0].get("verdict") or "there is only one page"
+        found = answers[0].get("note") or answers[0]["verdict"]
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
     first, second = (
         {"url": show(each["url"]), "title": show(each["title"])} for each in answer["pages"]
@@ -46,7 +46,7 @@ def write_difference(
     page = render(
         "pair.html",
         {
-            "verdict": answer.get("verdict") or f"{answer['distance']} bits apart",
+            "verdict": answer["verdict"],
             "facts": _list_facts(answer),
             "tests": answer.get("tests", []),
         },

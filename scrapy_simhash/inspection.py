@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.designs import parse_design
+from scrapy_simhash.progress import show_busy
 from scrapy_simhash.spelling import add_suggestions
 from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stores import Store, open_store
@@ -42,7 +43,9 @@ def open_as_it_is(config: Config) -> Store:
 def stats(config: Config) -> Iterator[dict[str, Any]]:
     """Describe the store."""
     with open_as_it_is(config) as store:
-        yield store.stats()
+        with show_busy("counting"):
+            counted = store.stats()
+        yield counted
 
 
 def fingerprint_files(

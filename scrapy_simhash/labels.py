@@ -127,8 +127,8 @@ class LabelWriter:
     """Appends labels to a file, each of them durable before the next question is asked.
 
     Args:
-        path: made with its heading where there is none. A last line without its end is ended, so
-            that it spoils no later one; nothing is deleted.
+        path: made with its heading, and its folder, where there is none. A last line without its
+            end is ended, so that it spoils no later one; nothing is deleted.
 
     Attributes:
         labels: what was in it at the beginning.
@@ -141,6 +141,7 @@ class LabelWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._starts: list[int] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _FILE_MODE)
         try:
             self._lock()

@@ -6,13 +6,16 @@ import json
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE
+import msgspec
+
+from scrapy_simhash.config import DEFAULT_LOG
 from scrapy_simhash.inspection import InspectionError, PartlyFailedError
-from scrapy_simhash.store_urls import store_folder
+from scrapy_simhash.paths import find_default_log
+from scrapy_simhash.report_input import Decision
 from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ _IMPORTED = "(an imported fingerprint)"
 _STATUSES = ("new", "near_duplicate", "revisit", "unjudged")
 # How often `--follow` looks for new lines; a reader's patience, not the crawl's.
 _FOLLOW_SECONDS = 0.2
+# What of a line that is no decision shows what kind of file it is.
+_CHARACTERS_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class LogFilter:
         status: exactly this one.
         url: text in the page's URL or in that of its match.
         distance: bits, exactly.
-        crawl: id of the crawl.
+        crawl: id of the crawl; `last` for the one that began last.
     """
 
     status: str | None = None
@@ -58,12 +63,31 @@ class LogFilter:
 
 
 def find_log(config: Config, log_path: str | None) -> Path:
-    """Find the decision log: the one named, or that of the settings, or the store's."""
+    """Find the decision log: the one named, or that of the settings, or the store's.
+
+    It need not be there.
+    """
     if log_path:
         return Path(log_path)
     if config.log is not None and config.log != DEFAULT_LOG:
         return Path(config.log)
-    return store_folder(config.store) / LOG_IN_STORE
+    return find_default_log(config.store)
+
+
+def find_crawl(config: Config, crawl: str | None) -> str | None:
+    """Get the id of the crawl that an argument names: `last` is the newest one of the log.
+
+    Raises:
+        InspectionError: there is no log.
+        PartlyFailedError: no page was judged yet.
+    """
+    if crawl != LAST_CRAWL:
+        return crawl
+    path = find_log(config, None)
+    _require(path)
+    if not (crawls := _list_crawls(path)):
+        raise PartlyFailedError(f"the decision log {path} has no whole line yet")
+    return crawls[-1]
 
 
 def show_log(  # noqa: PLR0913 - the arguments of the command
@@ -84,7 +108,7 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     Raises:
         InspectionError: there is no log.
         PartlyFailedError: the log is empty.
-        ValueError: a line is no decision; or both `follow` and `summary`.
+        ValueError: no line is a decision; or both `follow` and `summary`.
     """
     if follow and summary:
         raise ValueError("--follow never ends, so --summary has to do without it")
@@ -93,52 +117,112 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
         sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
         while not path.exists():
             time.sleep(_FOLLOW_SECONDS)
-    if not path.exists():
-        raise InspectionError(
-            f"there is no decision log {path}: no crawl wrote one yet, or SIMHASH_LOG is None; "
-            "name another with --log"
-        )
-    if not path.stat().st_size and path.is_file() and not follow:
-        raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
-    if crawl == LAST_CRAWL:
-        crawl = _find_last_crawl(path)
+    if not follow:
+        _require(path)
     wanted = LogFilter(status, url, distance, crawl)
     decisions = read_log(path, wanted, last=last, follow=follow)
     yield from summarise(decisions, top) if summary else decisions
 
 
-def _find_last_crawl(path: Path) -> str:
-    newest = deque(read_log(path, LogFilter()), maxlen=1)
-    return str(newest[0].get("crawl")) if newest else ""
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise InspectionError(
+            f"there is no decision log {path}: no crawl wrote one yet, or SIMHASH_LOG is None; "
+            "name another with --log"
+        )
+    if not path.stat().st_size and path.is_file():
+        raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
+
+
+def _list_crawls(path: Path) -> list[str]:
+    """List the crawls of a log in the order in which they began."""
+    decisions = read_log(path, LogFilter(), quiet=True)
+    return list(dict.fromkeys(_name_crawl(decision) for decision in decisions))
+
+
+def _name_crawl(decision: dict[str, Any]) -> str:
+    return str(decision.get("crawl", ""))
 
 
 def read_log(
-    path: Path, wanted: LogFilter, *, last: int | None = None, follow: bool = False
+    path: Path,
+    wanted: LogFilter,
+    *,
+    last: int | None = None,
+    follow: bool = False,
+    quiet: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Read the wanted decisions of a log, oldest first.
+
+    Lines that are no decisions, as a full disk or a power cut leaves them, are passed over; how
+    many stands on standard error in the end.
 
     Args:
         path: of the log.
         wanted: which decisions.
         last: only so many, from the end.
-        follow: go on for ever, as `tail -f` does.
+        follow: go on for ever, as `tail -f` does; a crawl that begins is the last one then.
+        quiet: say nothing of damaged lines, because somebody else does.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is no decision; shows the line.
+        ValueError: no line is a decision; shows the first.
     """
-    with path.open(encoding="ascii", errors="replace") as file:
+    reading = _Reading(wanted, _list_crawls(path) if wanted.crawl == LAST_CRAWL else [])
+    try:
+        with path.open(encoding="ascii", errors="replace") as file:
+            written = reading.choose(_read_lines(file, waiting=False))
+            yield from written if last is None else deque(written, maxlen=last)
+            if reading.damaged and not reading.sound:
+                raise ValueError(f"{path}: {reading.first_damaged!r} is no decision")
+            if follow:
+                yield from reading.choose(_read_lines(file, waiting=True))
+    finally:
+        if reading.damaged and reading.sound and not quiet:
+            lines = "line was" if reading.damaged == 1 else "lines were"
+            sys.stderr.write(
+                f"{reading.damaged:,} damaged {lines} passed over in {printable(path)}\n"
+            )
 
-        def decisions(*, waiting: bool) -> Iterator[dict[str, Any]]:
-            for line in _read_lines(file, waiting=waiting):
-                decision = _parse(path, line)
-                if wanted.accepts(decision):
-                    yield decision
 
-        written = decisions(waiting=False)
-        yield from written if last is None else deque(written, maxlen=last)
-        if follow:
-            yield from decisions(waiting=True)
+class _Reading:
+    """Chooses decisions, and counts lines.
+
+    Args:
+        wanted: which decisions.
+        crawls: those of the log, the last one last, where `wanted` asks for that.
+
+    Attributes:
+        sound: lines that are decisions.
+        damaged: lines that are none.
+        first_damaged: how the first of them begins.
+    """
+
+    def __init__(self, wanted: LogFilter, crawls: Iterable[str]) -> None:
+        self._wanted = wanted
+        self._crawls = dict.fromkeys(crawls)
+        self.sound = 0
+        self.damaged = 0
+        self.first_damaged = ""
+
+    def choose(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Parse lines, and give on the decisions that are wanted."""
+        for line in lines:
+            decision = _parse(line)
+            if decision is None:
+                self.first_damaged = self.first_damaged or line[:_CHARACTERS_SHOWN]
+                self.damaged += 1
+                continue
+            self.sound += 1
+            if self._accepts(decision):
+                yield decision
+
+    def _accepts(self, decision: dict[str, Any]) -> bool:
+        if self._wanted.crawl != LAST_CRAWL:
+            return self._wanted.accepts(decision)
+        self._crawls.setdefault(_name_crawl(decision))
+        newest = next(reversed(self._crawls))
+        return replace(self._wanted, crawl=newest).accepts(decision)
 
 
 def _read_lines(file: TextIO, *, waiting: bool) -> Iterator[str]:
@@ -154,19 +238,18 @@ def _read_lines(file: TextIO, *, waiting: bool) -> Iterator[str]:
         time.sleep(_FOLLOW_SECONDS)
 
 
-def _parse(path: Path, line: str) -> dict[str, Any]:
+def _parse(line: str) -> dict[str, Any] | None:
+    """Read a decision; None where the line is none, or has values that none has."""
     try:
         decision: dict[str, Any] = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{path}: {line[:80]!r} is no decision: {error}") from None
-    known = isinstance(decision, dict) and {"url", "status"} <= decision.keys()
-    if not known or not isinstance(decision.get("time", 0), int | float):
-        raise ValueError(f"{path}: {line[:80]!r} is no decision")
+        msgspec.convert(decision, Decision)
+    except (ValueError, RecursionError):  # what msgspec raises is a ValueError, too
+        return None
     return decision
 
 
 def summarise(decisions: Iterable[dict[str, Any]], top: int = 10) -> Iterator[dict[str, Any]]:
-    """Count decisions, crawl by crawl and together, and name the pages that caused most drops.
+    """Count decisions, crawl by crawl and together; name the pages with most near-duplicates.
 
     Args:
         decisions: as `read_log` yields them.
@@ -175,39 +258,42 @@ def summarise(decisions: Iterable[dict[str, Any]], top: int = 10) -> Iterator[di
     Yields:
         Nothing where there are no decisions, otherwise one object: `pages`, how many decisions;
         `crawls`, each with its id, times, pages and statuses; `statuses` with their reasons;
-        `distances` of near-duplicates in bits; `largest_groups`: for which pages most were
-        dropped. A URL that was dropped in several crawls counts once in these.
+        `actions`: what was done with near-duplicates ("" for those of an import); their
+        `distances` in bits; `largest_groups`: of which pages most are near-duplicates. A URL that
+        was one in several crawls counts once in these.
     """
     crawls: dict[str, dict[str, Any]] = {}
     statuses: Counter[str] = Counter()
+    actions: Counter[str] = Counter()
     distances: Counter[int] = Counter()
-    dropped: dict[str, set[str]] = {}
+    near: dict[str, set[str]] = {}
     for decision in decisions:
         _count(crawls, decision)
         reason = f" ({decision['reason']})" if decision.get("reason") else ""
         statuses[f"{decision['status']}{reason}"] += 1
         if decision["status"] == "near_duplicate":
-            distances[int(decision["distance"])] += 1
-            original = decision["match_url"]
-            dropped.setdefault(_IMPORTED if original is None else str(original), set()).add(
-                str(decision["url"])
-            )
-    groups = Counter({original: len(urls) for original, urls in dropped.items()})
+            actions[decision.get("action", "")] += 1
+            if (bits := decision.get("distance")) is not None:
+                distances[bits] += 1
+            near.setdefault(decision.get("match_url") or _IMPORTED, set()).add(decision["url"])
+    groups = Counter({original: len(urls) for original, urls in near.items()})
     if crawls:
         yield {
             "pages": statuses.total(),
             "crawls": list(crawls.values()),
             "statuses": dict(statuses.most_common()),
+            "actions": dict(actions.most_common()),
             "distances": {str(bits): distances[bits] for bits in sorted(distances)},
             "largest_groups": dict(groups.most_common(top)),
         }
 
 
 def _count(crawls: dict[str, dict[str, Any]], decision: dict[str, Any]) -> None:
-    name, seconds = str(decision.get("crawl", "")), decision.get("time", 0)
+    name, seconds = _name_crawl(decision), decision.get("time", 0)
     crawl = crawls.setdefault(
         name, {"crawl": name, "first_time": seconds, "pages": 0, **dict.fromkeys(_STATUSES, 0)}
     )
     crawl["last_time"] = seconds
     crawl["pages"] += 1
-    crawl[decision["status"]] = crawl.get(decision["status"], 0) + 1
+    if decision["status"] in _STATUSES:
+        crawl[decision["status"]] += 1

@@ -117,7 +117,11 @@ class Matcher:
                 if record is None:
                     if not candidate.number and admits is None:
                         found.append((candidate, record))
-                elif self.counts(record) and (admits is None or admits(candidate.number, record)):
+                elif (
+                    record.time >= document.not_before
+                    and self.counts(record)
+                    and (admits is None or admits(candidate.number, record))
+                ):
                     found.append((candidate, record))
             yield self._confirm(document, found)
 

@@ -41,18 +41,29 @@ def show(command: Command, answers: Iterable[dict[str, Any] | str], *, as_json: 
         for answer in answers:
             code = _FOUND
             if isinstance(answer, str):
-                print(answer, end="", flush=True)  # noqa: T201
+                _print(answer, end="")
             elif printer is None:
-                print(json.dumps(answer), flush=True)  # noqa: T201 - that is what a command does
+                _print(json.dumps(answer))
             else:
                 for part in printer(answer):
-                    print(render(part), flush=True)  # noqa: T201
-    except (KeyboardInterrupt, BrokenPipeError):
-        # `log --follow` is ended so, and so is a pipe to `head`; the rest of the pipe is gone.
-        sys.stderr.close()
-    if code == _NOTHING_FOUND and printer:
-        print("nothing found")  # noqa: T201
+                    _print(render(part))
+        if code == _NOTHING_FOUND and printer:
+            _print("nothing found")
+    except _ClosedPipeError:
+        # What Python flushes at its end has nowhere to go, of which it would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
+
+
+class _ClosedPipeError(Exception):
+    """Nobody reads what is printed any more, as after `head`."""
+
+
+def _print(text: str, end: str = "\n") -> None:
+    try:
+        print(text, end=end, flush=True)  # noqa: T201 - that is what a command does
+    except BrokenPipeError:  # of standard output, and no other
+        raise _ClosedPipeError from None
 
 
 def _make_renderer() -> Callable[[Part], str]:

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.asking import PROMPT
+from scrapy_simhash.output_inspect import list_features
 from scrapy_simhash.untrusted import printable
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ def _print_pair(pair: dict[str, Any]) -> Iterable[str]:
         yield from _wrap(pair["note"])
     else:
         for side in ("only_in_first", "only_in_second"):
-            words = printable(", ".join(pair[side])) or "nothing"
-            yield from _wrap(f"{side.replace('_', ' ')}: {words}")
+            yield from _wrap(list_features(pair, side))
         yield from map(printable, pair["text_difference"])
+        if more_lines := pair["left_out"]["text_difference"]:
+            yield f"and {more_lines:,} more lines"
     yield PROMPT
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _IMPORTED = "(an imported fingerprint)"
 _BITS, _LEFT, _RIGHT = "bits", "left", "right"
+# Actions that drop the items of a page.
+_DROPPING = {"drop", "follow"}
 
 
 def name_page(url: str | None) -> str:
@@ -47,14 +49,19 @@ def print_decision(answer: dict[str, Any]) -> Iterable[Part]:
         line += f"  ({printable(answer['reason'])})"
     yield style(line, _COLOURS.get(status, ""))
     if status == "near_duplicate":
-        alike = answer.get("similarity")
+        bits, alike = answer.get("distance"), answer.get("similarity")
         shown = "" if alike is None else f", {alike:.2f} alike"
-        yield f"    {answer.get('distance')} bits{shown}, of {name_page(answer.get('match_url'))}"
+        yield (
+            f"    {'?' if bits is None else bits} bits{shown}, "
+            f"of {name_page(answer.get('match_url'))}"
+        )
 
 
 def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
     """Print the counts of `log --summary`."""
     crawls = answer["crawls"]
+    all_dropped = answer["actions"].keys() <= _DROPPING
+    noun = "drops" if all_dropped else "near-duplicates"
     yield f"pages: {answer['pages']:,} in {len(crawls):,} crawl{'s' * (len(crawls) > 1)}"
     if len(crawls) > 1:
         yield "A page counts once for each crawl that met it; --crawl ID (or last) shows one."
@@ -63,7 +70,9 @@ def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
         {
             "crawl": "whole",
             "began (UTC)": _LEFT,
-            **dict.fromkeys(("new", "dropped", "revisit", "unjudged"), _RIGHT),
+            **dict.fromkeys(
+                ("new", "dropped" if all_dropped else "near-dup.", "revisit", "unjudged"), _RIGHT
+            ),
         },
         (
             (
@@ -77,15 +86,21 @@ def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
     yield ""
     statuses = sorted(answer["statuses"].items(), key=lambda item: -item[1])
     yield make_table({"pages": _RIGHT, "status": _LEFT}, ((n, name) for name, n in statuses))
+    if not all_dropped:
+        yield ""
+        actions = answer["actions"].items()
+        yield make_table(
+            {noun: _RIGHT, "what was done": _LEFT},
+            ((n, action or "nothing (import)") for action, n in actions),
+        )
     if answer["distances"]:
         yield ""
-        distances = answer["distances"]
-        yield make_table({_BITS: _RIGHT, "drops": _RIGHT}, distances.items())
+        yield make_table({_BITS: _RIGHT, noun: _RIGHT}, answer["distances"].items())
     if answer["largest_groups"]:
         yield ""
-        yield "Pages that caused the most drops:"
+        yield f"Pages that caused the most {noun}:"
         yield make_table(
-            {"drops": _RIGHT, "page": _LEFT},
+            {noun: _RIGHT, "page": _LEFT},
             ((n, url) for url, n in answer["largest_groups"].items()),
         )
 
@@ -118,8 +133,8 @@ def _join(urls: list[str]) -> str:
 
 def print_explanation(answer: dict[str, Any]) -> Iterable[Part]:
     """Print what `explain` found."""
-    if "verdict" in answer:
-        yield style(f"{printable(answer['url'])}: {printable(answer['verdict'])}", "bold")
+    about = f"{printable(answer['url'])}: " if "url" in answer else ""
+    yield style(f"{about}{printable(answer['verdict'])}", "bold")
     if answer.get("decision"):
         yield "last decision in the log:"
         yield from print_decision(answer["decision"])
@@ -144,15 +159,24 @@ def print_explanation(answer: dict[str, Any]) -> Iterable[Part]:
 
 def _print_texts(answer: dict[str, Any]) -> Iterable[Part]:
     yield f"shared features: {answer['shared_features']:,} (Jaccard {answer['jaccard']})"
-    for side in ("only_in_first", "only_in_second"):
-        yield f"{side.replace('_', ' ')}: {printable(', '.join(answer[side])) or 'nothing'}"
+    yield from (list_features(answer, side) for side in ("only_in_first", "only_in_second"))
     for line in map(printable, answer["text_difference"]):
         yield style(line, {"+": "green", "-": "red"}.get(line[:1], ""))
+    if more_lines := answer["left_out"]["text_difference"]:
+        yield f"and {more_lines:,} more lines; --html FILE shows the texts side by side"
+
+
+def list_features(answer: dict[str, Any], side: str) -> str:
+    """Write the features that only one page has: `only_in_first` or `only_in_second`."""
+    words = printable(", ".join(answer[side])) or "nothing"
+    more = answer["left_out"][side]
+    return f"{side.replace('_', ' ')}: {words}" + (f", and {more:,} more" if more else "")
 
 
 def _print_distance(answer: dict[str, Any]) -> Iterable[Part]:
     bits = " ".join(map(str, answer["differing_bits"])) or "none"
     tables = " ".join(map(str, answer["found_by_tables"])) or "none"
+    yield f"fingerprints compared: {' '.join(answer['compared'])}"
     yield f"distance: {answer['distance']} bits; differing bits: {bits}"
     yield make_table(
         {"block": _RIGHT, "its bits": _LEFT, "differ": _RIGHT, "which": _LEFT},

@@ -32,6 +32,7 @@ class Document:
             fingerprint is a near-duplicate of it.
         text: its main text, kept compressed; None to keep none.
         time: seconds since 1970, UTC.
+        not_before: the same; what was last fetched before then makes it no near-duplicate.
     """
 
     identity: bytes
@@ -53,6 +54,7 @@ class Document:
     stub: bool = False
     text: str | None = None
     time: float = 0.0
+    not_before: float = 0.0
 
 
 class Probe(NamedTuple):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash.checks import choose_distance
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
+from scrapy_simhash.logreader import find_crawl
 from scrapy_simhash.planner import choose_design
-from scrapy_simhash.progress import show_progress
+from scrapy_simhash.progress import show_busy, show_progress
 from scrapy_simhash.store_urls import is_server, store_folder
 from scrapy_simhash.stores import open_store
 
@@ -75,7 +76,8 @@ def rebuild(config: Config, tables: str | None) -> Iterator[dict[str, Any]]:
             tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
-        written = store.rebuild(tables)
+        with show_busy("writing the tables anew"):
+            written = store.rebuild(tables)
         yield {"design": store.design, **written}
 
 
@@ -86,7 +88,8 @@ def check(config: Config) -> Iterator[dict[str, Any]]:
         PartlyFailedError: there are problems.
     """
     with open_as_it_is(config) as store:
-        problems = store.check()
+        with show_busy("comparing tables and documents"):
+            problems = store.check()
         # Counted, not read: a damaged bucket can be counted.
         counted = store.table_stats()
         yield {
@@ -109,7 +112,7 @@ def prune(
         config: the settings in force.
         days: last seen more than so many days ago; 0 or more.
         scope: of this scope; "" is the global one.
-        crawl: judged in this crawl.
+        crawl: judged in this crawl; `last` is the newest one of the log.
         dry_run: change nothing, list what would go.
 
     Raises:
@@ -119,6 +122,7 @@ def prune(
         raise ValueError("say what is to go: --days, --scope or --crawl")
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
+    crawl = find_crawl(config, crawl)
     oldest = None if days is None else time.time() - days * _SECONDS_A_DAY
 
     def wanted(document: StoredDocument) -> bool:
@@ -136,7 +140,7 @@ def delete(
         config: the settings in force.
         urls: one of these; none for any.
         scope: of this scope; "" is the global one.
-        crawl: judged in this crawl.
+        crawl: judged in this crawl; `last` is the newest one of the log.
         dry_run: change nothing, list what would go.
 
     Raises:
@@ -145,6 +149,7 @@ def delete(
     """
     if not urls and scope is None and crawl is None:
         raise ValueError("say what is to go: URLs, --scope or --crawl")
+    crawl = find_crawl(config, crawl)
     missing = dict.fromkeys(urls)
 
     def wanted(document: StoredDocument) -> bool:
@@ -176,10 +181,12 @@ def _remove(
         return found
 
     with open_as_it_is(config) if dry_run else open_to_change(config) as store:
-        numbers = store.select(note)
+        with show_busy("looking through the documents"):
+            numbers = store.select(note)
         if dry_run:
             yield from _list_documents(store, numbers)
-        deleted = 0 if dry_run else store.delete(numbers)
+        with show_busy("deleting"):
+            deleted = 0 if dry_run else store.delete(numbers)
     if numbers:
         yield {
             "documents": len(chosen),

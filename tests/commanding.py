@@ -60,6 +60,8 @@ async def crawl_into(store: Path, **fields: Any) -> None:
             decision = await detector.judge(
                 replace(fetched("", html, identity=url[:60].encode()), url=url)
             )
+            if decision["status"] == "near_duplicate":
+                decision["action"] = "drop"
             detector.mark_done(decision)
             detector.note(decision)
 

@@ -1,11 +1,14 @@
 """Many queries at once: complete, each pair once, whatever the chunks and however they crowd."""
 
 import tracemalloc
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from scrapy_simhash import batch
 from scrapy_simhash.batch import batch_query
@@ -45,6 +48,47 @@ def test_finds_all_once_and_in_order(values: list[int], data: st.DataObject) -> 
     cut = data.draw(st.integers(0, len(values)))
     chunks = [values[:cut], values[cut:], values[:2]]
     assert find(queries, chunks, distance, blocks) == near(queries, values, distance)
+
+
+def always_cut(_: int, distance: int, bits: int = 64) -> int:
+    """Choose the least number of blocks as long as any bits are left to be cut."""
+    return distance + 1 if distance < bits else 0
+
+
+@given(crowds(), st.integers(0, 4), st.data())
+@settings(max_examples=50)
+def test_crowds_are_cut_by_other_tables(
+    values: list[int], distance: int, data: st.DataObject
+) -> None:
+    """Here every prefix with two comparisons is a crowd, and crowds are within others."""
+    flips = data.draw(st.lists(st.integers(0, 6).flatmap(masks), min_size=1, max_size=20))
+    queries = [value ^ flip for value, flip in zip(values, flips, strict=False)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_CROWD", 1)
+        patch.setattr(batch, "choose_join_blocks", always_cut)
+        assert find(queries, [values], distance) == near(queries, values, distance)
+
+
+def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of both have their leading 28 bits in common, as pages of one template."""
+    random = np.random.default_rng(2)
+    stored = random.integers(0, 2**64, 100_000, np.uint64)
+    stored[:20_000] >>= np.uint64(28)
+    queries = stored[::2] ^ np.uint64(1) << random.integers(0, 36, 50_000, np.uint64)
+    compared = 0
+    compare = batch._QueryTable._compare
+
+    def count(*arguments: Any) -> Iterator[NDArray[np.uint64]]:
+        nonlocal compared
+        compared += int(arguments[3].sum())
+        return compare(*arguments)
+
+    monkeypatch.setattr(batch._QueryTable, "_compare", count)
+    found = batch_query(queries, [stored], 3)
+    assert {(int(q), int(s)) for q, s, _ in found} >= set(
+        zip(queries.tolist(), stored[::2].tolist(), strict=True)
+    )
+    assert compared < 10_000 * 20_000 / 10
 
 
 @pytest.mark.parametrize("distance", [0, 3, 10, 63])

@@ -1,10 +1,15 @@
 """`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
 
 import asyncio
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scrapy_simhash.config import Config
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.stores import open_store
 from tests.commanding import AGAIN, ONE, Run, assert_printable, crawl_into
@@ -208,6 +213,44 @@ def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:
     done = run("-s", "SIMHASH_DISTANCE=9", "stats", "--store", store)
     assert (done.exit_code, done.out) == (2, "")
     assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in done.err
+
+
+@pytest.mark.parametrize("json_", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"), [(["stats"], 130), (["log"], 130), (["log", "--follow"], 0)]
+)
+def test_interrupted(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    exit_code: int,
+    json_: list[str],
+) -> None:
+    """Ctrl-C is the only end of `--follow`; elsewhere nobody takes it for "nothing found"."""
+
+    def interrupt(config: Config) -> Iterator[dict[str, Any]]:
+        signal.raise_signal(signal.SIGINT)
+        yield {"distance": config.distance}
+
+    for runner in ("inspection.stats", "logreader.show_log"):
+        monkeypatch.setattr(f"scrapy_simhash.{runner}", interrupt)
+    done = run(*arguments, *json_)
+    assert (done.exit_code, done.out, done.err) == (exit_code, "", "")
+
+
+def test_a_broken_pipe_of_another_kind_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a server or of a worker; only that of standard output is a silent end."""
+
+    def fail(config: Config) -> Iterator[dict[str, Any]]:
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb", buffering=0) as pipe:
+            yield {"distance": config.distance, "written": pipe.write(b"-")}
+
+    monkeypatch.setattr("scrapy_simhash.inspection.stats", fail)
+    done = run("stats")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "Broken pipe" in done.err
 
 
 def test_looking_changes_nothing(run: Run, store: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.config import Config
+from scrapy_simhash.stores import Store, open_store
 from tests.commanding import (
     AGAIN,
     EMPTY,
@@ -75,6 +76,20 @@ def test_page_of_the_log_only(run: Run, store: Path) -> None:
     assert answer["verdict"] == "not in the store: not judged"
     assert answer["decision"]["reason"] == "empty"
     assert "(empty)" in run("explain", EMPTY, "--store", store).out
+
+
+def test_a_store_on_a_server_may_have_no_log(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_another(config: Config) -> Store:
+        assert config.store == "redis://localhost:1"
+        return open_store(str(store), distance=0, readonly=True)
+
+    monkeypatch.setattr("scrapy_simhash.explanation.open_as_it_is", open_another)
+    done = run("-s", "SIMHASH_LOG=None", "explain", AGAIN, "--store", "redis://localhost:1")
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
+    assert "last decision" not in done.out
 
 
 def test_page_nobody_knows(run: Run, store: Path) -> None:

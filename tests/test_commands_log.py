@@ -75,7 +75,8 @@ def test_log_summary(run: Run, store: Path) -> None:
 def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
     def decide(crawl: str, name: str, **fields: object) -> str:
         made = new_decision(f"http://site.example/{name}", crawl)
-        return json.dumps({**made, "status": "near_duplicate", "distance": 1, **fields}) + "\n"
+        dropped = {"status": "near_duplicate", "action": "drop", "distance": 1}
+        return json.dumps({**made, **dropped, **fields}) + "\n"
 
     groups = [f"http://site.example/{number}" for number in range(12)]
     lines = [
@@ -98,6 +99,67 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
     assert "\n20261122T132732-second " in done.out
     assert "d2448e9f" not in done.out
     assert done.out.endswith(f"\n   12  {groups[11]}\n")
+
+
+def test_log_summary_calls_nothing_a_drop_that_was_flagged(run: Run, tmp_path: Path) -> None:
+    made = new_decision("http://site.example/again", "20261121T132732-d2448e9f")
+    made |= {"status": "near_duplicate", "distance": 1, "match_url": "http://site.example/one"}
+    path = tmp_path / "log.jsonl"
+    lines = [json.dumps({**made, "action": action}) + "\n" for action in ("flag", "flag", "")]
+    path.write_text("".join(lines), encoding="ascii")
+    done = run("log", "--summary", "--log", path)
+    assert "drop" not in done.out
+    assert "near-duplicates  what was done\n              2  flag\n" in done.out
+    assert "\n              1  nothing (import)\n" in done.out
+    assert "\nPages that caused the most near-duplicates:\n" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["log"],
+        ["log", "--summary"],
+        ["log", "--crawl", "last"],
+        ["explain", AGAIN],
+        ["explain", f"{AGAIN}/"],
+    ],
+)
+def test_damaged_lines_are_told_of_once(
+    run: Run, store: Path, tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    sound = (store / "log.jsonl").read_bytes()
+    path.write_bytes(sound + b'{"url": "http://si\n{"url": 1}\n' + sound)
+    done = run(*command, "--log", path, "--store", store)
+    assert done.exit_code == (2 if command[-1].endswith("/") else 0)
+    assert done.err.count(f"2 damaged lines were passed over in {path}\n") == 1
+    assert "Traceback" not in done.err
+
+
+def test_decisions_that_lack_keys_are_printed(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"url": "http://a.example/", "status": "near_duplicate"}\n', encoding="ascii")
+    assert "    ? bits, of (an imported fingerprint)\n" in run("log", "--log", path).out
+
+
+def test_a_relative_log_is_found_from_every_folder_of_the_project(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scrapy.cfg").touch()
+    (tmp_path / "own.jsonl").write_bytes((store / "log.jsonl").read_bytes())
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    assert len(run("-s", "SIMHASH_LOG=own.jsonl", "log", "--json").answers) == 5
+    done = run("log", "--log", "own.jsonl")
+    assert "there is no decision log own.jsonl" in done.err
+
+
+@pytest.mark.parametrize("setting", ["SIMHASH_LOG=None", "SIMHASH_READONLY=True"])
+def test_a_store_on_a_server_without_a_log(run: Run, setting: str) -> None:
+    done = run("-s", setting, "log", "--store", "redis://localhost:1")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log .scrapy/simhash/log.jsonl" in done.err
 
 
 def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
@@ -193,5 +255,16 @@ def test_pipe_may_be_closed_early(tmp_path: Path) -> None:
         assert process.stderr
         assert "unjudged" in process.stdout.readline()
         process.stdout.close()
-        process.wait(PATIENCE_SECONDS)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read() == ""
+
+
+def test_nobody_may_read_that_nothing_was_found(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(new_decision("u", "crawl")) + "\n", "ascii")
+    arguments = ("-m", "scrapy", "simhash", "log", "--status", "new", "--store", tmp_path)
+    with start_python(*arguments, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.wait(PATIENCE_SECONDS) == 1
         assert process.stderr.read() == ""

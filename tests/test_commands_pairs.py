@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrapy_simhash.comparison import compare_fingerprints
 from scrapy_simhash.designs import parse_design
-from scrapy_simhash.explanation import compare_fingerprints
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.stores import open_store
 from tests.commanding import AGAIN, ONE, TWO, Run, crawl_into
@@ -45,6 +45,8 @@ def test_two_urls_of_the_store(run: Run, store: Path) -> None:
     done = run("explain", ONE, TWO, "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert "alike, by their sketches: main texts 0." in done.out
+    assert done.out.startswith("by the settings in force: different pages\n")
+    assert answer["judged"] is False
     assert "\nblock  its bits  differ  which\n    0  63 to 48  " in done.out
 
 
@@ -53,10 +55,77 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
 ) -> None:
     (answer,) = run("explain", file, ONE, "--store", store, "--json").answers
     assert answer["confirmed"] is True
-    assert answer["distance"] <= 12
+    assert answer["distance"] <= 7
     assert answer["within"] == 7
+    assert answer["verdict"] == "by the settings in force: near-duplicates"
     with open_store(str(store), readonly=True) as opened:
         assert str(opened.seed) not in run("explain", file, ONE, "--store", store).out
+
+
+def test_the_fingerprints_that_were_compared_are_shown(run: Run, store: Path, file: Path) -> None:
+    (answer,) = run("explain", file, ONE, "--store", store, "--json").answers
+    done = run("explain", file, ONE, "--store", store)
+    compared = done.out.partition("\nfingerprints compared: ")[2].splitlines()[0].split()
+    assert compared == answer["compared"]
+    first, second = (int(each, 16) for each in compared)
+    assert (first ^ second).bit_count() == answer["distance"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "judged"),
+    [
+        ({"DISTANCE": 2}, False),
+        ({"DISTANCE": 3}, True),
+        ({"DISTANCE": 7}, True),
+        ({"DISTANCE": 2, "CONFIRM": None}, False),
+        ({"DISTANCE": 3, "CONFIRM": None}, True),
+    ],
+)
+def test_the_verdict_on_two_pages_is_that_of_the_settings(
+    run: Run, tmp_path: Path, settings: dict[str, object], judged: bool
+) -> None:
+    with open_in_crawl(tmp_path / "s") as opened:
+        opened.find_and_add([document("a", A), document("b", A ^ 0b111)])
+    given = [word for name, value in settings.items() for word in ("-s", f"SIMHASH_{name}={value}")]
+    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s", "--json")
+    (answer,) = run(*given, *asked).answers
+    assert (answer["distance"], answer["judged"]) == (3, judged)
+
+
+@pytest.mark.parametrize(
+    ("fields", "other", "why"),
+    [
+        ({"scope": "a"}, {"scope": "b"}, "in different scopes: never compared"),
+        ({"stub": True}, {"stub": True}, "too little text for a simhash: compared exactly"),
+        ({"stub": True}, {}, "too little text for a simhash: compared exactly"),
+    ],
+)
+def test_why_pages_with_one_fingerprint_are_different(
+    run: Run, tmp_path: Path, fields: dict[str, Any], other: dict[str, Any], why: str
+) -> None:
+    with open_in_crawl(tmp_path / "s") as opened:
+        documents = [
+            document("a", A, text_digest=b"a", **fields),
+            document("b", A, text_digest=b"b", **other),
+        ]
+        assert {verdict.status for verdict in opened.find_and_add(documents)} == {"new"}
+    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s")
+    done = run(*asked)
+    assert done.out.startswith("by the settings in force: different pages\n")
+    assert f"\ntest: {why}\n" in done.out
+
+
+def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
+    for name, seed in (("first", 1), ("second", 2)):
+        text = make_page(make_words(seed, 600))
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    (answer,) = run("explain", "first.html", "second.html", "--json").answers
+    assert [len(answer[name]) for name in answer["left_out"]] == [10, 10, 60]
+    assert all(answer["left_out"].values())
+    done = run("explain", "first.html", "second.html")
+    assert f", and {answer['left_out']['only_in_first']:,} more\nonly in second: " in done.out
+    more_lines = answer["left_out"]["text_difference"]
+    assert f"\nand {more_lines:,} more lines; --html FILE shows" in done.out
 
 
 def test_files_are_compared_by_seed_0_unless_a_store_is_named(

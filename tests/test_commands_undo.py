@@ -1,9 +1,11 @@
 """`undo`: drops are chosen, listed, and let pass the next time."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from scrapy_simhash.decisionlog import new_decision
 from tests.commanding import Run
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 
@@ -87,6 +89,37 @@ def test_a_lost_page_is_judged_as_any_other(run: Run, store: Path) -> None:
         opened.mark_done([verdicts[0].document], "crawl-2")
         assert opened.stats()["lost"] == 0
     assert run("undo", "--lost", "--store", store).exit_code == 1
+
+
+def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> None:
+    done = run(
+        "undo", SITE + "a1", SITE + "A2/", SITE + "b", "http://no.example/", "--store", store
+    )
+    assert (done.exit_code, done.out) == (1, f"{SITE}a1\n")
+    assert f"{SITE}A2/ is not in the store; did you mean {SITE}a2 ?" in done.err
+    assert "http://no.example/ is not in the store; http://site.example/A2/ " in done.err
+    assert f"{SITE}b is" not in done.err  # known, and not dropped
+    assert "passes when" in run("explain", SITE + "a1", "--store", store).out
+    done = run("undo", "--original", SITE + "a/", "--store", store)
+    assert (done.exit_code, done.out) == (1, "")
+    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in done.err
+
+
+@pytest.mark.parametrize("command", ["undo", "prune", "delete"])
+def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) -> None:
+    arguments = (command, "--crawl", "last", "--dry-run", "--store", store)
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log" in done.err
+    log = store / "log.jsonl"
+    for crawl, said in ((CRAWL, SITE + "a1\n"), ("crawl-0", "nothing found\n")):
+        with log.open("a", encoding="ascii") as file:
+            file.write(json.dumps(new_decision(SITE, crawl)) + "\n")
+        done = run(*arguments)
+        assert said in done.out
+        assert done.exit_code == (said == "nothing found\n")
+    log.write_text('{"url": ', encoding="ascii")
+    assert run(*arguments).exit_code == 1
 
 
 def test_asked_wrongly(run: Run, store: Path) -> None:

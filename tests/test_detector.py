@@ -75,6 +75,13 @@ async def test_distance_decides(
     assert decision["distance"] == (None if status == "new" else distance)
 
 
+async def test_pages_expire(store: Path) -> None:
+    html, day = make_page(make_words(1)), 86_400.0
+    pages = [fetched(name, html, time=days * day) for name, days in (("a", 1), ("b", 2), ("c", 4))]
+    async with running(store, expire_days=1.5) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate", "new"]
+
+
 async def test_distance_of_the_settings_decides(store: Path) -> None:
     words = make_words(1, 3_000)
     async with running(store, distance=0, features="words-1") as detector:

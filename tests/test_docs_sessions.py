@@ -23,13 +23,17 @@ from tests.processes import PATIENCE_SECONDS, ROOT, environment
 SESSIONS = {page: folder for page in PAGES if (folder := session_of(page))}
 MOST_PAGES = 14
 _CUT = "-- output of block "
-# What replaces the programs of the same names: `pip` has nothing left to do here; crawls are short,
-# not polite, and fetch one page after the other, so that all have the same pages.
+# What replaces the programs of the same names: `pip` notes what is to be installed, which is here
+# already; crawls are short, not polite, and fetch one page after the other, so that all have the
+# same pages. A report is made only by whom the page told to install what it needs.
 PROGRAMS = {
-    "pip": "exit 0",
+    "pip": 'echo "$*" >> "$0.installed"',
     "python": f'exec {shlex.quote(sys.executable)} "$@"',
     "scrapy": f"""
 more=()
+if [ "$1 $2" = "simhash report" ] && ! grep -q '\\[report\\]' "$(dirname "$0")/pip.installed"; then
+    echo "the extra of reports was not installed"; exit 1
+fi
 if [ "$1" = crawl ]; then
     more=(-s CLOSESPIDER_PAGECOUNT={MOST_PAGES} -s DOWNLOAD_DELAY=0 -s SIMHASH_WORKERS=1
           -s CONCURRENT_REQUESTS=1)

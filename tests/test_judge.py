@@ -66,6 +66,22 @@ def test_the_older_of_two_at_the_same_distance_is_named(store: Store, first: int
     assert (match.document, match.distance) == (1, 2)
 
 
+def test_what_was_last_fetched_before_a_time_makes_no_near_duplicate(store: Store) -> None:
+    add(store, document("old", A, time=10.0))
+    assert add_one(store, document("b", A, time=20.0, not_before=10.0)).status == "near_duplicate"
+    assert add_one(store, document("c", A, time=20.0, not_before=10.5)).status == "new"
+    # The one that took over, not the old one that is as near.
+    match = add_one(store, document("d", A, time=21.0, not_before=11.0)).match
+    assert match
+    assert match.document == 3
+    # Fetched once more, it counts again; it never is a near-duplicate of itself.
+    assert add_one(store, document("old", A, time=30.0, not_before=25.0)).status == "revisit"
+    match = add_one(store, document("e", A, time=30.0, not_before=25.0)).match
+    assert match
+    assert match.document == 1
+    assert store.check() == []
+
+
 def test_distance_of_the_store(home: str) -> None:
     with begin_crawl(home, distance=1) as store:
         statuses = [v.status for v in add(store, document("a", 0), document("b", 3))]

@@ -38,6 +38,13 @@ def test_what_is_written_is_read_again(path: Path) -> None:
     assert (labels.rows[3, 4].urls, labels.rows[3, 4].line) == (URLS, 3)
 
 
+def test_the_folder_is_made(tmp_path: Path) -> None:
+    """That of a store on a server may not be there."""
+    path = tmp_path / ".scrapy" / "simhash" / "labels.csv"
+    write(path, pair(1, 2))
+    assert list(read_labels(path).rows) == [(1, 2)]
+
+
 def test_a_label_is_on_disk_before_the_next_question(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

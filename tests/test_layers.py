@@ -156,6 +156,7 @@ LAYERS = {
             "pairing",
             "nearindex",
             "difference",
+            "comparison",
             "mirrors",
             "report_paper",
         ),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scrapy_simhash.decisionlog import DecisionLog
 from scrapy_simhash.logreader import LogFilter, read_log, summarise
 
 DECISIONS: list[dict[str, Any]] = [
@@ -58,6 +59,7 @@ def log(tmp_path: Path) -> Path:
         (LogFilter(distance=0), [1]),
         (LogFilter(distance=3), [2]),
         (LogFilter(crawl="one"), [0, 1]),
+        (LogFilter(crawl="last"), [2, 3, 4]),
         (LogFilter(status="near_duplicate", crawl="two", distance=3, url="b."), [2]),
         (LogFilter(status="near_duplicate", crawl="two", distance=0), []),
     ],
@@ -87,14 +89,59 @@ def test_missing_log_is_an_os_error(tmp_path: Path) -> None:
         list(read_log(tmp_path / "log.jsonl", LogFilter()))
 
 
-@pytest.mark.parametrize("line", ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff"])
-def test_line_that_is_no_decision_is_shown_escaped(log: Path, line: str) -> None:
-    with log.open("ab") as file:
-        file.write(line.encode("latin-1") + b"\n")
+NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 100_000]
+
+
+@pytest.mark.parametrize("line", NO_DECISIONS)
+@pytest.mark.parametrize("arguments", [{}, {"last": 1}, {"follow": True}])
+def test_a_file_without_decisions_is_refused_and_shown_escaped(
+    tmp_path: Path, line: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(2 * (line.encode("latin-1") + b"\n"))
     with pytest.raises(ValueError, match=r"log\.jsonl: .* is no decision") as raised:
-        list(read_log(log, LogFilter()))
+        list(read_log(log, LogFilter(), **arguments))
     assert str(raised.value).isprintable()
     assert line[:4].encode("unicode_escape").decode() in str(raised.value)
+    assert capsys.readouterr().err == ""
+
+
+def test_damaged_lines_are_passed_over_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"url": 1},
+        {"url": None},
+        {"status": ["new"]},
+        {"time": "noon"},
+        {"time": float("inf")},
+        {"time": float("nan")},
+        {"time": 1e300},
+        {"distance": "3"},
+        {"distance": 1.5},
+        {"similarity": "alike"},
+        {"match_url": {}},
+        {"crawl": 7},
+    ]
+    lines = [*NO_DECISIONS, *(json.dumps({**DECISIONS[1], **fields}) for fields in wrong)]
+    log = tmp_path / "log.jsonl"
+    for line in lines:
+        write(log, DECISIONS[0])
+        with log.open("ab") as file:
+            file.write(line.encode("latin-1") + b"\n")
+    assert list(read_log(log, LogFilter())) == [DECISIONS[0]] * len(lines)
+    assert capsys.readouterr().err == f"{len(lines)} damaged lines were passed over in {log}\n"
+    assert list(read_log(log, LogFilter(), quiet=True, last=1)) == [DECISIONS[0]]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_line_that_a_power_cut_left(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(log, end='{"url": "http://a.exam')
+    decision_log = DecisionLog(log)
+    decision_log.write(DECISIONS[0])
+    decision_log.close()
+    assert list(read_log(log, LogFilter())) == [*DECISIONS, DECISIONS[0]]
+    assert capsys.readouterr().err == f"1 damaged line was passed over in {log}\n"
 
 
 @pytest.fixture
@@ -143,6 +190,47 @@ def test_follow_may_begin_within_a_line(log: Path, at_the_end: deque[Callable[[]
     assert follow(log, 6) == [*DECISIONS, DECISIONS[0]]
 
 
+def test_the_last_crawl_is_the_one_that_began_last(log: Path) -> None:
+    write(log, DECISIONS[0])  # of the one that goes on beside it
+    assert list(read_log(log, LogFilter(crawl="last"))) == DECISIONS[2:]
+
+
+def test_follow_shows_the_last_crawl_as_lines_come(
+    log: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    def of_crawl(crawl: str) -> dict[str, Any]:
+        return {**DECISIONS[0], "crawl": crawl}
+
+    at_the_end += [
+        lambda: write(log, DECISIONS[0], of_crawl("three"), of_crawl("two")),
+        lambda: write(log, of_crawl("three"), of_crawl("four"), of_crawl("three")),
+    ]
+    followed = islice(read_log(log, LogFilter(crawl="last"), last=1, follow=True), 4)
+    assert [decision["crawl"] for decision in followed] == ["two", "three", "three", "four"]
+
+
+def test_follow_begins_before_the_first_crawl(
+    tmp_path: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.touch()
+    at_the_end.append(lambda: write(log, *DECISIONS[:3]))
+    followed = islice(read_log(log, LogFilter(crawl="last"), follow=True), 3)
+    assert list(followed) == DECISIONS[:3]
+
+
+def test_follow_counts_damaged_lines_when_it_is_ended(
+    log: Path, at_the_end: deque[Callable[[], None]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_the_end.append(lambda: write(log, end="no JSON\n"))
+    at_the_end.append(lambda: write(log, DECISIONS[0]))
+    following = read_log(log, LogFilter(), last=0, follow=True)
+    assert next(following) == DECISIONS[0]
+    assert capsys.readouterr().err == ""
+    following.close()  # type: ignore[attr-defined]  # it is a generator
+    assert capsys.readouterr().err == f"1 damaged line was passed over in {log}\n"
+
+
 def test_follow_sleeps_between_looks(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Slept(Exception):  # noqa: N818
         pass
@@ -179,6 +267,7 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
             "unjudged (empty)": 1,
             "revisit (unchanged)": 1,
         },
+        "actions": {"": 2},
         "distances": {"0": 1, "3": 1},
         "largest_groups": {"http://a.example/1": 2},
     }
@@ -195,3 +284,20 @@ def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
     assert summary["largest_groups"] == {"http://a.example/1": 2}
     (summary,) = summarise([again])
     assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
+
+
+def test_summary_counts_what_was_done() -> None:
+    actions = ("drop", "flag", "flag", "")
+    (summary,) = summarise({**DECISIONS[1], "action": action} for action in actions)
+    assert summary["actions"] == {"flag": 2, "drop": 1, "": 1}
+
+
+def test_summary_of_lines_that_lack_keys() -> None:
+    """As of another version, or written by hand."""
+    (summary,) = summarise(
+        [{"url": "u", "status": "near_duplicate"}, {"url": "u", "status": "crawl"}]
+    )
+    assert summary["distances"] == {}
+    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
+    assert summary["statuses"] == {"near_duplicate": 1, "crawl": 1}
+    assert (summary["crawls"][0]["crawl"], summary["crawls"][0]["pages"]) == ("", 2)
