@@ -401,17 +401,21 @@ def test_a_node_that_stands_still(cluster: RedisCluster) -> None:
         store.find_and_add([document("a", A)])
         clients = [stack.enter_context(node.client()) for node in cluster.nodes]
         for client in clients:
-            client.config_set("cluster-require-full-coverage", "yes")
             stack.callback(client.config_set, "cluster-require-full-coverage", "no")
+            stack.callback(client.config_set, "cluster-node-timeout", 2_000)
         asked_first = [bool(client.keys("{still}:header")) for client in clients]
         still = cluster.nodes[asked_first.index(False)].process
-        other = clients[asked_first.index(True)]
+        clients.pop(asked_first.index(False)).config_set("cluster-node-timeout", 500)
         still.send_signal(signal.SIGSTOP)
         stack.callback(cluster.wait)
         stack.callback(still.send_signal, signal.SIGCONT)
         with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 seconds"):
             store.find_and_add([document("b", B)])
-        wait_until(lambda: b"cluster_state:fail" in other.execute_command("CLUSTER", "INFO"))
+        for client in clients:
+            client.config_set("cluster-require-full-coverage", "yes")
+            client.config_set("cluster-node-timeout", 500)
+        for client in clients:
+            wait_until(lambda c=client: b"state:fail" in c.execute_command("CLUSTER", "INFO"))  # type: ignore[misc]
         with pytest.raises(StoreUnavailableError, match="has a node down; start it"):
             store.find_and_add([document("b", B)])
         stack.close()
