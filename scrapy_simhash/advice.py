@@ -20,6 +20,7 @@ from scrapy_simhash.estimates import (
 from scrapy_simhash.quality import rounded
 from scrapy_simhash.replay import Rule, choose_documents, replay
 from scrapy_simhash.sampling import cell_of
+from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.whatif import count_changes
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _compare(
 ) -> dict[str, Any]:
     """Say what the recommended setting would have saved and lost in this store."""
     rule = Rule(recommended.distance, recommended.confirm, config.min_features)
-    documents = choose_documents(store, rule)
+    documents = choose_documents(list_documents(store), rule)
     judged = replay(documents, store.bulk_loaded(), rule)
     with tqdm(judged, total=len(documents), unit=" pages", disable=None) as bar:
         changes = count_changes(bar, {each.document: each for each in documents})

@@ -26,5 +26,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         "--labels",
         type=Path,
         metavar="DIR|FILE",
-        help="labelled pairs, as for evaluate: adds precision and recall by distance",
+        help="labelled pairs, as for evaluate: adds precision and recall by distance "
+        "(default: calibration.csv beside the store's log, if it is there)",
     )

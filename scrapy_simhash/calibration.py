@@ -15,7 +15,7 @@ from scrapy_simhash.confirm import confirm
 from scrapy_simhash.corpus import LabelledPair
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
-from scrapy_simhash.labels import LabelWriter, read_labels
+from scrapy_simhash.labels import LABELS_FILE, LabelWriter, read_labels
 from scrapy_simhash.logreader import find_log
 from scrapy_simhash.sampling import cell_of
 from scrapy_simhash.simhash import hamming_distance
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.stored import StoredDocument
     from scrapy_simhash.stores import Store
 
-LABELS_FILE = "calibration.csv"
 _LABELS: dict[str, Label] = {"same": "dup", "different": "distinct", "unknown": "unknown"}
 
 

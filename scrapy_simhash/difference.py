@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 # difflib needs the square of these for texts that are made for it.
 _MOST_SENTENCES = 1_000
 _MOST_WORDS = 1_000
-# One that is longer is cut into several.
-_LONGEST_SENTENCE = 2_000
-# Of both texts together: what a reader looks at.
-_CHARACTERS_SHOWN = 12_000
+# One that is longer is cut into several. Two have room, in any script.
+_LONGEST_SENTENCE = 1_500
+# Of both texts together, in UTF-8: what a reader looks at. A Chinese character has three bytes, and
+# says as much as three Latin letters.
+_BYTES_SHOWN = 12_000
 # A changed sentence is shown with so many on either side.
 _SENTENCES_AROUND = 1
 
@@ -45,17 +46,17 @@ def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
           changed, the first one the same,
         - `skipped`: so many sentences that both have are left out here,
         - `left_out`, the last row: so many sentences of both texts were not compared, because
-          there are more than 1,000 of a text, or have no room in 12,000 characters.
+          there are more than 1,000 of a text, or have no room in 12,000 bytes.
 
         Cost: milliseconds; seconds for texts that are made for it.
     """
     texts = [_split(text) for text in (first, second)]
     ours, theirs = (sentences[:_MOST_SENTENCES] for sentences in texts)
     rows: list[dict[str, Any]] = []
-    room = _CHARACTERS_SHOWN
+    room = _BYTES_SHOWN
     shown = 0
     for row, sentences in _compare_sentences(ours, theirs):
-        room -= sum(map(len, _list_pieces(row)))
+        room -= len("".join(_list_pieces(row)).encode())
         if room < 0:
             break
         rows.append(row)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+LABELS_FILE = "calibration.csv"
 COLUMNS = ("id_a", "id_b", "label", "source", "why", "url_a", "url_b")
 _FILE_MODE = 0o600
 _SHOWN = 60

@@ -42,6 +42,14 @@ class LmdbTransfer(LmdbConnection):
         aliases = self._aliases
         return self._read(lambda stored, _: read_rows(stored, numbers, aliases))
 
+    def list_texts(self) -> set[int]:
+        return self._read(
+            lambda _, txn: {
+                number_of(key)
+                for key in txn.cursor(self._databases.texts).iternext(keys=True, values=False)
+            }
+        )
+
     def has_original(self, identity: bytes) -> bool:
         return self._read(lambda stored, _: is_original(stored, identity))
 

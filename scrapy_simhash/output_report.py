@@ -16,6 +16,6 @@ def print_report(answer: dict[str, Any]) -> Iterable[str]:
         f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes, {answer['rows']:,} "
         f"near-duplicates, {answer['differences']:,} differences"
     )
-    share = answer["dropped"] / max(1, answer["pages"])
-    yield f"{answer['dropped']:,} of {answer['pages']:,} pages were dropped ({share:.1%})"
+    share = answer["dropped"] / max(1, answer["judged"])
+    yield f"{answer['dropped']:,} of {answer['judged']:,} pages judged were dropped ({share:.1%})"
     yield from (f"note: {printable(note)}" for note in answer["missing"])

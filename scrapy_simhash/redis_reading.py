@@ -74,6 +74,12 @@ def scan_identities(server: Server, keys: Keys) -> Iterator[tuple[bytes, bytes]]
         yield from found.items()
 
 
+def list_texts(server: Server, keys: Keys) -> set[int]:
+    """List the documents whose texts are kept, by their numbers."""
+    hashes = _read_each(server, "HKEYS", list_keys(server, keys.pattern("d", ":text")))
+    return {int(field) for _, fields in hashes for field in fields}
+
+
 def scan_rows(server: Server, keys: Keys) -> Iterator[tuple[int, bytes, list[int]]]:
     """Read every row of a fingerprint: its scope hash, or `BULK_LOADED`, and documents."""
     for name, found in scan_hashes(server, keys.pattern("f")):

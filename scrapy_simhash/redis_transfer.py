@@ -16,6 +16,7 @@ from scrapy_simhash.merging import (
 from scrapy_simhash.records import CrawlRecord, State, unpack
 from scrapy_simhash.redis_connection import RedisConnection
 from scrapy_simhash.redis_prefetch import prefetch_group
+from scrapy_simhash.redis_reading import list_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,9 @@ class RedisTransfer(RedisConnection):
             return read_rows(stored, numbers, stored.list_identities(numbers))
 
         return self._read(work)
+
+    def list_texts(self) -> set[int]:
+        return list_texts(self._server, self._keys)
 
     def has_original(self, identity: bytes) -> bool:
         return self._read(lambda stored: is_original(stored, identity))

@@ -13,7 +13,6 @@ from scrapy_simhash.judge import Judge
 from scrapy_simhash.lmdb_documents import Documents
 from scrapy_simhash.nearindex import make_index
 from scrapy_simhash.records import Record, State
-from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stored import Document, Probe
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.stored import Match, StoredDocument
-    from scrapy_simhash.stores import Store
-
 
 _DUPLICATE, _PENDING = "duplicate", "pending"
 
@@ -60,8 +57,8 @@ class Replayed(NamedTuple):
         return self.document.state == _DUPLICATE and not self.document.spared
 
 
-def choose_documents(store: Store, rule: Rule) -> list[StoredDocument]:
-    """List the documents that can be judged again, in the order in which they were judged.
+def choose_documents(stored: Sequence[StoredDocument], rule: Rule) -> list[StoredDocument]:
+    """Choose the documents that can be judged again, in the order in which they were judged.
 
     Left out are those whose items did not come through and what was dropped for them, and, in plain
     simhash, those of which only the whole text has a fingerprint (of such a page a crawl would
@@ -69,14 +66,13 @@ def choose_documents(store: Store, rule: Rule) -> list[StoredDocument]:
     of a later document now: it stands behind that.
 
     Args:
-        store: reads every record.
+        stored: all documents of a store.
         rule: the settings to be tried.
     """
-    everything = list_documents(store)
-    pending = {each.document for each in everything if each.state == _PENDING}
+    pending = {each.document for each in stored if each.state == _PENDING}
     chosen = [
         each
-        for each in everything
+        for each in stored
         if each.state != _PENDING
         and each.original not in pending
         and (rule.confirm is not None or each.stub or each.features >= rule.min_features)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.inspection import InspectionError, evaluate_labelled, open_as_it_is
+from scrapy_simhash.labels import LABELS_FILE, LabelsError
 from scrapy_simhash.logreader import find_log
 from scrapy_simhash.progress import show_progress
 from scrapy_simhash.stores import StoreUnusableError
@@ -37,7 +38,8 @@ def write_report(
         output: the file.
         log_path: of the decision log; None for that of the settings.
         crawl: only of the crawl with this id; None for all.
-        labels: labelled pairs, a folder or a file of `calibrate`, see `evaluate`; or None.
+        labels: labelled pairs, a folder or a file of `calibrate`, see `evaluate`; None for the
+            file that `calibrate` keeps beside the log, if it is there.
         overwrite: replace a file that is there.
 
     Raises:
@@ -50,27 +52,25 @@ def write_report(
     with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
         missing: list[str] = []
         # Before the store is opened: labels may be of its pairs, and nobody opens it twice.
-        quality = _judge_labels(config, labels, missing)
+        judged = _judge_labels(config, labels, log_path, missing)
         store = _open_store(config, opened, missing)
         counted = _count(config, store, log_path, crawl, missing)
-        figures = counted.describe()
         pairs = _compare(counted, store, missing)
-        figures |= _look_closer(config, counted, store)
-        figures["quality"] = quality
-        page, rows = render(figures, counted.near_duplicates, pairs, missing)
+        figures = counted.describe() | _look_closer(config, counted, store) | judged
+        page, rows, differences = render(figures, counted.near_duplicates, pairs, missing)
         file.write(page)
     yield {
         "file": str(output),
         "file_bytes": len(page),
         "rows": rows,
-        "differences": len(pairs),
+        "differences": differences,
         "damaged_lines": counted.damaged,
         "missing": missing,
         **figures,
     }
 
 
-def _load_renderer() -> Callable[..., tuple[bytes, int]]:
+def _load_renderer() -> Callable[..., tuple[bytes, int, int]]:
     try:
         from scrapy_simhash.report_sections import render_report  # noqa: PLC0415 - optional
     except ImportError as error:
@@ -111,7 +111,7 @@ def _count(
             missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
         if figures.without_bytes:
             missing.append(
-                f"Of {figures.without_bytes:,} near-duplicates the log does not say how many bytes "
+                f"Of {figures.without_bytes:,} dropped pages the log does not say how many bytes "
                 "they had; they count as none."
             )
     elif store is None:
@@ -124,7 +124,8 @@ def _count(
         figures.add_all(decisions)
         missing.append(
             f"There is no decision log {log}, so each page counts once, at the time of its last "
-            "visit; bytes, links, and pages that were not judged are unknown."
+            "visit; near-duplicates that were crawled count as dropped; bytes, links, and pages "
+            "that were not judged are unknown."
         )
         if damaged:
             missing.append(f"{damaged:,} records of the store are damaged (scrapy simhash check).")
@@ -169,13 +170,20 @@ def _look_closer(config: Config, counted: Figures, store: Store | None) -> dict[
 
 
 def _judge_labels(
-    config: Config, labels: Path | None, missing: list[str]
-) -> list[dict[str, Any]] | None:
-    """Get precision and recall by distance of labelled pairs, or None without any."""
-    if labels is None:
-        return None
-    judged, _ = evaluate_labelled(config, labels)
-    if judged["problems"]:
-        missing.append(f"{len(judged['problems']):,} labelled rows or pages were left out.")
-    by_distance: list[dict[str, Any]] = judged["by_distance"]
-    return by_distance
+    config: Config, labels: Path | None, log_path: str | None, missing: list[str]
+) -> dict[str, Any]:
+    """Get precision and recall by distance of labelled pairs, and what to know of them."""
+    judged: dict[str, Any] = {"by_distance": []}
+    if labels is not None:
+        judged, _ = evaluate_labelled(config, labels)
+    elif (beside := find_log(config, log_path).with_name(LABELS_FILE)).is_file():
+        try:
+            judged, _ = evaluate_labelled(config, beside)
+        except (LabelsError, OSError, StoreUnusableError) as error:  # nobody asked for them
+            missing.append(f"The labels in {beside} were not used: {printable(error)}.")
+    if problems := judged.get("problems"):
+        missing.append(f"{len(problems):,} labelled rows or pages were left out.")
+    rows = judged["by_distance"]
+    # Otherwise no labelled pair is the same, and none would be dropped.
+    known = any(row[share] is not None for row in rows for share in ("precision", "recall"))
+    return {"quality": rows if known else None, "quality_note": judged.get("note", "")}

@@ -29,12 +29,13 @@ class Figures:
     """Counts decisions.
 
     Attributes:
-        pages: decisions.
+        pages: decisions, those on pages that were not judged included.
         damaged: lines that are none.
         near_duplicates: the newest 200,000 of them, oldest first.
-        groups: near-duplicates by the address of their original; "" for bulk-loaded fingerprints.
+        groups: near-duplicates by the address of their original, "" for bulk-loaded fingerprints;
+            a page that was one in several crawls counts once.
         originals: numbers of the originals in their store, by address; 0 where there is none.
-        without_bytes: near-duplicates of which nobody noted how large they were.
+        without_bytes: dropped pages of which nobody noted how large they were.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,8 @@ class Figures:
         self.damaged = 0
         self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)
         self.groups: Counter[str] = Counter()
+        # Hashes of page and original: the addresses would take several times the memory.
+        self._grouped: set[int] = set()
         self.originals: dict[str, int] = {}
         self.without_bytes = 0
         self._statuses: Counter[str] = Counter()
@@ -68,26 +71,31 @@ class Figures:
         reason = f" ({decision.reason})" if decision.reason else ""
         self._statuses[f"{decision.status}{reason}"] += 1
         self._crawls[decision.crawl] += 1
-        dropped_bytes = (decision.body_bytes or 0) if decision.is_dropped else 0
-        for counted in (self._total, self._hosts[find_host(decision.url)]):
-            counted.add(decision, dropped_bytes)
-        self._times.append(decision.time)
-        self._dropped.append(decision.is_dropped)
-        self._bytes.append(dropped_bytes)
-        self._mirrors.add_page(decision.url)
+        if decision.is_judged:
+            self._add_judged(decision)
         if decision.is_near_duplicate:
             self._add_near_duplicate(decision)
         elif decision.fingerprint:
             self._note_fingerprint(decision.fingerprint)
 
+    def _add_judged(self, decision: Decision) -> None:
+        for counted in (self._total, self._hosts[find_host(decision.url)]):
+            counted.add(decision)
+        self._mirrors.add_page(decision.url)
+        if decision.time > 0:
+            self._times.append(decision.time)
+            self._dropped.append(decision.is_dropped)
+            self._bytes.append(decision.unparsed_bytes)
+
     def _add_near_duplicate(self, decision: Decision) -> None:
         original = decision.match_url or ""
         self.near_duplicates.append(decision)
-        self.groups[original] += 1
+        if (grouped := hash((decision.url, original))) not in self._grouped:
+            self._grouped.add(grouped)
+            self.groups[original] += 1
         self.originals[original] = decision.match_document
-        self.without_bytes += decision.body_bytes is None
-        if decision.is_dropped:
-            self._links += decision.links
+        self.without_bytes += decision.is_unparsed and decision.body_bytes is None
+        self._links += decision.links_not_followed
         if decision.distance is not None:
             self._distances[decision.distance] += 1
         if decision.similarity is not None:
@@ -108,16 +116,20 @@ class Figures:
 
     def describe(self) -> dict[str, Any]:
         """Give all figures but those of single groups, ready for JSON."""
+        total = self._total
         return {
             "first_time": min(self._times, default=None),
             "last_time": max(self._times, default=None),
             "crawls": dict(self._crawls.most_common()),
             "pages": self.pages,
-            "kept": self.pages - self._total.dropped,
-            "near_duplicates": self._total.near_duplicates,
-            "dropped": self._total.dropped,
-            "dropped_bytes": self._total.dropped_bytes,
-            "links_dropped": self._links,
+            "unjudged": self.pages - total.judged,
+            "judged": total.judged,
+            "kept": total.judged - total.dropped,
+            "near_duplicates": total.near_duplicates,
+            "near_duplicates_kept": total.near_duplicates - total.dropped,
+            "dropped": total.dropped,
+            "dropped_bytes": total.dropped_bytes,
+            "links_not_followed": self._links,
             "originals": len(self.groups),
             "statuses": dict(self._statuses.most_common()),
             "hosts": self._describe_hosts(),
@@ -132,11 +144,11 @@ class Figures:
         }
 
     def _describe_hosts(self) -> list[dict[str, Any]]:
-        largest = sorted(self._hosts.items(), key=lambda item: (-item[1].pages, item[0]))
+        largest = sorted(self._hosts.items(), key=lambda item: (-item[1].judged, item[0]))
         return [
             {
                 "host": name,
-                "pages": host.pages,
+                "judged": host.judged,
                 "near_duplicates": host.near_duplicates,
                 "dropped": host.dropped,
                 "dropped_bytes": host.dropped_bytes,
@@ -145,8 +157,8 @@ class Figures:
         ]
 
     def _describe_times(self) -> list[dict[str, Any]]:
-        """Count by equal steps of time."""
-        if not self.pages:
+        """Count judged pages by equal steps of time, as far as it was noted."""
+        if not self._times:
             return []
         times = np.array(self._times)
         first, last = times.min(), times.max()
@@ -168,16 +180,16 @@ class Figures:
 
 
 class _Host:
-    """Counts of a host, or of all."""
+    """Counts of the judged pages of a host, or of all."""
 
     def __init__(self) -> None:
-        self.pages = self.near_duplicates = self.dropped = self.dropped_bytes = 0
+        self.judged = self.near_duplicates = self.dropped = self.dropped_bytes = 0
 
-    def add(self, decision: Decision, dropped_bytes: int) -> None:
-        self.pages += 1
+    def add(self, decision: Decision) -> None:
+        self.judged += 1
         self.near_duplicates += decision.is_near_duplicate
         self.dropped += decision.is_dropped
-        self.dropped_bytes += dropped_bytes
+        self.dropped_bytes += decision.unparsed_bytes
 
 
 def find_host(url: str) -> str:

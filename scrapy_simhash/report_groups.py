@@ -62,7 +62,7 @@ class Group(NamedTuple):
 
     Attributes:
         url: of the original; "" for bulk-loaded fingerprints.
-        near_duplicates: how many there are.
+        near_duplicates: how many pages there are of them.
         pages: those of them that are listed, by address, each once.
         original: as the store has it, or None.
         members: some of the pages as the store has them.
@@ -83,15 +83,13 @@ class Group(NamedTuple):
 
     def describe(self, pages_shown: int) -> dict[str, Any]:
         """Give what a reader wants to know, ready for JSON."""
-        distances = Counter(page.distance for page in self.pages)
+        distances = Counter(page.distance for page in self.pages if page.distance is not None)
         return {
             "url": self.url,
             "title": self.original.title if self.original else "",
             "kind": self.kind,
             "near_duplicates": self.near_duplicates,
-            "distances": {
-                str(bits): distances[bits] for bits in sorted(distances, key=lambda b: b or 0)
-            },
+            "distances": {str(bits): distances[bits] for bits in sorted(distances)},
             "pages": [
                 {"url": page.url, "distance": page.distance, "similarity": page.similarity}
                 for page in self.pages[:pages_shown]
@@ -165,7 +163,8 @@ def find_suspicious(
         kinds = list(_find_kinds(group, total))
         if kinds and len(found) < _SUSPICIOUS_SHOWN:
             found.append({"kinds": kinds, **group.describe(_EXAMPLES_SHOWN)})
-    if edge := [decision for decision in near_duplicates if rule.is_edge(decision)]:
+    latest = {decision.url: decision for decision in near_duplicates}
+    if edge := [decision for decision in latest.values() if rule.is_edge(decision)]:
         edge.sort(key=by_similarity)
         found.append({"kinds": [EDGE], **Group("", len(edge), edge, None, ()).describe(10)})
     return found

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from scrapy_simhash.decisionlog import IMPORT_PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -47,14 +49,35 @@ class Decision(msgspec.Struct, frozen=True):
     match_document: _Count = 0
 
     @property
+    def is_judged(self) -> bool:
+        """Say whether the page was compared with others at all."""
+        return self.status != "unjudged"
+
+    @property
     def is_near_duplicate(self) -> bool:
         """Say whether it was, whatever was done with it."""
         return self.status == "near_duplicate"
 
     @property
     def is_dropped(self) -> bool:
-        """Say whether its items were dropped; what a store remembers is taken for that."""
-        return self.is_near_duplicate and self.action in {"", "drop", "follow"}
+        """Say whether its items were dropped; an import has no action, and drops nothing."""
+        return self.is_near_duplicate and self.action in {"drop", "follow"}
+
+    @property
+    def is_unparsed(self) -> bool:
+        """Say whether its callback did not run."""
+        return self.is_near_duplicate and self.action == "drop"
+
+    @property
+    def unparsed_bytes(self) -> int:
+        """How large it was if its callback did not run, as in `simhash/bytes_dropped`; else 0."""
+        return (self.body_bytes or 0) if self.is_unparsed else 0
+
+    @property
+    def links_not_followed(self) -> int:
+        """How many links it has that nobody followed because of it."""
+        ignored = self.is_near_duplicate and self.action in {"drop", "ignore-outlinks"}
+        return self.links if ignored else 0
 
 
 def read_decisions(
@@ -98,6 +121,8 @@ def _parse(line: bytes) -> Decision | None:
 def read_store(store: Store, crawl: str | None) -> tuple[list[Decision], int]:
     """Read what a store knows of its documents: the last decision on each, oldest first.
 
+    Near-duplicates of crawls are taken for dropped: a store does not know the action.
+
     Args:
         store: any.
         crawl: only of the crawl with this id; None for all.
@@ -128,6 +153,7 @@ def _remember(document: StoredDocument, original_url: str | None) -> Decision:
     return Decision(
         status="near_duplicate",
         match_url=original_url,
+        action="" if document.crawl.startswith(IMPORT_PREFIX) else "drop",
         distance=max(0, document.distance),
         similarity=document.similarity,
         tests=document.tests,

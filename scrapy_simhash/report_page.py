@@ -73,8 +73,10 @@ def pack(data: dict[str, Any]) -> str:
         data: `pairs`, see `report_pairs.describe_pair`; in a report also `table`, see
             `report_table`.
     """
+    # Escapes would take room, and base64 has nothing that HTML or a script would obey.
+    octets = json.dumps(data, ensure_ascii=False).encode()
     # Without a time the same data are the same file.
-    return base64.b64encode(gzip.compress(json.dumps(data).encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(octets, mtime=0)).decode()
 
 
 def is_link(shown: str) -> bool:

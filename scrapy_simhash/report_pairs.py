@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 200
 _MOST_OF_A_GROUP = 3
-# So many pairs in a row without texts, or with the same, and there will be none.
-_PATIENCE = 1_000
+# So many pairs in a row with the same texts, or of other pages by now, and there will be no more.
+_PATIENCE = 10_000
 
 
 def compare_pairs(
@@ -28,7 +28,7 @@ def compare_pairs(
 
     Args:
         near_duplicates: to choose from. Pairs with the same text have nothing to show.
-        store: which may have their texts.
+        store: which may have texts of some of them, as when SIMHASH_KEEP_TEXT was set late.
         progress: is told how many of how many are done.
 
     Returns:
@@ -36,7 +36,9 @@ def compare_pairs(
     """
     pairs: list[dict[str, Any]] = []
     in_vain = 0
-    for decision in choose_telling(near_duplicates, _MOST_OF_A_GROUP):
+    texts = store.list_texts()
+    comparable = [each for each in near_duplicates if {each.document, each.match_document} <= texts]
+    for decision in choose_telling(comparable, _MOST_OF_A_GROUP):
         pair = _compare(decision, store)
         in_vain = 0 if pair else in_vain + 1
         if pair:

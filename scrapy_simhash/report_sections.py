@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.report_input import Decision
 
-# With plots and style the file stays below 5 MB.
 _MOST_ROWS = 100_000
-_MOST_DATA_CHARACTERS = 4_300_000
+# Of the file: 5 MB, less what numbers in the page may grow by.
+_MOST_BYTES = 4_999_000
 _ADVICE = {
     SOFT_404: "Dead links that answer 200. To drop them is right; the links want mending.",
     LOGIN: "Addresses that show a login form instead of their page. Log in, or leave them out.",
@@ -36,49 +36,54 @@ def render_report(
     near_duplicates: Sequence[Decision],
     pairs: Sequence[dict[str, Any]],
     missing: Sequence[str],
-) -> tuple[bytes, int]:
-    """Make the page.
+) -> tuple[bytes, int, int]:
+    """Make the page, below 5 MB.
 
     Args:
         figures: of the report.
         near_duplicates: for the table, oldest first.
-        pairs: with their differences.
+        pairs: with their differences, the most telling first.
         missing: what is missing, and why, in sentences.
 
     Returns:
-        The file, and how many rows its table has: all, or those least alike that leave it below
-        5 MB.
+        The file, how many rows its table has, and how many differences there are: all, or the most
+        telling ones that there is room for.
     """
-    rows = list(near_duplicates)
-    most = _MOST_ROWS
+    values = {
+        "figures": figures,
+        "plots": _draw(figures),
+        "missing": missing,
+        "sentence": _summarise(figures),
+        "advice": _ADVICE,
+    }
+    room = _MOST_BYTES - len(render("report.html", {**values, "pairs": pairs, "rows": 0}, ""))
+    # Half of it is theirs, so that the longest texts leave some to the table.
+    while pairs and len(pack({"pairs": pairs})) > room / 2:
+        pairs = pairs[: 3 * len(pairs) // 4]
+    rows = _choose_rows(list(near_duplicates), _MOST_ROWS)
     while True:
-        if len(rows) > most:
-            rows = sorted(sorted(rows, key=by_similarity)[:most], key=lambda row: row.time)
         data = pack({"table": make_table(rows, pairs), "pairs": pairs})
-        if len(data) <= _MOST_DATA_CHARACTERS or not rows:
+        if len(data) <= room or not rows:
             break
-        most = len(rows) // 2
-    page = render(
-        "report.html",
-        {
-            "figures": figures,
-            "plots": _draw(figures),
-            "pairs": pairs,
-            "rows": len(rows),
-            "missing": missing,
-            "sentence": _summarise(figures),
-            "advice": _ADVICE,
-        },
-        data,
-    )
-    return page, len(rows)
+        rows = _choose_rows(rows, len(rows) // 2)
+    page = render("report.html", {**values, "pairs": pairs, "rows": len(rows)}, data)
+    return page, len(rows), len(pairs)
+
+
+def _choose_rows(rows: list[Decision], most: int) -> list[Decision]:
+    """Choose those least alike, in the order of time, where there are more."""
+    if len(rows) <= most:
+        return rows
+    return sorted(sorted(rows, key=by_similarity)[:most], key=lambda row: row.time)
 
 
 def _draw(figures: dict[str, Any]) -> dict[str, str]:
     """Draw what there is something to be seen of."""
-    plots = {"pages": report_plots.plot_pages(figures["over_time"])}
-    if figures["dropped_bytes"]:
-        plots["bytes"] = report_plots.plot_bytes(figures["over_time"])
+    plots: dict[str, str] = {}
+    if steps := figures["over_time"]:
+        plots["pages"] = report_plots.plot_pages(steps)
+        if figures["dropped_bytes"]:
+            plots["bytes"] = report_plots.plot_bytes(steps)
     if figures["distances"]:
         plots["distances"] = report_plots.plot_distances(figures["distances"])
     if figures["similarities"]:
@@ -96,17 +101,17 @@ def _draw(figures: dict[str, Any]) -> dict[str, str]:
 
 def _summarise(figures: dict[str, Any]) -> str:
     """Say in a sentence what happened."""
-    pages, dropped = figures["pages"], figures["dropped"]
+    judged, dropped = figures["judged"], figures["dropped"]
     if not figures["near_duplicates"]:
-        return f"Of {pages:,} pages none was a near-duplicate of another."
+        return f"Of {judged:,} pages judged none was a near-duplicate of another."
     told = (
-        f"Of {pages:,} pages {dropped:,} ({dropped / pages:.0%}) were dropped as near-duplicates "
-        f"of {figures['originals']:,} others"
+        f"Of {judged:,} pages judged {dropped:,} ({dropped / judged:.0%}) were dropped as "
+        f"near-duplicates of {figures['originals']:,} others"
     )
-    if flagged := figures["near_duplicates"] - dropped:
-        told += f", {flagged:,} more were near-duplicates and kept"
+    if kept := figures["near_duplicates_kept"]:
+        told += f", {kept:,} more were near-duplicates and kept"
     largest = figures["groups"][0]
     if largest["near_duplicates"] > 1:
         original = show(largest["url"]) or "one bulk-loaded fingerprint"
-        told += f"; {largest['near_duplicates']:,} of them repeat {original}"
+        told += f"; {largest['near_duplicates']:,} pages repeat {original}"
     return told + "."

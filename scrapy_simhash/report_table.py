@@ -26,9 +26,9 @@ def make_table(
         pairs: whose differences are in the report.
 
     Returns:
-        `rows`, how many; `url`, `time` (seconds), `distance`, `similarity` and `pair` (number of
-        its difference, -1 for none) by row; and `original`, `rule`, `action`, `crawl` by row as
-        numbers of what stands in `originals`, `rules`, `actions` and `crawls`.
+        `rows`, how many; `url`, `time` (seconds, or None), `distance`, `similarity` and `pair`
+        (number of its difference, -1 for none) by row; and `original`, `rule`, `action`, `crawl`
+        by row as numbers of what stands in `originals`, `rules`, `actions` and `crawls`.
     """
     numbers = {
         (pair["second"]["url"], pair["first"]["url"]): number for number, pair in enumerate(pairs)
@@ -39,7 +39,7 @@ def make_table(
     }
     for decision in decisions:
         columns["url"].append(show(decision.url))
-        columns["time"].append(int(decision.time))
+        columns["time"].append(int(decision.time) or None)
         columns["distance"].append(decision.distance)
         columns["similarity"].append(decision.similarity)
         columns["pair"].append(numbers.get((show(decision.url), show(decision.match_url)), -1))

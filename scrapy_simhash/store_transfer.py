@@ -62,6 +62,9 @@ class TransferStore(Protocol):
     def read_rows(self, numbers: Sequence[int]) -> list[Row]:
         """Read documents as a whole; those that are gone are left out."""
 
+    def list_texts(self) -> set[int]:
+        """List the documents whose main texts are kept, by their numbers; reads no text."""
+
     def has_original(self, identity: bytes) -> bool:
         """Say whether an identity is that of a document which is no near-duplicate."""
 

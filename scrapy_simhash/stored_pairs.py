@@ -108,6 +108,7 @@ def evaluate_labels(
         "problems": problems,
         **summarise(judged, config.distance),
         "milliseconds_per_page": {},
-        "note": "each pair counts once; calibrate --results weighs them by what they stand for",
+        "note": "pairs were mostly chosen because they are hard, and each counts once; "
+        "calibrate --results weighs them by what they stand for",
     }
     return figures, judged

@@ -51,11 +51,11 @@ def what_if(
     rule = _make_rule(config, distance, confirm)
     check_near_distance(rule.distance)  # before all is read
     with open_as_it_is(config) as store:
-        documents = choose_documents(store, rule)
-        bulk_loaded = store.bulk_loaded()
         stored = list_documents(store)
+        bulk_loaded = store.bulk_loaded()
     if not stored:
         return
+    documents = choose_documents(stored, rule)
     page: Any = None  # these three scopes look at the URL only
     scopes = (SCOPES[scope](each.url, page) for each in documents) if scope else None
     judged = replay(documents, bulk_loaded, rule, scopes)

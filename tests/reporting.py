@@ -1,12 +1,17 @@
 """Logs and stores to report on."""
 
+import base64
+import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scrapy_simhash.config import Config
 from scrapy_simhash.decisionlog import new_decision
+from scrapy_simhash.report import write_report
 from tests.detecting import fetched, running
 from tests.pages import edit_words, make_page, make_words, page
 
@@ -46,6 +51,27 @@ def write_log(path: Path, decisions: Iterable[dict[str, Any] | str]) -> Path:
     lines = (line if isinstance(line, str) else json.dumps(line) for line in decisions)
     path.write_text("".join(f"{line}\n" for line in lines), "ascii")
     return path
+
+
+def report(folder: Path, store: Path | None = None, **options: Any) -> dict[str, Any]:
+    """Write a report; gives its figures."""
+    given: dict[str, Any] = {
+        "output": folder / "report.html",
+        "log_path": None,
+        "crawl": None,
+        "labels": None,
+        "overwrite": False,
+    }
+    config = Config(store=str(store or folder / "nowhere"))
+    (figures,) = write_report(config, **(given | options))
+    return figures
+
+
+def read_data(path: Path) -> dict[str, Any]:
+    """Read what the file has for its script."""
+    (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', path.read_text("utf-8"))
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return data
 
 
 def make_large_log(count: int) -> Iterator[dict[str, Any]]:

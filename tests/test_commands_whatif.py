@@ -1,10 +1,13 @@
 """`scrapy simhash what-if`: counts, changes, defaults, refusals, a look that changes nothing."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.stored import StoredDocument
 from tests.commanding import Run, assert_printable
 from tests.crawling import read_files
 from tests.documents import CRAWL, document, open_in_crawl
@@ -29,6 +32,19 @@ def store(tmp_path: Path) -> Path:
         store.mark_done(numbers, CRAWL)
         store.find_and_add([document("pending", 5)])
     return tmp_path / "s"
+
+
+def test_the_store_is_read_once(run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = []
+    visit = LmdbStore.visit
+
+    def count(self: LmdbStore, take: Callable[[StoredDocument], object]) -> int:
+        visits.append(self.url)
+        return visit(self, take)
+
+    monkeypatch.setattr(LmdbStore, "visit", count)
+    assert run("what-if", "--store", store).exit_code == 0
+    assert len(visits) == 1
 
 
 def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:

@@ -16,6 +16,7 @@ from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import fingerprint_page
 from scrapy_simhash.replay import Rule, choose_documents, replay
 from scrapy_simhash.sketch import sketch_text
+from scrapy_simhash.store_stats import list_documents
 from scrapy_simhash.stored import Document
 from scrapy_simhash.stores import Store
 from tests.documents import CRAWL, document, open_in_crawl
@@ -68,7 +69,7 @@ def fill(store: Store, made: list[Document], bulk_loaded: list[int]) -> list[str
 
 
 def replayed(store: Store, rule: Rule, scope: str | None = None) -> dict[str, str | int | None]:
-    chosen = choose_documents(store, rule)
+    chosen = choose_documents(list_documents(store), rule)
     scopes = None if scope is None else [scope] * len(chosen)
     return {
         each.document.url: (each.match.url or 0) if each.match else None
@@ -163,7 +164,8 @@ def test_what_was_taken_back_passes(tmp_path: Path) -> None:
         fill(store, made, [])
         store.spare([2])
         rule = Rule(3, None, 0)
-        _, spared, third = replay(choose_documents(store, rule), store.bulk_loaded(), rule)
+        chosen = choose_documents(list_documents(store), rule)
+        _, spared, third = replay(chosen, store.bulk_loaded(), rule)
         assert (spared.match, spared.was_dropped) == (None, False)
         assert third.match is None
         assert third.was_dropped is False

@@ -1,10 +1,7 @@
 """`scrapy simhash report`: what is counted, from what, and what the file says of it."""
 
 import asyncio
-import base64
-import gzip
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +9,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.blocks import count_symbols
-from scrapy_simhash.config import Config
 from scrapy_simhash.inspection import InspectionError
-from scrapy_simhash.report import write_report
+from scrapy_simhash.labels import LabelsError
 from scrapy_simhash.report_paper import describe_fingerprints
 from scrapy_simhash.stores import open_store
 from tests.commanding import Run
@@ -24,6 +20,8 @@ from tests.reporting import (
     make_decision,
     make_drop,
     make_large_log,
+    read_data,
+    report,
     write_log,
 )
 
@@ -33,27 +31,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "store"
     asyncio.run(crawl_hostile_pages(path))
     return path
-
-
-def report(folder: Path, store: Path | None = None, **options: Any) -> dict[str, Any]:
-    """Write a report; gives its figures."""
-    given: dict[str, Any] = {
-        "output": folder / "report.html",
-        "log_path": None,
-        "crawl": None,
-        "labels": None,
-        "overwrite": False,
-    }
-    config = Config(store=str(store or folder / "nowhere"))
-    (figures,) = write_report(config, **(given | options))
-    return figures
-
-
-def read_data(path: Path) -> dict[str, Any]:
-    """Read what the file has for its script."""
-    (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', path.read_text("utf-8"))
-    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return data
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +60,11 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_pages_are_counted(figures: dict[str, Any]) -> None:
-    assert figures["pages"] == 40
-    assert figures["near_duplicates"] == 30
-    assert figures["dropped"] == 22
-    assert figures["kept"] == 18
+    assert (figures["pages"], figures["judged"], figures["unjudged"]) == (40, 39, 1)
+    assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
+    assert (figures["dropped"], figures["kept"]) == (22, 17)
     assert figures["dropped_bytes"] == 22_000
-    assert figures["links_dropped"] == 44
+    assert figures["links_not_followed"] == 44
     assert figures["statuses"] == {"near_duplicate": 30, "new": 9, "unjudged (empty)": 1}
     assert figures["crawls"] == {"crawl-1": 38, "crawl-2": 2}
     assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
@@ -100,9 +76,9 @@ def test_damaged_lines_are_counted_and_a_half_one_is_not(figures: dict[str, Any]
 
 
 def test_hosts(figures: dict[str, Any]) -> None:
-    assert [(host["host"], host["pages"], host["dropped"]) for host in figures["hosts"]] == [
+    assert [(host["host"], host["judged"], host["dropped"]) for host in figures["hosts"]] == [
         ("m.example", 20, 20),
-        ("site.example", 20, 2),
+        ("site.example", 19, 2),
     ]
     assert figures["hosts"][0]["dropped_bytes"] == 20_000
 
@@ -119,7 +95,7 @@ def test_distances_and_similarities(figures: dict[str, Any]) -> None:
 def test_steps_of_time_add_up(figures: dict[str, Any]) -> None:
     steps = figures["over_time"]
     assert len(steps) == 48
-    assert sum(step["kept"] for step in steps) == 18
+    assert sum(step["kept"] for step in steps) == 17
     assert sum(step["dropped"] for step in steps) == 22
     assert sum(step["dropped_bytes"] for step in steps) == 22_000
 
@@ -154,7 +130,7 @@ def test_lines_of_an_earlier_version(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [old, make_drop(2)])
     figures = report(tmp_path, log_path=str(log))
     assert figures["dropped_bytes"] == 1_000
-    assert any("1 near-duplicates the log does not say" in note for note in figures["missing"])
+    assert any("1 dropped pages the log does not say" in note for note in figures["missing"])
 
 
 def test_log_and_store(store: Path, tmp_path: Path) -> None:
@@ -205,7 +181,7 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
     assert Path("report.html").read_text() == "mine"
     done = run("report", "--store", store, "--overwrite")
     assert (done.exit_code, done.err) == (0, "")
-    assert "7 of 10 pages were dropped" in done.out
+    assert "7 of 10 pages judged were dropped" in done.out
     (answer,) = run("report", "--store", store, "--overwrite", "--json").answers
     assert answer["file"] == "report.html"
     assert answer["file_bytes"] == Path("report.html").stat().st_size
@@ -234,9 +210,11 @@ def test_the_same_log_makes_the_same_small_file(tmp_path: Path) -> None:
 def test_rows_that_have_no_room_are_left_out_least_alike_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_simhash.report_sections._MOST_DATA_CHARACTERS", 4_000)
     log = write_log(tmp_path / "log.jsonl", make_large_log(600))
-    figures = report(tmp_path, log_path=str(log))
+    most = report(tmp_path, log_path=str(log))["file_bytes"] - 4_000
+    monkeypatch.setattr("scrapy_simhash.report_sections._MOST_BYTES", most)
+    figures = report(tmp_path, log_path=str(log), overwrite=True)
+    assert figures["file_bytes"] <= most
     table = read_data(tmp_path / "report.html")["table"]
     assert 0 < figures["rows"] == table["rows"] < 400
     assert max(table["similarity"]) < 0.99
@@ -263,6 +241,33 @@ def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
     labels.write_text(f"id_a,id_b,label,source,why,url_a,url_b\n{row}\n", "ascii")
     figures = report(tmp_path, store, labels=labels)
     assert figures["quality"][7]["recall"] == 1
+    # Where calibrate keeps them.
+    labels.rename(store / "calibration.csv")
+    try:
+        assert report(tmp_path, store, overwrite=True)["quality"] == figures["quality"]
+    finally:
+        (store / "calibration.csv").unlink()
+    assert "mostly chosen because they are hard" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("written", "note"),
+    [("id_a,id_b,label,source,why,url_a,url_b\n", ""), ("mine", "holds no labels of a store")],
+)
+def test_labels_that_nobody_asked_for_stop_nothing(
+    store: Path, tmp_path: Path, written: str, note: str
+) -> None:
+    labels = store / "calibration.csv"
+    labels.write_text(written, "ascii")
+    try:
+        figures = report(tmp_path, store)
+        assert (figures["quality"], bool(figures["missing"])) == (None, bool(note))
+        assert note in "".join(figures["missing"])
+        if note:
+            with pytest.raises(LabelsError, match=note):
+                report(tmp_path, store, labels=labels, overwrite=True)
+    finally:
+        labels.unlink()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300])

@@ -23,6 +23,7 @@ from tests.reporting import (
 )
 
 DROPS = 260
+NO_VALUE = "–"  # noqa: RUF001 - as typeset
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(make_drop(n, url=f"http://host{n % 2}.example/{n:03}") for n in range(1, DROPS - 2)),
             make_drop(300, url="javascript:window.hacked=1//", match_url="data:text/html,<b>"),
             make_drop(301, url=f"http://site.example/{'long' * 500}"),
-            make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None),
+            make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None, distance=None),
         ],
     )
     write(folder / "report.html", folder / "nowhere", log)
@@ -139,13 +140,27 @@ def test_table_is_searched_sorted_filtered_and_turned(browser: Browser, large: P
         expect(page.locator("#found")).to_have_text(f"0 of {DROPS}")
 
 
-def test_rows_without_a_similarity_come_last(browser: Browser, large: Path) -> None:
+@pytest.mark.parametrize(("name", "number"), [("bits", 3), ("alike", 4)])
+def test_rows_without_a_value_come_last(
+    browser: Browser, large: Path, name: str, number: int
+) -> None:
     with watching(browser, large) as watched:
         page = watched.page
         for _ in range(2):
-            page.get_by_role("button", name="alike").click()
+            page.get_by_role("button", name=name).click()
             page.evaluate("while (!next.disabled) next.click()")
-            assert column(page, 4)[-1] == "–"  # noqa: RUF001 - no value
+            assert column(page, number)[-1] == NO_VALUE
+        assert f"{NO_VALUE} bits (1)" in page.locator("#filter-bits option").all_inner_texts()
+        shown = page.locator(".bits, .group .muted, option").all_text_contents()
+        assert not any("None" in each or "null" in each for each in shown)
+
+
+def test_each_row_names_its_rule(browser: Browser, large: Path) -> None:
+    with watching(browser, large, width=375) as watched:
+        page = watched.page
+        page.emulate_media(media="print")
+        expect(page.locator("#drops tbody tr").first).to_contain_text("alike")
+        assert page.locator("[title]").count() == 0
 
 
 def test_keyboard_alone_will_do(browser: Browser, hostile: Path) -> None:
@@ -264,3 +279,23 @@ def test_print_leaves_the_controls_out(browser: Browser, hostile: Path) -> None:
         assert page.locator("#drops").is_visible()
         ink = page.evaluate("getComputedStyle(document.body).color")
         assert ink == "rgb(0, 0, 0)"
+
+
+def test_paper_shows_groups_and_differences(browser: Browser, hostile: Path) -> None:
+    with watching(browser, hostile) as watched:
+        page = watched.page
+        page.locator(".pair summary").first.click()
+        page.evaluate(
+            """() => addEventListener("beforeprint", () => {
+            const count = (found) => document.querySelectorAll(found).length;
+            window.printed = {
+                closed: count(".group:not([open]), .card details:not([open])"),
+                pairs: count(".pair"),
+                shown: count(".pair[open] .head"),
+            };
+            })"""
+        )
+        page.pdf()
+        printed = page.evaluate("printed")
+        assert (printed["closed"], printed["shown"]) == (0, min(5, printed["pairs"]))
+        expect(page.locator("details[open]")).to_have_count(1)

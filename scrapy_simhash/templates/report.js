@@ -3,6 +3,7 @@
 (() => {
   const ROWS_SHOWN = 50;
   const MOST_OPTIONS = 200;
+  const ON_PAPER = ".card details, .group, #differences > .pair:nth-of-type(-n + 5)";
   const LINK = /^https?:\/\/[^\s\\…]*$/i;
 
   const byId = (name) => document.getElementById(name);
@@ -75,10 +76,34 @@
     }
   }
 
+  // On paper nothing can be opened: groups and the first differences are, while it is printed.
+
+  function prepareForPaper(pairs) {
+    const opened = [];
+    window.addEventListener("beforeprint", () => {
+      for (const element of document.querySelectorAll(ON_PAPER)) {
+        if (element.open) continue;
+        element.open = true;
+        opened.push(element);
+        // The event of its opening comes too late.
+        const place = element.querySelector(".difference");
+        if (place) showDifference(place, pairs[Number(element.dataset.pair)]);
+      }
+    });
+    window.addEventListener("afterprint", () => {
+      for (const element of opened.splice(0)) element.open = false;
+    });
+  }
+
   // The table.
 
   function findHost(url) {
     return url.split("/", 3)[2] ?? "";
+  }
+
+  function writeTime(seconds) {
+    if (seconds === null) return "–";
+    return new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ");
   }
 
   class Table {
@@ -92,9 +117,9 @@
       this.texts = data.url.map((url, row) => `${url} ${data.originals[data.original[row]]}`.toLowerCase());
       this.hosts = data.url.map(findHost);
       this.addFilter("host", this.hosts, (host) => host);
-      this.addFilter("bits", data.distance, (bits) => `${bits} bits`);
+      this.addFilter("bits", data.distance, (bits) => `${bits ?? "–"} bits`);
       this.addFilter("rule", data.rule, (rule) => data.rules[rule] || "none");
-      this.addFilter("action", data.action, (action) => data.actions[action] || "unknown");
+      this.addFilter("action", data.action, (action) => data.actions[action] || "none");
       this.addFilter("crawl", data.crawl, (crawl) => data.crawls[crawl] || "unknown");
       for (const button of document.querySelectorAll("#drops [data-column]")) {
         button.addEventListener("click", () => this.sort(button));
@@ -184,11 +209,12 @@
       if (data.pair[row] >= 0) page.append(" ", this.makeOpener(data.pair[row]));
       const original = make("td", { class: "address repeats" }, makeAddress(data.originals[data.original[row]]));
       const alike = data.similarity[row];
-      const time = new Date(1000 * data.time[row]).toISOString().slice(0, 16).replace("T", " ");
-      return make("tr", { title: data.rules[data.rule[row]] }, page, original,
+      const rule = data.rules[data.rule[row]];
+      if (rule) original.append(make("div", { class: "muted" }, rule));
+      return make("tr", {}, page, original,
         make("td", { class: "n", "data-label": "bits" }, String(data.distance[row] ?? "–")),
         make("td", { class: "n", "data-label": "alike" }, alike === null ? "–" : alike.toFixed(2)),
-        make("td", { class: "n" }, time));
+        make("td", { class: "n" }, writeTime(data.time[row])));
     }
 
     makeOpener(pair) {
@@ -205,6 +231,7 @@
 
   readData().then((data) => {
     prepareDifferences(data.pairs);
+    prepareForPaper(data.pairs);
     if (data.table) new Table(data.table);
     document.documentElement.dataset.ready = "";
   }).catch((error) => {
