@@ -25,7 +25,6 @@ from scrapy_simhash.stores import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_simhash.redis_documents import RedisDocuments
     from scrapy_simhash.redis_keys import Keys
     from scrapy_simhash.redis_server import Server
     from scrapy_simhash.redis_tables import RedisTables
@@ -46,10 +45,10 @@ class Checker:
         self._tables = tables
         self._records: dict[int, Record] = {}
 
-    def check(self, stored: RedisDocuments) -> list[str]:
+    def check(self) -> list[str]:
         """List everything that does not fit together, one line each; reads the whole store."""
         problems = []
-        for number, record in scan_records(stored):
+        for number, record in scan_records(self._server, self._keys):
             if isinstance(record, DamagedError):
                 problems.append(record.what)
             else:

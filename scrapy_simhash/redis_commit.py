@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scrapy_simhash.redis_scripts import COMMIT, LOCK, UNLOCK
+from scrapy_simhash.redis_scripts import COMMIT, LOCK, UNLOCK, even_when_full
 from scrapy_simhash.redis_server import script
 from scrapy_simhash.redis_slots import Commit, Slots, read_commit
 from scrapy_simhash.redis_tables import MOST_IN_BUCKET
@@ -39,6 +39,7 @@ _PAUSE_SECONDS = 0.01
 # A holder that died is given up after that; one that works says so more often, by a thread.
 LOCK_SECONDS = 30.0
 _BEATS_PER_LOCK = 6
+_COMMIT_EVEN_WHEN_FULL = even_when_full(COMMIT)
 
 
 class Committer:
@@ -75,12 +76,14 @@ class Committer:
         fingerprints = np.array(sorted(writes.fingerprints), ">u8").tobytes()
         token, touched = secrets.token_bytes(16), b"".join(writes.touched)
         here, elsewhere = self._slots.split(writes.pack())
+        if not writes.even_when_full:
+            self._slots.require_memory(elsewhere)
         deadline = time.monotonic() + WAIT_SECONDS
         between: list[Commit] = []
         while True:
             answer, *details = self._server.call(
                 *script(
-                    COMMIT,
+                    _COMMIT_EVEN_WHEN_FULL if writes.even_when_full else COMMIT,
                     [self._keys.seq, self._keys.log, self._keys.lock, self._keys.applied],
                     *(seq, token, self._turn, _COMMITS_REMEMBERED, MOST_IN_BUCKET),
                     *(touched, fingerprints, here, elsewhere),

@@ -13,7 +13,7 @@ from scrapy_simhash.redis_commit import Committer
 from scrapy_simhash.redis_documents import RedisDocuments
 from scrapy_simhash.redis_header import make_store, unpack_header
 from scrapy_simhash.redis_keys import Keys
-from scrapy_simhash.redis_lease import RedisLeases
+from scrapy_simhash.redis_lease import RedisLeases, read_holder
 from scrapy_simhash.redis_numbers import Numbers
 from scrapy_simhash.redis_rebuild import Rewriter
 from scrapy_simhash.redis_scripts import BEGIN
@@ -23,7 +23,7 @@ from scrapy_simhash.redis_tables import RedisTables
 from scrapy_simhash.redis_writes import token_of
 from scrapy_simhash.store_header import check_design, check_recipe, check_seed, require_reach
 from scrapy_simhash.store_urls import server_address
-from scrapy_simhash.stores import StoreUnavailableError
+from scrapy_simhash.stores import StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Then a commit that was overtaken each time lets nobody else commit until it is done.
+# Then a commit that was overtaken each time lets nobody else commit until it is done, and what was
+# read while others rewrote the tables is given up.
 _TRIES_BESIDE_OTHERS = 4
 
 
@@ -89,7 +90,9 @@ class RedisConnection:
         self._leases = RedisLeases(self._server, self._keys.leases)
         self._numbers = Numbers(self._server, self._keys.next)
         self._committer = Committer(self._server, self._keys)
-        self._rewriter = Rewriter(self._server, self._keys, self._committer, self._begin)
+        self._rewriter = Rewriter(
+            self._server, self._keys, self._committer, self._numbers, self._begin
+        )
         self._alive: set[str] = set()
         self._closed = False
 
@@ -123,7 +126,7 @@ class RedisConnection:
         if unapplied and not self.readonly:
             self._committer.complete(unapplied)
         self._refresh(packed)
-        self._alive = {crawl.decode() for crawl in alive} | self._leases.held
+        self._alive = set(map(read_holder, alive)) | self._leases.held
         self._numbers.begin()
         snapshot = Snapshot(self._server)
         snapshot.read.add(token_of(keys.header))
@@ -134,7 +137,35 @@ class RedisConnection:
         return crawl in self._alive
 
     def _read(self, work: Callable[[RedisDocuments], Result]) -> Result:
-        return work(self._begin()[0])
+        """Run a function on what is stored.
+
+        Args:
+            work: runs again when the tables that it read were deleted meanwhile.
+
+        Raises:
+            StoreUnavailableError: they were each time; or the server did not answer.
+        """
+        for _ in range(_TRIES_BESIDE_OTHERS):
+            stored = self._begin()[0]
+            packed = self._packed_header
+            try:
+                result = work(stored)
+            except StoreUnavailableError:
+                raise
+            except StoreError:  # tables that are half deleted look damaged
+                if self._is_latest(packed):
+                    raise
+            else:
+                if self._is_latest(packed):
+                    return result
+        raise StoreUnavailableError(
+            f"the tables of the store at {self.url} were written anew while they were read, "
+            f"{_TRIES_BESIDE_OTHERS} times; try again when nobody rebuilds or imports"
+        )
+
+    def _is_latest(self, packed: bytes) -> bool:
+        """Say whether this is still the header; tables are deleted after it names new ones."""
+        return bool(self._server.call("GET", self._keys.header) == packed)
 
     def _write(self, work: Callable[[RedisDocuments], Result]) -> Result:
         """Run a function in one commit; in the server when this returns.

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.records import CrawlRecord, Record, Waiting, pack, unpack
-from scrapy_simhash.redis_keys import BULK_LOADED, LEADING_BYTES, NUMBERS_PER_CHUNK
+from scrapy_simhash.redis_keys import BULK_LOADED, LEADING_BYTES
+from scrapy_simhash.redis_reading import scan_packed
 from scrapy_simhash.redis_snapshot import cut_rows
 from scrapy_simhash.redis_writes import token_of
 from scrapy_simhash.simhash import hamming_distance
@@ -159,16 +160,8 @@ class RedisDocuments:
         return self.snapshot.get(self._keys.records(number), b"%d" % number) is not None
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
-        for number, packed in self.read_packed():
+        for number, packed in scan_packed(self.snapshot.server, self._keys):
             yield number, unpack(Record, octets(number), packed)
-
-    def read_packed(self) -> Iterator[tuple[int, bytes]]:
-        """Read every record as it is stored, in the order of their numbers."""
-        server = self.snapshot.server
-        last = int(server.call("GET", self._keys.next) or 0)
-        for chunk in range(last // NUMBERS_PER_CHUNK + 1):
-            found = server.call("HGETALL", self._keys.chunk(chunk))
-            yield from sorted((int(field), packed) for field, packed in found.items())
 
     def list_rows(self, number: int, record: Record) -> Iterator[tuple[bytes, bytes, int]]:
         """List the rows by which a document is found: key, field and its number."""

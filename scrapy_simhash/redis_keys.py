@@ -9,7 +9,7 @@ node. `P` is the prefix of the URL, `hh` a byte in hexadecimal digits::
     {P}:log               stream of the last commits, see `redis_commit`
     {P}:lock              who writes alone, while somebody does
     {P}:next              number of the last document
-    {P}:leases            zset: crawl -> until when it lives, see `redis_lease`
+    {P}:leases            zset: crawl and token -> until when it lives, see `redis_lease`
     {P}:crawls            hash: crawl -> CrawlRecord
     {P}:generation        number of the last tables that were written anew
     {P}:waiting           hash: near-duplicate whose original was pending -> Waiting
@@ -72,6 +72,10 @@ class Keys:
     def chunk(self, number: int) -> bytes:
         """Get the hash of the records of 1,024 documents."""
         return b"%bd%d}" % (self._many, number)
+
+    def read_chunk(self, name: bytes) -> int:
+        """Undo `chunk`."""
+        return int(name[len(self._many) + 1 : -1])
 
     def texts(self, number: int) -> bytes:
         """Get the hash with a document's text."""

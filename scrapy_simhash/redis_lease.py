@@ -8,6 +8,7 @@ came through. A process that stood still for longer gets its lease back when it 
 
 from __future__ import annotations
 
+import secrets
 import threading
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ class RedisLeases:
     def __init__(self, server: Server, key: bytes) -> None:
         self._server = server
         self._key = key
+        self._token = secrets.token_hex(16)
         self._ending = threading.Event()
         self._beating: threading.Thread | None = None
         self.held: set[str] = set()
@@ -59,7 +61,12 @@ class RedisLeases:
 
     def _beat(self, crawl: str, kind: str) -> bool:
         microseconds = round(LEASE_SECONDS * 1_000_000)
-        return bool(self._server.call(*script(LEASE, [self._key], crawl, microseconds, kind)))
+        arguments = (crawl, self._holder(crawl), microseconds, kind)
+        return bool(self._server.call(*script(LEASE, [self._key], *arguments)))
+
+    def _holder(self, crawl: str) -> str:
+        """Name a crawl of this process, see `read_holder`."""
+        return f"{crawl} {self._token}"
 
     def _keep(self) -> None:
         while not self._ending.wait(LEASE_SECONDS / _BEATS_PER_LEASE):
@@ -78,7 +85,7 @@ class RedisLeases:
             self._end(crawl)
 
     def _end(self, crawl: str) -> None:
-        self._server.call("ZREM", self._key, crawl)
+        self._server.call("ZREM", self._key, self._holder(crawl))
 
     def close(self) -> None:
         """End every lease that was taken here; where the server is gone they end by themselves."""
@@ -90,3 +97,8 @@ class RedisLeases:
                 self.give_back(crawl)
             except StoreError:
                 continue
+
+
+def read_holder(holder: bytes) -> str:
+    """Get the crawl of who holds a lease: its id has no blanks, and what follows is a token."""
+    return holder.partition(b" ")[0].decode()

@@ -36,6 +36,12 @@ class Numbers:
             last = int(self._server.call("INCRBY", self._key, missing))
             self._reserved += range(last - missing + 1, last + 1)
 
+    def pass_over(self, number: int) -> None:
+        """See to it that numbers up to this one, which is in use, are not handed out."""
+        last = int(self._server.call("GET", self._key) or 0)
+        if last < number:
+            self._server.call("INCRBY", self._key, number - last)
+
     @property
     def reserved(self) -> list[int]:
         """Those that will be taken next."""

@@ -13,7 +13,7 @@ import numpy as np
 from scrapy_simhash.buckets import permuted_of, unpack_buckets
 from scrapy_simhash.jointables import sort_distinct
 from scrapy_simhash.records import DamagedError, Record, unpack
-from scrapy_simhash.redis_keys import BULK_LOADED, LEADING_BYTES
+from scrapy_simhash.redis_keys import BULK_LOADED, LEADING_BYTES, NUMBERS_PER_CHUNK
 from scrapy_simhash.redis_snapshot import cut_rows
 from scrapy_simhash.store_rows import number_of, octets
 from scrapy_simhash.stores import StoreError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.redis_documents import RedisDocuments
     from scrapy_simhash.redis_keys import Keys
     from scrapy_simhash.redis_server import Server
     from scrapy_simhash.redis_tables import RedisTables
@@ -32,9 +31,19 @@ if TYPE_CHECKING:
 _HASHES_PER_CALL = 64
 
 
-def scan_records(stored: RedisDocuments) -> Iterator[tuple[int, Record | DamagedError]]:
+def scan_packed(server: Server, keys: Keys) -> Iterator[tuple[int, bytes]]:
+    """Read every record as it is stored, in the order of their numbers."""
+    # A server that failed over may have forgotten that it gave the last ones away.
+    given = int(server.call("GET", keys.next) or 0) // NUMBERS_PER_CHUNK
+    found = map(keys.read_chunk, server.scan(keys.pattern("d", "}")))
+    for chunk in range(max(given, *found, 0) + 1):
+        records = server.call("HGETALL", keys.chunk(chunk))
+        yield from sorted((int(field), packed) for field, packed in records.items())
+
+
+def scan_records(server: Server, keys: Keys) -> Iterator[tuple[int, Record | DamagedError]]:
     """Read every record, in the order of their numbers; an error stands for a damaged one."""
-    for number, packed in stored.read_packed():
+    for number, packed in scan_packed(server, keys):
         try:
             yield number, unpack(Record, octets(number), packed)
         except DamagedError as error:

@@ -1,14 +1,17 @@
 """Writes anew what leads to the documents of a Redis store: tables, fingerprints, names, lists.
 
 Whoever does this is alone, see `Committer.alone`; what others had begun to judge, they judge again
-after it. Tables are written under another generation, so they are switched at once, and those of
-one that was killed before lead nowhere and are deleted by the next.
+after it. Tables are written under another generation, so they are switched at once. Where that does
+not come to its end, those that were begun lead nowhere: they are deleted at once, or, of one that
+was killed, by the next.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from scrapy_simhash.buckets import pack_buckets
@@ -24,7 +27,7 @@ from scrapy_simhash.store_rows import octets, pack_identity, unpack_identity
 from scrapy_simhash.stores import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -32,10 +35,12 @@ if TYPE_CHECKING:
     from scrapy_simhash.redis_commit import Committer
     from scrapy_simhash.redis_documents import RedisDocuments
     from scrapy_simhash.redis_keys import Keys
+    from scrapy_simhash.redis_numbers import Numbers
     from scrapy_simhash.redis_server import Server
 
     Begin = Callable[[], tuple[RedisDocuments, bytes]]
 
+_NOTHING = np.empty(0, np.uint64)
 # Bytes that are sent at once, and hashes.
 _BYTES_PER_CALL, _COMMANDS_PER_CALL = 4 * 2**20, 1_024
 
@@ -47,38 +52,72 @@ class Rewriter:
         server: of the store.
         keys: of the store.
         committer: that lets nobody else commit.
+        numbers: of the documents.
         begin: begins to read.
     """
 
-    def __init__(self, server: Server, keys: Keys, committer: Committer, begin: Begin) -> None:
+    def __init__(
+        self, server: Server, keys: Keys, committer: Committer, numbers: Numbers, begin: Begin
+    ) -> None:
         self._server = server
         self._keys = keys
         self._committer = committer
+        self._numbers = numbers
         self._begin = begin
 
-    def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
-        """Note that fingerprints were bulk-loaded; `rebuild` completes one that was killed."""
-        rows = (octets(fingerprint) for fingerprint in fingerprints.tolist())
-        self._put_fields(
-            (self._keys.fingerprints(row), row[LEADING_BYTES:] + BULK_LOADED, b"") for row in rows
-        )
+    def drop_unfinished(self, header: Header) -> None:
+        """Delete the tables of those that were killed before theirs became the store's."""
+        last = int(self._server.call("GET", self._keys.generation) or 0)
+        # So this header is the last one, and who comes later makes a later generation.
+        self._committer.require_alone()
+        self._drop_tables(lambda generation: generation != header.base and generation <= last)
 
-    def rewrite_tables(self, header: Header, design: str, fingerprints: NDArray[np.uint64]) -> None:
-        """Write all tables anew, in this or another design; shape (n,), each once."""
+    def rewrite_tables(
+        self,
+        header: Header,
+        design: str,
+        fingerprints: NDArray[np.uint64],
+        loaded: NDArray[np.uint64] = _NOTHING,
+    ) -> None:
+        """Write all tables anew.
+
+        Args:
+            header: of the store.
+            design: of the tables, the same or another one.
+            fingerprints: that belong into them; shape (n,), each once.
+            loaded: which of them are noted as bulk-loaded; `rebuild` completes one that was killed.
+
+        Raises:
+            StoreError: it was not done; or the server did not answer at the end, and it may be.
+        """
         generation = int(self._server.call("INCR", self._keys.generation))
-        self._put_fields(self._pack_tables(design, generation, fingerprints))
-        header.design, header.base = design, generation
+        try:
+            self._put_fields(self._pack_tables(design, generation, fingerprints))
+            self._put_fields(map(self._note, map(octets, loaded.tolist())))
+        except BaseException:
+            # They may have taken the last of the memory.
+            with suppress(StoreError):
+                self._drop_tables(generation.__eq__)
+            raise
+        header = msgspec.structs.replace(header, design=design, base=generation)
         stored, seq = self._begin()
         stored.snapshot.writes.touched.add(token_of(self._keys.header))
         stored.snapshot.writes.add(Code.VALUE, self._keys.header, value=pack_header(header))
+        # The old tables go with it.
+        stored.snapshot.writes.even_when_full = True
         self._committer.commit_alone(stored, seq)
         # Who stood still just now may find later ones, which are in use.
-        old = [
-            name
-            for name in self._server.scan(self._keys.pattern("t"))
-            if self._keys.read_generation(name) < generation
-        ]
-        self._server.run([("UNLINK", name) for name in old])
+        self._drop_tables(generation.__gt__)
+
+    def _drop_tables(self, of: Callable[[int], bool]) -> None:
+        """Delete the tables of some generations."""
+        found = self._server.scan(self._keys.pattern("t"))
+        names = [name for name in found if of(self._keys.read_generation(name))]
+        self._server.run([("UNLINK", name) for name in names])
+
+    def _note(self, packed: bytes) -> tuple[bytes, bytes, bytes]:
+        """Make the row that says that a fingerprint was bulk-loaded."""
+        return self._keys.fingerprints(packed), packed[LEADING_BYTES:] + BULK_LOADED, b""
 
     def _pack_tables(
         self, design: str, generation: int, fingerprints: NDArray[np.uint64]
@@ -98,7 +137,7 @@ class Rewriter:
                     value = b""  # noqa: PLW2901 - marks it
                 yield hashed, field, value
 
-    def _put_fields(self, fields: Iterator[tuple[bytes, bytes, bytes]]) -> None:
+    def _put_fields(self, fields: Iterable[tuple[bytes, bytes, bytes]]) -> None:
         """Write fields of hashes, some megabytes at a time."""
         wanted: dict[bytes, list[bytes]] = {}
         size = 0
@@ -123,11 +162,12 @@ class Rewriter:
         stored, seq = self._begin()
         records: dict[int, Record] = {}
         damaged: set[int] = set()
-        for number, record in scan_records(stored):
+        for number, record in scan_records(self._server, self._keys):
             if isinstance(record, DamagedError):
                 damaged.add(number)
             else:
                 records[number] = record
+        self._numbers.pass_over(max(records.keys() | damaged, default=0))
         dropped = self._mend_identities(stored, records, damaged)
         self._mend_rows(stored, records, damaged)
         self._mend_links(stored, records, damaged)

@@ -2,6 +2,9 @@
 
 Scripts are sent by their hash, so that each version of this package runs its own. They are read and
 written atomically by Redis, in the append-only file as in the memory: all of a commit, or nothing.
+
+A server whose memory is full runs those with the flag `allow-oom` only: what keeps or ends what was
+begun, and what removes.
 """
 
 from __future__ import annotations
@@ -98,6 +101,12 @@ return {
 """
 )
 
+
+def even_when_full(text: str) -> str:
+    """Make a script that runs on a server without memory as well, from one that does not."""
+    return text.replace("#!lua", "#!lua flags=allow-oom", 1)
+
+
 # KEYS: seq, log, lock, applied. ARGV: the seq that was read, token of this commit, token of the
 # lock or '', commits to remember, rows of a full bucket, what was touched, fingerprints, writes;
 # in a cluster those to other slots, else ''.
@@ -146,30 +155,35 @@ redis.call('SET', KEYS[1], ARGV[1])
 )
 
 # KEYS: applied. ARGV: seq of a commit that is in all slots, as are those before it.
-APPLIED = """#!lua
+APPLIED = """#!lua flags=allow-oom
 if tonumber(redis.call('GET', KEYS[1]) or '0') < tonumber(ARGV[1]) then
   redis.call('SET', KEYS[1], ARGV[1])
 end
 """
 
-# KEYS: leases. ARGV: crawl, microseconds, 'new' to take it, 'old' to keep it. Returns whether
-# the crawl has it now: nobody takes one that is held.
+# KEYS: leases. ARGV: crawl, its holder (the crawl and a token), microseconds, 'new' to take it,
+# 'old' to keep it. Returns whether the holder has it now: nobody takes what another one holds.
 LEASE = (
-    "#!lua\n"
+    "#!lua flags=allow-oom\n"
     + _APPLY
     + """
 local time = now()
-local ends = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '0')
-if ARGV[3] == 'new' and ends >= time then return 0 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.0f', time))
-redis.call('ZADD', KEYS[1], string.format('%.0f', time + tonumber(ARGV[2])), ARGV[1])
+if ARGV[4] == 'new' then
+  for _, holder in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+    local of_crawl = string.find(holder, ARGV[1] .. ' ', 1, true) == 1
+    -- Its own where the answer was lost on the way, and this was sent again.
+    if of_crawl and holder ~= ARGV[2] then return 0 end
+  end
+end
+redis.call('ZADD', KEYS[1], string.format('%.0f', time + tonumber(ARGV[3])), ARGV[2])
 return 1
 """
 )
 
 # KEYS: lock. ARGV: token, milliseconds, 'new' to take it, 'old' to keep it. Returns whether it is
 # held now: one that ended is not kept, because others may have committed since.
-LOCK = """#!lua
+LOCK = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] or not holder and ARGV[3] == 'old' then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -177,6 +191,6 @@ return 1
 """
 
 # KEYS: lock. ARGV: token.
-UNLOCK = """#!lua
+UNLOCK = """#!lua flags=allow-oom
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """

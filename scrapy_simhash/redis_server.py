@@ -13,6 +13,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,  # noqa: A004 - that of redis
     NoPermissionError,
     NoScriptError,
@@ -25,7 +26,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from scrapy_simhash.stores import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores import StoreError, StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -220,7 +221,23 @@ def _cure(error: Exception) -> str:
             ConnectionError,
             "cannot be reached; check that it runs, host and port, and rediss:// (TLS)",
         ),
+        (ClusterDownError, "has a node down; start it, or let its replica take over"),
         (RedisClusterException, "is no whole cluster; check its nodes"),
         (ResponseError, "refuses what it is asked"),
     ]
-    return next((cure for kind, cure in cures if isinstance(error, kind)), "cannot be used")
+    # Behind what redis-py says of a cluster is what one of the nodes said.
+    causes = list(_list_causes(error))
+    fitting = (cure for kind, cure in cures if any(isinstance(each, kind) for each in causes))
+    return next(fitting, "cannot be used")
+
+
+def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """List an error and those behind it, up to one that was explained already."""
+    while error is not None and not isinstance(error, StoreError):
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def is_out_of_memory(error: StoreUnavailableError) -> bool:
+    """Say whether the server refused something because its memory is full."""
+    return isinstance(error.__cause__, OutOfMemoryError)

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from scrapy_simhash.redis_scripts import APPLIED, APPLY
-from scrapy_simhash.redis_server import script
+from scrapy_simhash.redis_scripts import APPLIED, APPLY, even_when_full
+from scrapy_simhash.redis_server import is_out_of_memory, script
 from scrapy_simhash.redis_tables import MOST_IN_BUCKET
 from scrapy_simhash.stores import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy_simhash.redis_keys import Keys
     from scrapy_simhash.redis_server import Server
+
+
+_APPLY_EVEN_WHEN_FULL = even_when_full(APPLY)
 
 
 class Commit(NamedTuple):
@@ -68,6 +71,7 @@ class Slots:
     def __init__(self, server: Server, keys: Keys) -> None:
         self._server = server
         self._keys = keys
+        self._full = False
 
     def split(self, packed: dict[bytes, bytes]) -> tuple[bytes, bytes]:
         """Split what a commit writes into what its script does, and what is brought elsewhere."""
@@ -83,14 +87,37 @@ class Slots:
             commits: all that are in the log and not everywhere, in their order.
         """
         for commit in commits:
-            writes = msgspec.msgpack.decode(commit.slots, type=dict[bytes, bytes])
-            self._server.run(
-                [
-                    script(APPLY, [tag + b":seq"], commit.seq, MOST_IN_BUCKET, packed)
-                    for tag, packed in writes.items()
-                ]
-            )
+            writes = _unpack(commit.slots)
+            try:
+                self._run(APPLY, commit.seq, writes)
+            except StoreUnavailableError as error:
+                if not is_out_of_memory(error):
+                    raise
+                # It counts, so nobody goes on before it is there; but no other one after it.
+                self._full = True
+                self._run(_APPLY_EVEN_WHEN_FULL, commit.seq, writes)
         self._server.call(*script(APPLIED, [self._keys.applied], commits[-1].seq))
+
+    def _run(self, text: str, seq: bytes, writes: Mapping[bytes, bytes]) -> None:
+        self._server.run(
+            [
+                script(text, [tag + b":seq"], seq, MOST_IN_BUCKET, packed)
+                for tag, packed in writes.items()
+            ]
+        )
+
+    def require_memory(self, slots: bytes) -> None:
+        """Make sure that no node that was full is asked for more: it would take it, see `apply`.
+
+        Args:
+            slots: what is to be committed, packed.
+
+        Raises:
+            StoreUnavailableError: one is full still.
+        """
+        if self._full:
+            self._run(APPLY, b"0", dict.fromkeys(_unpack(slots), b""))  # changes nothing
+            self._full = False
 
     def apply_committed(self, commits: Sequence[Commit]) -> None:
         """Do the same for what was committed just now.
@@ -101,3 +128,8 @@ class Slots:
         if self._server.address.cluster:
             with suppress(StoreUnavailableError):
                 self.apply(commits)
+
+
+def _unpack(slots: bytes) -> dict[bytes, bytes]:
+    """Get what a commit writes to each other slot."""
+    return msgspec.msgpack.decode(slots, type=dict[bytes, bytes])

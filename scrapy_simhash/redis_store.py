@@ -151,8 +151,8 @@ class RedisStore(RedisTransfer, StoreQueries):
             if self._choosing and not before.size:
                 design = choose_design(fingerprints.size, self.distance).name
             together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewriter.note_bulk_loaded(fingerprints)
-            self._rewriter.rewrite_tables(self._header, design, together)
+            self._rewriter.drop_unfinished(self._header)
+            self._rewriter.rewrite_tables(self._header, design, together, fingerprints)
             self._begin()
             return int(together.size - before.size)
 
@@ -167,11 +167,13 @@ class RedisStore(RedisTransfer, StoreQueries):
         return list_bulk_loaded(self._server, self._keys)
 
     def visit(self, take: Callable[[StoredDocument], object]) -> int:
-        return self._read(lambda stored: visit_documents(take, scan_records(stored)))
+        # Each is handed over once, and no tables are read.
+        self._begin()
+        return visit_documents(take, scan_records(self._server, self._keys))
 
     def stats(self) -> dict[str, Any]:
         def work(stored: RedisDocuments) -> dict[str, Any]:
-            counted = count_documents(stored, scan_records(stored))
+            counted = count_documents(stored, scan_records(self._server, self._keys))
             octets = measure(self._server, self._keys.all_patterns())
             return {
                 "store": self.url,
@@ -188,7 +190,7 @@ class RedisStore(RedisTransfer, StoreQueries):
 
     def _describe_tables(self) -> dict[str, Any]:
         design = self._tables.design
-        fingerprints = self.fingerprints().size
+        fingerprints = read_fingerprints(self._server, self._keys, self._tables).size
         pattern = self._keys.pattern(f"t{self._tables.generation}.")
         octets = measure(self._server, [pattern])
         return {
@@ -201,8 +203,7 @@ class RedisStore(RedisTransfer, StoreQueries):
         }
 
     def table_stats(self) -> dict[str, Any]:
-        self._begin()
-        return self._describe_tables()
+        return self._read(lambda _: self._describe_tables())
 
     def check(self) -> list[str]:
         """List what is wrong; what others write meanwhile is looked at again."""
@@ -215,10 +216,7 @@ class RedisStore(RedisTransfer, StoreQueries):
         return problems
 
     def _check_once(self) -> list[str]:
-        def work(stored: RedisDocuments) -> list[str]:
-            return Checker(self._server, self._keys, self._tables).check(stored)
-
-        return self._read(work)
+        return self._read(lambda _: Checker(self._server, self._keys, self._tables).check())
 
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
         del folder, check
@@ -251,6 +249,7 @@ class RedisStore(RedisTransfer, StoreQueries):
             self._begin()
             design = self._header.design if tables is None else parse_design(tables).name
             choose_distance(self.distance, self.confirm, parse_design(design))
+            self._rewriter.drop_unfinished(self._header)
             mended = self._rewriter.mend()
             found = list_fingerprints_with_rows(self._server, self._keys)
             self._rewriter.rewrite_tables(self._header, design, found)

@@ -65,9 +65,7 @@ class RedisTransfer(RedisConnection):
         self._require_writable()
         numbers = [row.number for row in rows]
         # Before they are in use: killed in between, some numbers stay unused.
-        last = int(self._server.call("GET", self._keys.next) or 0)
-        if last < max(numbers, default=0):
-            self._server.call("INCRBY", self._keys.next, max(numbers) - last)
+        self._numbers.pass_over(max(numbers, default=0))
 
         def work(stored: RedisDocuments) -> Taken:
             identities = [each for row in rows for each in (row.record.identity, *row.aliases)]

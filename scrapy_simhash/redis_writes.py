@@ -35,17 +35,23 @@ class Code(IntEnum):
     """The key has this value."""
 
 
+_REMOVING = {Code.NO_FIELD, Code.NO_MEMBER, Code.NO_ROW, Code.NO_BUCKET_ROW, Code.NO_KEY}
+
+
 class Writes:
     """What a commit writes, and what others must look at who read the same.
 
     Attributes:
         touched: tokens of what was written, see `token_of`.
         fingerprints: that documents got or lost.
+        even_when_full: whether it is done by a server without memory, too: while things are only
+            removed, or since this was set.
     """
 
     def __init__(self) -> None:
         self.touched: set[bytes] = set()
         self.fingerprints: set[int] = set()
+        self.even_when_full = True
         self._packed: dict[bytes, list[bytes]] = {}
 
     def __bool__(self) -> bool:
@@ -53,6 +59,7 @@ class Writes:
 
     def add(self, code: Code, key: bytes, field: bytes = b"", value: bytes = b"") -> None:
         """Add a write."""
+        self.even_when_full = self.even_when_full and code in _REMOVING
         self._packed.setdefault(tag_of(key), []).extend(
             (
                 _CODE_AND_KEY.pack(code, len(key)),

@@ -4,7 +4,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.redis_commit import Committer
 from scrapy_simhash.redis_documents import RedisDocuments
 from scrapy_simhash.redis_keys import Keys
-from scrapy_simhash.redis_reading import list_fingerprints_with_rows
-from scrapy_simhash.redis_scripts import COMMIT
+from scrapy_simhash.redis_reading import list_fingerprints_with_rows, read_fingerprints
+from scrapy_simhash.redis_scripts import COMMIT, LEASE
 from scrapy_simhash.redis_server import Server, script
 from scrapy_simhash.redis_store import RedisStore
 from scrapy_simhash.stores import Store, StoreError, StoreUnavailableError, open_store
@@ -154,20 +154,25 @@ def test_a_lease_is_kept_while_its_process_lives(
         assert CRAWL not in alive(other)
 
 
-def test_a_commit_whose_answer_was_lost_is_made_once(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is sent again, with a new connection, and the server knows it."""
-    name = script(COMMIT, [])[1]
+@pytest.fixture
+def lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is committed or leased is sent again, with a new connection: the answer was lost."""
+    names = {script(COMMIT, [])[1], script(LEASE, [])[1]}
     run = Server._run
 
     def run_twice(self: Server, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        if commands[0][1] == name:
+        if commands[0][1] in names:
             run(self, commands)
         return run(self, commands)
 
+    monkeypatch.setattr(Server, "_run", run_twice)
+
+
+@pytest.mark.usefixtures("lost_answers")
+def test_what_is_sent_again_is_done_once(redis_server: RedisServer) -> None:
+    """The server knows it: a lease that was taken, and a commit that was made."""
     with begin_crawl(redis_server.url()) as store:
-        monkeypatch.setattr(Server, "_run", run_twice)
+        assert alive(store) == {CRAWL}
         assert store.find_and_add([document("a", A)])[0].status == "new"
         assert store.find_and_add([document("a", A)])[0].status == "revisit"
         assert store.stats()["documents"] == 1
@@ -192,6 +197,49 @@ def test_no_document_is_lost_to_another_of_its_number(
         assert sorted(each.document for each in numbers) == [1, 2, 3, 4]
         assert store.stats()["documents"] == 4
         assert store.check() == []
+
+
+def test_no_document_is_lost_that_the_counter_forgot(redis_server: RedisServer) -> None:
+    """After a failover: what reads all documents and deletes what leads to none sees each."""
+    draw = random.Random(7)  # noqa: S311 - reproducible
+    pages = [document(f"page {n}", draw.getrandbits(64)) for n in range(1_100)]
+    with begin_crawl(redis_server.url(), distance=0) as store, redis_server.client() as client:
+        assert isinstance(store, RedisStore)
+        store.find_and_add(pages)
+        assert client.delete(store._keys.next)
+        assert store.stats()["documents"] == 1_100
+        assert len(store.list_first_times()) == 1_100
+        store.rebuild()
+        assert store.check() == []
+        again = {verdict.status for verdict in store.find_and_add(pages[-30:])}
+        assert again == {"revisit"}
+        assert store.find_and_add([document("b", B)])[0].document == 1_101
+
+
+@pytest.mark.parametrize(("rebuilt", "half"), [(1, False), (1, True), (9, False)])
+def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, rebuilt: int, half: bool
+) -> None:
+    """Its tables are deleted while it reads them: once, or each time; all, or half of them."""
+    url = redis_server.url()
+    turns = iter(range(rebuilt))
+
+    def rebuild_and_read(*arguments: Any) -> NDArray[np.uint64]:
+        if next(turns, None) is not None:
+            other.rebuild()
+            if half:
+                raise StoreError("the tables are damaged")
+        return read_fingerprints(*arguments)
+
+    with begin_crawl(url) as store, open_store(url) as other:
+        store.find_and_add([document("a", A), document("b", B)])
+        replaced = f"{RedisStore.__module__}.{read_fingerprints.__name__}"
+        monkeypatch.setattr(replaced, rebuild_and_read)
+        if rebuilt == 1:
+            assert store.fingerprints().tolist() == [A, B]
+        else:
+            with pytest.raises(StoreUnavailableError, match="try again when nobody rebuilds"):
+                store.fingerprints()
 
 
 @pytest.mark.parametrize("seed", [7, 8])
@@ -343,6 +391,35 @@ def test_a_node_that_dies_and_comes_back(cluster: RedisCluster, number: int) -> 
         again = [verdict.status for verdict in store.find_and_add(pages)]
         assert again[:30] + again[33:] == ["revisit"] * 57
         assert set(again[30:33]) <= {"new", "revisit"}
+        assert store.check() == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_node_that_stands_still(cluster: RedisCluster) -> None:
+    """First it does not answer; then the others know it, and refuse what is asked of them."""
+    with begin_crawl(cluster.url("still")) as store, ExitStack() as stack:
+        store.find_and_add([document("a", A)])
+        clients = [stack.enter_context(node.client()) for node in cluster.nodes]
+        for client in clients:
+            stack.callback(client.config_set, "cluster-require-full-coverage", "no")
+            stack.callback(client.config_set, "cluster-node-timeout", 2_000)
+        asked_first = [bool(client.keys("{still}:header")) for client in clients]
+        still = cluster.nodes[asked_first.index(False)].process
+        clients.pop(asked_first.index(False)).config_set("cluster-node-timeout", 500)
+        still.send_signal(signal.SIGSTOP)
+        stack.callback(cluster.wait)
+        stack.callback(still.send_signal, signal.SIGCONT)
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 seconds"):
+            store.find_and_add([document("b", B)])
+        for client in clients:
+            client.config_set("cluster-require-full-coverage", "yes")
+            client.config_set("cluster-node-timeout", 500)
+        for client in clients:
+            wait_until(lambda c=client: b"state:fail" in c.execute_command("CLUSTER", "INFO"))  # type: ignore[misc]
+        with pytest.raises(StoreUnavailableError, match="has a node down; start it"):
+            store.find_and_add([document("b", B)])
+        stack.close()
+        assert store.find_and_add([document("c", A ^ 1)])[0].status == "near_duplicate"
         assert store.check() == []
 
 
