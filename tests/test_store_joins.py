@@ -1,18 +1,18 @@
 """Pairs, clusters and batches of a store, near-duplicates that it recorded included."""
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.lmdb_store import LmdbStore
-from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
+from scrapy_simhash.stores import Store, open_store
+from tests.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.oracle import distance_between, union_find
 from tests.strategies import crowds
 
+STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 
 
@@ -59,7 +59,7 @@ def test_all_that_near_duplicates_and_originals_tell(
         ]
 
 
-def test_the_nearest_fingerprints_of_both_stand_for_them(store: LmdbStore) -> None:
+def test_the_nearest_fingerprints_of_both_stand_for_them(store: Store) -> None:
     store.find_and_add([document("a", A, B)])
     (verdict,) = store.find_and_add([document("b", A ^ 0b11 << 40, B ^ 1)])
     assert verdict.status == "near_duplicate"
@@ -67,8 +67,8 @@ def test_the_nearest_fingerprints_of_both_stand_for_them(store: LmdbStore) -> No
     assert store.find_clusters() == [[B, B ^ 1]]
 
 
-def test_originals_that_are_gone_or_equal_make_no_cluster(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path) as store:
+def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:
+    with begin_crawl(home) as store:
         store.find_and_add([document("a", A), document("b", A)])
         assert store.recorded_pairs().tolist() == [[A, A]]
         assert store.find_clusters() == []
@@ -77,7 +77,7 @@ def test_originals_that_are_gone_or_equal_make_no_cluster(tmp_path: Path) -> Non
         assert store.recorded_pairs().tolist() == []
 
 
-def test_bulk_loaded_originals(store: LmdbStore) -> None:
+def test_bulk_loaded_originals(store: Store) -> None:
     """Not the nearer fingerprint of a document in another scope, which it was not compared with."""
     store.bulk_load(np.array([A], np.uint64))
     pages = [document("b", A ^ 3), document("c", A ^ 3 ^ 1 << 60, scope="other")]
@@ -86,7 +86,7 @@ def test_bulk_loaded_originals(store: LmdbStore) -> None:
     assert store.recorded_pairs().tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
 
 
-def test_clusters_around_a_representative(store: LmdbStore) -> None:
+def test_clusters_around_a_representative(store: Store) -> None:
     store.bulk_load(np.array([A ^ 0xF, A, A ^ 0xF0], np.uint64))
     near = sorted([A ^ 0xF, A ^ 0xF0])
     assert store.find_clusters(4, representative=True) == [[A, *near]]
@@ -94,7 +94,7 @@ def test_clusters_around_a_representative(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("distance", [-1, 64])
-def test_distances_out_of_range(store: LmdbStore, distance: int) -> None:
+def test_distances_out_of_range(store: Store, distance: int) -> None:
     for ask in (
         lambda: store.find_all(distance),
         lambda: store.find_clusters(distance),
@@ -104,10 +104,10 @@ def test_distances_out_of_range(store: LmdbStore, distance: int) -> None:
             ask()
 
 
-def test_a_store_opened_for_reading(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path) as store:
+def test_a_store_opened_for_reading(home: str) -> None:
+    with begin_crawl(home) as store:
         store.find_and_add([document("a", A), document("b", A ^ 1), document("c", A ^ 0x7F)])
-    with open_lmdb(tmp_path, readonly=True, distance=7) as store:
+    with open_store(home, readonly=True, distance=7) as store:
         assert store.find_all().tolist() == [sorted([A, A ^ 0x7F])]
         assert store.find_clusters() == [sorted([A, A ^ 1, A ^ 0x7F])]
         assert store.batch_query(np.array([A], np.uint64), 0).tolist() == [[A, A, 0]]
