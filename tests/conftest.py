@@ -63,9 +63,13 @@ def in_memory() -> Iterator[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of a module that names several kinds of stores with each of them."""
+    """Run the tests of a module that names several kinds of stores with each of them.
+
+    But those that name their own: they look at what only one kind has.
+    """
     kinds = getattr(metafunc.module, "STORE_KINDS", None)
-    if kinds and "home" in metafunc.fixturenames:
+    marks = metafunc.definition.iter_markers("parametrize")
+    if kinds and "home" in metafunc.fixturenames and all(mark.args[0] != "home" for mark in marks):
         metafunc.parametrize("home", kinds, indirect=True)
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.lmdb_store import LmdbStore
 from scrapy_simhash.recipe import Recipe
 from scrapy_simhash.stored import Document
-from scrapy_simhash.stores import StoreMismatchError, open_store
+from scrapy_simhash.stores import Store, StoreMismatchError, open_store
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 from tests.oracle import Oracle
 from tests.strategies import DESIGNS, border_pairs, pairs
 
+STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 
@@ -194,7 +194,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
     ids=str,
 )
 def test_bad_documents_are_refused_and_take_no_others_along(
-    store: LmdbStore, bad: dict[str, Any]
+    store: Store, bad: dict[str, Any]
 ) -> None:
     page = {"identity": b"bad", "fingerprints": (1,), "text_digest": b"", "url": "http://bad"}
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_bad_documents_are_refused_and_take_no_others_along(
     assert store.find_and_add([document("good", A)])[0].status == "new"
 
 
-def test_the_widest_documents_are_taken(store: LmdbStore) -> None:
+def test_the_widest_documents_are_taken(store: Store) -> None:
     page = document("x" * 64, *range(0, 2**64, 2**61), aliases=(b"y" * 64, b"\0"), text="")
     assert store.find_and_add([page])[0].status == "new"
     assert store.find_document(page.url)[0].text == ""
@@ -213,7 +213,7 @@ def test_the_widest_documents_are_taken(store: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("field", ["url", "title", "language", "scope", "text"])
-def test_lone_surrogates_are_refused_and_change_nothing(store: LmdbStore, field: str) -> None:
+def test_lone_surrogates_are_refused_and_change_nothing(store: Store, field: str) -> None:
     broken = document("broken", 2**64 - 1, **{field: "\ud800"})
     with pytest.raises(ValueError, match="surrogates not allowed"):
         store.find_and_add([document("good", A), broken])
@@ -221,7 +221,7 @@ def test_lone_surrogates_are_refused_and_change_nothing(store: LmdbStore, field:
     assert store.find_and_add([document("good", A)])[0].status == "new"
 
 
-def test_texts_are_kept_when_there_are_any(store: LmdbStore) -> None:
+def test_texts_are_kept_when_there_are_any(store: Store) -> None:
     text = "Äpfel 苹果 \0 " * 1_000
     store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
     store.find_and_add([document("c", 2**64 - 1)])
@@ -234,7 +234,7 @@ def test_texts_are_kept_when_there_are_any(store: LmdbStore) -> None:
     assert store.find_document("http://site.example/a")[0].text == "changed"
 
 
-def test_no_old_text_is_kept_for_a_changed_page(store: LmdbStore) -> None:
+def test_no_old_text_is_kept_for_a_changed_page(store: Store) -> None:
     store.find_and_add([document("a", A, text="old")])
     store.find_and_add([document("a", 0, text=None)])
     stored = store.get_document(1)
@@ -242,7 +242,7 @@ def test_no_old_text_is_kept_for_a_changed_page(store: LmdbStore) -> None:
     assert stored.text is None
 
 
-def test_what_is_kept_of_a_document(store: LmdbStore) -> None:
+def test_what_is_kept_of_a_document(store: Store) -> None:
     fields: dict[str, Any] = {"title": "T", "language": "en", "features": 9, "words": 10}
     store.find_and_add([document("a", A, 1 << 50, scope="s", time=7.5, **fields)])
     store.find_and_add([document("b", NEAR_A, scope="s", time=8.5)])
@@ -260,7 +260,7 @@ def test_what_is_kept_of_a_document(store: LmdbStore) -> None:
     assert store.get_document(3) is None
 
 
-def test_query_finds_every_scope_and_state_nearest_first(store: LmdbStore) -> None:
+def test_query_finds_every_scope_and_state_nearest_first(store: Store) -> None:
     pages = [document("orphan", 0b1, crawl="dead"), document("far", 0b111)]
     pages += [document("scoped", 0, scope="s"), document("same", 0, scope="t")]
     store.find_and_add(pages)
@@ -280,6 +280,6 @@ def test_query_finds_every_scope_and_state_nearest_first(store: LmdbStore) -> No
 
 
 @pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
-def test_bad_queries(store: LmdbStore, fingerprint: int, distance: int) -> None:
+def test_bad_queries(store: Store, fingerprint: int, distance: int) -> None:
     with pytest.raises(ValueError, match=r"distance|fingerprint"):
         store.query(fingerprint, distance)

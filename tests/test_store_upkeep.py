@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.lmdb_store import LmdbStore
+from scrapy_simhash.redis_store import RedisStore
 from scrapy_simhash.store_rows import octets
-from scrapy_simhash.stores import StoreError, StoreMismatchError
+from scrapy_simhash.stores import Store, StoreError, StoreMismatchError
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.oracle import distance_between
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.lmdb_documents import Databases
 
+STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
 
-def add_done(store: LmdbStore, name: str, *fingerprints: int, **fields: object) -> int:
+def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> int:
     """Add a document whose items came through, and return its number."""
     (verdict,) = store.find_and_add([document(name, *fingerprints, **fields)])
     store.mark_done([verdict.document], CRAWL)
@@ -42,6 +44,7 @@ def count_rows(store: LmdbStore) -> dict[str, int]:
     return store._environment.read(work)
 
 
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_is_deleted_leaves_no_row(store: LmdbStore, packed: bool) -> None:
     original = add_done(store, "a", A, B, aliases=(b"a2", b"a3"), text="some text")
@@ -57,7 +60,7 @@ def test_what_is_deleted_leaves_no_row(store: LmdbStore, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_others_stay(store: LmdbStore, packed: bool) -> None:
+def test_the_others_stay(store: Store, packed: bool) -> None:
     """Those that share a fingerprint, and what was bulk-loaded before or after."""
     store.bulk_load(np.array([C], np.uint64))
     first = add_done(store, "a", A, scope="one", text="text")
@@ -77,7 +80,7 @@ def test_the_others_stay(store: LmdbStore, packed: bool) -> None:
     assert store.fingerprints().tolist() == sorted([A, C, 7])
 
 
-def test_a_fingerprint_that_was_loaded_first_stays(store: LmdbStore) -> None:
+def test_a_fingerprint_that_was_loaded_first_stays(store: Store) -> None:
     """A document that has it, too, was revisited with that text."""
     store.bulk_load(np.array([C], np.uint64))
     number = add_done(store, "a", A)
@@ -87,7 +90,7 @@ def test_a_fingerprint_that_was_loaded_first_stays(store: LmdbStore) -> None:
     assert store.fingerprints().tolist() == [C]
 
 
-def test_near_duplicates_of_near_duplicates_go_along(store: LmdbStore) -> None:
+def test_near_duplicates_of_near_duplicates_go_along(store: Store) -> None:
     """An original becomes a near-duplicate itself once its crawl is dead and it is fetched anew."""
     store.start_crawl("crawl-2", "spider")
     first = store.find_and_add([document("a", A, crawl="crawl-2")])[0].document
@@ -101,7 +104,7 @@ def test_near_duplicates_of_near_duplicates_go_along(store: LmdbStore) -> None:
     assert store.check() == []
 
 
-def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: LmdbStore) -> None:
+def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: Store) -> None:
     store.start_crawl("crawl-2", "spider")
     pending = store.find_and_add([document("a", A), document("b", B, crawl="crawl-2")])
     numbers = [verdict.document for verdict in pending]
@@ -116,16 +119,17 @@ def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: LmdbStore) -> N
 
 
 def test_more_documents_than_one_transaction_deletes(
-    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    store: LmdbStore | RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
-    monkeypatch.setattr("scrapy_simhash.lmdb_store.DOCUMENTS_PER_DELETION", 3)
+    for kind in ("lmdb", "redis"):
+        monkeypatch.setattr(f"scrapy_simhash.{kind}_store.DOCUMENTS_PER_DELETION", 3)
     draw = random.Random(5)  # noqa: S311 - reproducible
     fingerprints = [draw.getrandbits(64) for _ in range(6)]
     originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
     near = [add_done(store, f"b{n}", each ^ 1) for n, each in enumerate(fingerprints)]
     problems: list[str] = []
-    write = store._write
+    write: Callable[..., int] = store._write
 
     def write_and_check(work: Callable[..., int]) -> int:
         done = write(work)

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stores import StoreUnavailableError
+from scrapy_simhash.stores import Store, StoreUnavailableError
 from tests.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.processes import run_python
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_bulk_load_counts_what_is_new_and_keeps_it(tmp_path: Path) -> None:
         assert store.check() == []
 
 
-def test_bulk_load_beside_documents(store: LmdbStore) -> None:
+def test_bulk_load_beside_documents(store: Store) -> None:
     store.find_and_add([document("a", 1), document("b", 1 << 32)])
     assert store.bulk_load(np.array([1, 0xFF << 40], np.uint64)) == 1
     assert [(match.document, match.url) for match in store.query(1)] == [
@@ -101,7 +103,7 @@ def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("ten_tables_at_once")
-def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: LmdbStore) -> None:
+def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: Store) -> None:
     store.find_and_add([document("a", 1)])
     store.bulk_load(spread(100))
     assert store.stats()["design"] == "4"
@@ -109,7 +111,7 @@ def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: LmdbStore
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float64, np.str_, np.object_])
-def test_bulk_load_refuses_other_arrays(store: LmdbStore, kind: type[Any]) -> None:
+def test_bulk_load_refuses_other_arrays(store: Store, kind: type[Any]) -> None:
     """With fewer bits, the permutations would lose some without a word."""
     with pytest.raises(ValueError, match="fingerprints are numpy uint64, got"):
         store.bulk_load(np.array([1, 5], kind))
@@ -117,7 +119,8 @@ def test_bulk_load_refuses_other_arrays(store: LmdbStore, kind: type[Any]) -> No
     assert store.check() == []
 
 
-def test_stats(store: LmdbStore) -> None:
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_stats(store: Store) -> None:
     pages = [document("a", 0), document("b", 1), document("c", 2, scope="s"), document("d", 7)]
     store.find_and_add([*pages, document("e", 2**64 - 1), document("f", 3, scope="s")])
     store.mark_done([1, 5], CRAWL)
@@ -135,6 +138,7 @@ def test_stats(store: LmdbStore) -> None:
     assert stats["bytes_per_document"] == round(stats["file_bytes"] / 6, 1)
 
 
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_start_can_be_started_again(
     store: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +154,7 @@ def test_a_crawl_that_could_not_start_can_be_started_again(
     assert store.find_and_add([document("b", 1, crawl="next")])[0].status == "near_duplicate"
 
 
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_be_ended_has_ended_all_the_same(
     store: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +181,7 @@ def test_closing_ends_every_crawl_and_may_be_done_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("crawl", ["", "a/b", "x" * 101])
-def test_bad_crawl_ids(store: LmdbStore, crawl: str) -> None:
+def test_bad_crawl_ids(store: Store, crawl: str) -> None:
     with pytest.raises(ValueError, match="letters, digits"):
         store.start_crawl(crawl, "spider")
     assert store.stats()["crawls"] == 1
