@@ -154,10 +154,9 @@ class _QueryTable:
         self, queries: NDArray[np.uint64], values: NDArray[np.uint64], distance: int
     ) -> Iterator[NDArray[np.uint64]] | None:
         """Match permuted queries and values with one prefix; None where comparing is quicker."""
-        first = queries[0]
-        varying = np.bitwise_or.reduce(queries ^ first) | np.bitwise_or.reduce(values ^ first)
-        if not self._table.is_first(self._table.table.restore_array(varying.reshape(1)))[0]:
-            return iter(())  # All agree in a block that was passed over: another table has them.
+        both = np.concatenate([queries, values])
+        if not self._table.may_report(np.bitwise_or.reduce(both ^ both[0], keepdims=True)):
+            return iter(())
         prefix_bits = self._table.table.prefix_bits
         bits = FINGERPRINT_BITS - prefix_bits
         # As if they were one set, joined with itself.

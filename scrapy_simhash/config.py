@@ -27,10 +27,13 @@ DONE_ON = ("items", "feed")
 # Of the hostile pages in the tests, 190 MB is the most that one takes which is ready in time.
 PAGE_MEMORY_BYTES = 512 * 2**20
 ACTIONS = ("drop", "ignore-outlinks", "flag")
+# Of what is done with a page, what keeps its items back; "follow" is a drop that follows new links.
+DROPPING = {"drop", "follow"}
 CROSS_SITE = ("drop", "flag")
 LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
+SECONDS_A_DAY = 86_400
 
 
 class SettingError(ValueError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SettingError
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, SettingError
 from scrapy_simhash.decisionlog import DecisionLog, new_crawl, new_decision
 from scrapy_simhash.documents import make_document
 from scrapy_simhash.fingerprint import make_recipe
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 # Reasons that are not the page's but those of an extractor, feature set or scope to be mended.
 _USERS_FAULTS = {"failed", "scope_failed"}
-_SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ class Detector:
             scope=decision["scope"],
             aliases=page.aliases,
             time=fetched,
-            not_before=0.0 if expiry is None else fetched - expiry * _SECONDS_A_DAY,
+            not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
         )
         started = time.perf_counter()
         try:

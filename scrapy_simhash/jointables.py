@@ -67,6 +67,16 @@ class JoinTable:
             first &= differing & block != 0
         return first
 
+    def may_report(self, varying: NDArray[np.uint64]) -> bool:
+        """Say whether this table reports any pair of a crowd with one prefix.
+
+        It does not where all agree in a block that was passed over: another table has them then.
+
+        Args:
+            varying: the bits in which not all are equal, permuted, shape (1,).
+        """
+        return bool(self.is_first(self.table.restore_array(varying))[0])
+
 
 def check_join(distance: int, blocks: int | None) -> None:
     """Refuse a join that would not be complete.

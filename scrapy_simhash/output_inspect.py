@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.arguments_inspect import STATS_TERMS
+from scrapy_simhash.config import DROPPING
 from scrapy_simhash.output import format_time, make_table, print_fields, style
 from scrapy_simhash.untrusted import printable
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _IMPORTED = "(an imported fingerprint)"
 _BITS, _LEFT, _RIGHT = "bits", "left", "right"
-# Actions that drop the items of a page.
-_DROPPING = {"drop", "follow"}
 
 
 def name_page(url: str | None) -> str:
@@ -60,7 +59,7 @@ def print_decision(answer: dict[str, Any]) -> Iterable[Part]:
 def print_summary(answer: dict[str, Any]) -> Iterable[Part]:
     """Print the counts of `log --summary`."""
     crawls = answer["crawls"]
-    all_dropped = answer["actions"].keys() <= _DROPPING
+    all_dropped = answer["actions"].keys() <= DROPPING
     noun = "drops" if all_dropped else "near-duplicates"
     yield f"pages: {answer['pages']:,} in {len(crawls):,} crawl{'s' * (len(crawls) > 1)}"
     if len(crawls) > 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from scrapy_simhash.config import DROPPING
 from scrapy_simhash.decisionlog import IMPORT_PREFIX
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Decision(msgspec.Struct, frozen=True):
     @property
     def is_dropped(self) -> bool:
         """Say whether its items were dropped; an import has no action, and drops nothing."""
-        return self.is_near_duplicate and self.action in {"drop", "follow"}
+        return self.is_near_duplicate and self.action in DROPPING
 
     @property
     def is_unparsed(self) -> bool:

@@ -180,8 +180,8 @@ def _long_runs(ordered: NDArray[np.uint64], table: JoinTable) -> list[tuple[int,
 def _join_crowd(crowd: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
     """Find all pairs among many permuted fingerprints that have the whole prefix in common."""
     varying = np.bitwise_or.reduce(crowd ^ crowd[0], keepdims=True)
-    if not table.is_first(table.table.restore_array(varying))[0]:
-        return  # All agree in a block that was passed over: another table reports their pairs.
+    if not table.may_report(varying):
+        return
     bits = FINGERPRINT_BITS - table.table.prefix_bits
     blocks = choose_join_blocks(crowd.size, distance, bits)
     if not blocks:

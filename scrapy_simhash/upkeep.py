@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.checks import choose_distance
+from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.designs import parse_design
 from scrapy_simhash.inspection import PartlyFailedError, open_as_it_is
 from scrapy_simhash.logreader import find_crawl
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.stored import StoredDocument
     from scrapy_simhash.stores import Store
-
-_SECONDS_A_DAY = 86_400
 
 
 def open_to_change(config: Config) -> Store:
@@ -123,7 +122,7 @@ def prune(
     if days is not None and not days >= 0:
         raise ValueError(f"--days {days}: must be 0 or more")
     crawl = find_crawl(config, crawl)
-    oldest = None if days is None else time.time() - days * _SECONDS_A_DAY
+    oldest = None if days is None else time.time() - days * SECONDS_A_DAY
 
     def wanted(document: StoredDocument) -> bool:
         return (oldest is None or document.time < oldest) and _is_of(document, scope, crawl)

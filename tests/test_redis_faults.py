@@ -423,15 +423,20 @@ def test_a_node_that_stands_still(cluster: RedisCluster) -> None:
         assert store.check() == []
 
 
+def add_and_die(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a document, and come no further than to the log."""
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_slots.Slots, "apply_committed", lambda *_: None)
+        store.find_and_add([document("a", A)])
+
+
 def test_a_process_that_dies_between_its_commit_and_the_slots(
     cluster_server: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one to begin brings it there, and judges by it."""
     url = cluster_server.url()
     with begin_crawl(url) as store, open_store(url) as other:
-        with monkeypatch.context() as patch:
-            patch.setattr(redis_slots.Slots, "apply_committed", lambda *_: None)
-            store.find_and_add([document("a", A)])
+        add_and_die(store, monkeypatch)
         assert other.find_and_add([document("b", A ^ 1)])[0].status == "near_duplicate"
         assert other.check() == []
 

@@ -11,12 +11,11 @@ from scrapy_simhash import redis_lease, redis_rebuild
 from scrapy_simhash.records import Header
 from scrapy_simhash.redis_header import pack_header
 from scrapy_simhash.redis_rebuild import Rewriter
-from scrapy_simhash.redis_slots import Slots
 from scrapy_simhash.redis_store import RedisStore
 from scrapy_simhash.stores import Store, StoreUnavailableError, open_store
 from tests.documents import CRAWL, begin_crawl, document
 from tests.redisservers import RedisCluster, RedisServer
-from tests.test_redis_faults import alive
+from tests.test_redis_faults import add_and_die, alive
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 
@@ -83,9 +82,7 @@ def test_what_was_acknowledged_comes_to_full_nodes(
     """Its process died before it was there, and nobody may read anything before it is."""
     url = cluster_server.url()
     with begin_crawl(url) as store, open_store(url) as other:
-        with monkeypatch.context() as patch:
-            patch.setattr(Slots, "apply_committed", lambda *_: None)
-            store.find_and_add([document("a", A)])
+        add_and_die(store, monkeypatch)
         with limit(*cluster_server.nodes):
             assert [match.document for match in other.query(A)] == [1]
         assert other.check() == []
