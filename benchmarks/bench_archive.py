@@ -22,14 +22,17 @@ import numpy as np
 import zstandard
 from machine import describe_machine, describe_versions
 
-from scrapy_simhash.archive import Archive
-from scrapy_simhash.archive_format import CHECKSUM, choose_key_bytes, group_blocks
-from scrapy_simhash.archive_writer import SORTED_ONLY, write_archive
-from scrapy_simhash.blocks import BLOCK_BYTES, BlockDecoder, count_symbols, encode_blocks
-from scrapy_simhash.designs import parse_design
-from scrapy_simhash.huffman import EQUAL, SYMBOLS, make_code
-from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.stored import Document
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.archive import Archive, write_archive
+from scrapy_simhash.tables.archive.compression import (
+    BLOCK_BYTES,
+    BlockDecoder,
+    count_symbols,
+    encode_blocks,
+)
+from scrapy_simhash.tables.archive.format import CHECKSUM, choose_key_bytes, group_blocks
+from scrapy_simhash.tables.archive.huffman import EQUAL, SYMBOLS, make_code
+from scrapy_simhash.tables.archive.writer import SORTED_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -214,50 +217,11 @@ def time_probes(
     for stored in random.choice(values, probes).tolist():
         flips = sum(1 << int(bit) for bit in random.choice(64, distance, replace=False))
         started = time.perf_counter()
-        found = archive.probe(stored ^ flips, distance).near
+        found = archive.probe(stored ^ flips, distance)
         times.append(1e3 * (time.perf_counter() - started))
         if (distance, stored) not in found:
             raise SystemExit(f"{stored:016x} is not found {distance} bits away")
     return statistics.median(times)
-
-
-def measure_base(count: int, probes: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """Probe a store with its fingerprints in its tables, and one with an archive beneath them.
-
-    Both have a hundredth as many new documents besides.
-    """
-    random = np.random.default_rng([SEED, count, 1])
-    values, fresh = draw(count, random), draw(count // 100, random).tolist()
-    stores: dict[str, list[float]] = {"tables": [], "archive beneath": []}
-    with (
-        LmdbStore(folder / "tables", 7) as plain,
-        LmdbStore(folder / "archived", 7) as archived,
-    ):
-        plain.bulk_load(values)
-        archived.bulk_load(values, archived=True)
-        both = (plain, archived)
-        for number, fingerprint in enumerate(fresh):
-            new = Document(number.to_bytes(8), (fingerprint,), b"", scope=str(number))
-            for store in both:
-                store.find_and_add([new])
-        for distance in (3, 7):
-            for times in stores.values():
-                times.clear()
-            for stored in random.choice(values, probes).tolist():
-                for store, times in zip(both, stores.values(), strict=True):
-                    started = time.perf_counter()
-                    found = store.query(stored ^ 1, distance)
-                    times.append(1e3 * (time.perf_counter() - started))
-                    if stored not in {match.fingerprint for match in found}:
-                        raise SystemExit(f"{stored:016x} is not found one bit away")
-            for (name, times), store in zip(stores.items(), both, strict=True):
-                yield {
-                    "store": name,
-                    "fingerprints": count,
-                    "distance_bits": distance,
-                    "bytes_a_fingerprint": store.stats()["table_bytes_per_fingerprint"],
-                    "probe_ms": round(statistics.median(times), 3),
-                }
 
 
 def expected_symbols(log_count: float, bits: int = 64) -> NDArray[np.float64]:
@@ -366,7 +330,6 @@ def main() -> None:
     versions = describe_versions("scrapy-simhash", "numpy", "xxhash", "zstandard")
     codecs: list[dict[str, Any]] = []
     archives: list[dict[str, Any]] = []
-    bases: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="bench_archive-") as folder:
         for count in map(int, arguments.fingerprints.split(",")):
             progress(f"{count:,}: codecs")
@@ -375,9 +338,6 @@ def main() -> None:
             archives += measure_archives(
                 count, arguments.runs, arguments.probes, designs, Path(folder)
             )
-            progress(f"{count:,}: stores")
-            with tempfile.TemporaryDirectory(prefix="bench_archive-") as stored:
-                bases += measure_base(count, arguments.probes, Path(stored))
         progress("as dense as 2**34")
         calculated = [calculate(PAPER_LOG, design) for design in (SORTED_ONLY, *designs)]
         simulated = [simulate(int(scale), Path(folder)) for scale in arguments.scales.split(",")]
@@ -388,7 +348,6 @@ def main() -> None:
         "runs": arguments.runs,
         "codecs": codecs,
         "archives": archives,
-        "bases": bases,
         "calculated": calculated,
         "simulated": simulated,
         "goals": list(goals(codecs, archives)),
@@ -396,7 +355,7 @@ def main() -> None:
     print(f"`{command}`, medians of {arguments.runs} rounds\n")
     print(", ".join(f"{name} {value}" for name, value in machine.items()) + "  ")
     print(", ".join(f"{name} {value}" for name, value in versions.items()) + "\n")
-    for rows in (codecs, archives, bases, calculated, simulated):
+    for rows in (codecs, archives, calculated, simulated):
         print("\n".join(lines(rows)))
     print("\n".join(result["goals"]))
     arguments.output.parent.mkdir(parents=True, exist_ok=True)

@@ -1,220 +1,272 @@
-"""What the plugin costs a crawl: pages per second and the delay of the event loop.
+"""What the plugin costs a crawl: its speed, CPU time, memory and the delay of the event loop.
 
-Each run is a crawl of its own process over the same pages, answered from memory by a download
-handler without I/O, so that middlewares are measured and not sockets. Side by side in one run:
-
-* off: the plugin is not there;
-* flag and drop: the plugin with its defaults, in a fresh store; every commit is synced;
-* naive: a middleware as one would write it in an evening: trafilatura and a set of simhashes on
-  the event loop, nothing kept.
-
-The delay of the event loop is how late a task comes that asked to sleep for 5 ms; a stall counts
-once for each 5 ms it lasts, so that percentiles are those of time. Not measured:
-networks, politeness, and callbacks: this one does nothing, since parsing of its own would hold the
-loop in every kind of run.
+Each crawl is a process of its own; the kinds of a row crawl the same pages, in turns. README.md
+says what the rows and kinds are, `crawling` how a crawl is measured, `sites` what the pages are.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import json
-import statistics
+import pickle
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from machine import describe_machine, describe_versions
-from scrapy import Request, Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse, Response
+import psutil
+from crawling import KINDS, crawl
+from machine import write_result
+from reading import write_pages
+from sites import Site, load_pages, make_parser, make_site, serve
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from scrapy.crawler import Crawler
+VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "trafilatura", "lmdb", "lxml", "numpy")
+_TIMES_LONGER = 4
 
-KINDS = ("off", "naive", "flag", "drop")
-SLEEP_SECONDS = 0.005
-EXAMPLE_PAGES = Path(__file__).parent.parent / "example_project" / "docsite" / "pages"
-
-
-def load_pages(folder: Path, count: int) -> list[bytes]:
-    """Read so many pages, spread over the folder; gzip ones are unpacked."""
-    paths = sorted(p for p in folder.rglob("*") if p.name.endswith((".html", ".html.gz")))
-    if not paths:
-        sys.exit(f"no .html or .html.gz files below {folder}")
-    chosen = [paths[i * len(paths) // count] for i in range(min(count, len(paths)))]
-    return [gzip.open(p).read() if p.suffix == ".gz" else p.read_bytes() for p in chosen]
+Measured: TypeAlias = dict[str, dict[str, float]]  # of a row: by kind, by figure
+Round: TypeAlias = dict[str, Measured]  # by row
 
 
-class MemoryHandler:
-    """Answers every request from the pages in memory."""
+class Row(NamedTuple):
+    """A kind of crawl."""
 
-    lazy = False
-    pages: list[bytes]
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> MemoryHandler:
-        """Make the handler; called by Scrapy."""
-        handler = cls()
-        handler.pages = crawler.settings["BENCH_PAGES"]
-        return handler
-
-    async def download_request(self, request: Request) -> Response:
-        """Answer a request."""
-        body = self.pages[int(request.url.rpartition("/")[2])]
-        return HtmlResponse(request.url, body=body, headers={"Content-Type": "text/html"})
-
-    async def close(self) -> None:
-        """Nothing to close."""
+    site: str  # a key of `SITES`
+    kinds: tuple[str, ...] = KINDS
+    callback: bool = False
+    sockets: bool = False
 
 
-class NaiveMiddleware:
-    """Extraction and simhash on the event loop, all fingerprints in a list."""
-
-    def __init__(self) -> None:
-        self._seen: list[int] = []
-
-    async def process_response(self, request: Request, response: Response) -> Response:
-        """Compare with every page before it."""
-        from scrapy_simhash.fingerprint import fingerprint_page  # noqa: PLC0415
-        from scrapy_simhash.text import UnjudgedError  # noqa: PLC0415
-
-        try:
-            value = fingerprint_page(response.body).fingerprint
-        except UnjudgedError:
-            return response
-        if any((value ^ other).bit_count() <= 3 for other in self._seen):
-            request.meta["duplicate"] = True
-        else:
-            self._seen.append(value)
-        return response
-
-
-class BenchSpider(Spider):
-    """Fetches every page once."""
-
-    name = "bench"
-    delays: list[float]
-    began: float
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Ask for every page."""
-        self.delays = []
-        self._watch = asyncio.get_running_loop().create_task(self._watch_loop())
-        self.crawler.signals.connect(self._stop, signals.spider_closed)
-        self.began = time.perf_counter()
-        for number in range(len(self.settings["BENCH_PAGES"])):
-            yield Request(f"http://bench.invalid/{number}")
-
-    async def _watch_loop(self) -> None:
-        while True:
-            asked = time.perf_counter()
-            await asyncio.sleep(SLEEP_SECONDS)
-            late = time.perf_counter() - asked - SLEEP_SECONDS
-            while late >= 0:
-                self.delays.append(1000 * late)
-                late -= SLEEP_SECONDS
-
-    def _stop(self) -> None:
-        self._watch.cancel()
-
-    def parse(self, response: Response) -> Any:
-        """Note when the last page came."""
-        self.last = time.perf_counter()
-        yield {"bytes": len(response.body)}
-
-
-def crawl(kind: str, pages: list[bytes]) -> dict[str, float]:
-    """Run one crawl in this process."""
-    settings: dict[str, Any] = {
-        "BENCH_PAGES": pages,
-        "DOWNLOAD_HANDLERS": {"http": MemoryHandler},
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-        "DOWNLOAD_DELAY": 0,
-        "LOG_LEVEL": "WARNING",
-        "TELNETCONSOLE_ENABLED": False,
-    }
-    if kind == "naive":
-        settings["DOWNLOADER_MIDDLEWARES"] = {NaiveMiddleware: 545}
-    if kind in {"flag", "drop"}:
-        settings["ADDONS"] = {"scrapy_simhash.Addon": 500}
-        settings["SIMHASH_ACTION"] = kind
-    with tempfile.TemporaryDirectory() as folder:
-        settings["SIMHASH_STORE"] = folder
-        process = AsyncCrawlerProcess(settings)
-        crawler = process.create_crawler(BenchSpider)
-        process.crawl(crawler)
-        process.start()
-    spider, stats = crawler.spider, crawler.stats
-    assert isinstance(spider, BenchSpider)  # noqa: S101
-    assert stats is not None  # noqa: S101
-    delays = sorted(spider.delays)
-    return {
-        "pages_per_second": len(pages) / (spider.last - spider.began),
-        "delay_p50_ms": statistics.median(delays),
-        "delay_p99_ms": delays[int(0.99 * (len(delays) - 1))],
-        "delay_worst_ms": delays[-1],
-        "near_duplicates": float(stats.get_value("simhash/near_duplicate", 0)),
-        "unjudged": float(
-            sum(v for k, v in stats.get_stats().items() if k.startswith("simhash/unjudged"))
-        ),
-    }
+_WITHOUT_NAIVE = ("off", "flag", "drop")
+ROWS = {
+    "empty": Row("pages"),
+    "callback": Row("pages", callback=True),
+    "duplicates": Row("duplicates", callback=True),
+    "long": Row("long", ("off", "flag")),
+    "sockets-empty": Row("pages", _WITHOUT_NAIVE, sockets=True),
+    "sockets-callback": Row("pages", callback=True, sockets=True),
+    "sockets-duplicates": Row("duplicates", _WITHOUT_NAIVE, callback=True, sockets=True),
+    "memory": Row("stream", ()),
+}
+SITES: dict[str, Callable[[Path, int], Site]] = {
+    "pages": load_pages,
+    # Of more pages than are needed, because few of them have little in common with the others.
+    "duplicates": lambda folder, count: make_site(load_pages(folder, 10 * count).pages, count),
+    "long": lambda folder, count: load_pages(folder, _TIMES_LONGER * count, repeat=True),
+    "stream": lambda folder, count: load_pages(folder, _TIMES_LONGER * count, repeat=True),
+}
+_OF_MEMORY = ("before the second opinion", "after it")
+# What, row, kind, figure, bar. A share is of the speed of `off`; others are beyond those of `off`.
+BARS = (
+    ("empty crawl, flag, share of off", "empty", "flag", "share", ">= .33"),
+    ("crawl with callbacks, flag, share of off", "callback", "flag", "share", ">= .80"),
+    ("30 % near-duplicates, drop, share of off", "duplicates", "drop", "share", ">= .95"),
+    ("CPU added to Scrapy's process, ms a page", "long", "flag", "main_cpu_ms", "<= 1.0"),
+    ("CPU of other processes, ms a page", "long", "flag", "others_cpu_ms", ""),
+    ("worst delay beyond off, ms", "long", "flag", "delay_worst_ms", "<= 40"),
+    ("p99 delay beyond off, ms", "long", "flag", "delay_p99_ms", ""),
+    ("largest process of the plugin, MB", "long", "flag", "largest_worker_mb", "<= 60"),
+    ("memory of a reading process, MB", "memory", _OF_MEMORY[0], "resident_mb", "<= 60"),
+    ("the same after the second opinion", "memory", _OF_MEMORY[1], "resident_mb", ""),
+    ("sockets, empty crawl, flag, share of off", "sockets-empty", "flag", "share", ""),
+    ("sockets, callbacks, flag, share of off", "sockets-callback", "flag", "share", ""),
+    ("sockets, near-duplicates, drop, share of off", "sockets-duplicates", "drop", "share", ""),
+)
 
 
 def main() -> None:
     """Run the crawls in turn and print the medians."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pages", type=Path, default=EXAMPLE_PAGES, help="folder of HTML files")
-    parser.add_argument("--count", type=int, default=500, help="pages to crawl (default 500)")
-    parser.add_argument("--runs", type=int, default=5, help="runs of each kind (default 5)")
-    parser.add_argument("--output", type=Path, help="write the results as JSON, too")
-    parser.add_argument("--one", choices=KINDS, help=argparse.SUPPRESS)
+    parser = make_parser(__doc__, count=500)
+    parser.add_argument("--rows", type=_names_of(ROWS), default=[*ROWS], help="such as empty,long")
+    parser.add_argument("--kinds", type=_names_of(KINDS), default=KINDS, help="such as off,flag")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # row, kind, URL of the server
+    parser.add_argument("--site", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(crawl(options.one, load_pages(options.pages, options.count))))
-        return
-    pages = load_pages(options.pages, options.count)
-    runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
-    for _ in range(options.runs):
-        for kind in KINDS:
-            command = [sys.executable, __file__, "--one", kind, "--count", str(options.count)]
-            command += ["--pages", str(options.pages)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            runs[kind].append(json.loads(done.stdout.splitlines()[-1]))
-    medians = {
-        kind: {key: statistics.median(run[key] for run in of_kind) for key in of_kind[0]}
-        for kind, of_kind in runs.items()
+    if options.serve:
+        asyncio.run(serve(pickle.loads(options.site.read_bytes()).pages))  # noqa: S301 - our own
+    elif options.one:
+        row, kind, root = options.one
+        site = pickle.loads(options.site.read_bytes())  # noqa: S301 - our own file
+        print(json.dumps(crawl(kind, site, root or None, callback=ROWS[row].callback)))
+    else:
+        compare(options)
+
+
+def _names_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    def read(given: str) -> list[str]:
+        names = given.split(",")
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return names
+
+    return read
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Run everything, print the tables and write the file."""
+    names = options.rows
+    with tempfile.TemporaryDirectory() as folder:
+        sites = {
+            kind: SITES[kind](options.pages, options.count)
+            for kind in dict.fromkeys(ROWS[name].site for name in names)
+        }
+        files = {kind: _write_site(Path(folder) / kind, site) for kind, site in sites.items()}
+        rounds = [
+            {name: _run_row(name, options.kinds, files) for name in names}
+            for _ in range(options.runs)
+        ]
+    figures = {
+        name: {"pages": len(sites[row.site].pages), "duplicates": sites[row.site].duplicates}
+        | _take_medians([measured[name] for measured in rounds])
+        for name, row in ROWS.items()
+        if name in names
     }
-    print_table(medians, len(pages), sum(map(len, pages)) / len(pages), options.runs)
-    if options.output:
-        versions = describe_versions("scrapy-simhash", "scrapy", "trafilatura", "lmdb", "lxml")
-        document: dict[str, Any] = {"pages": len(pages), "runs": options.runs}
-        document |= {"machine": describe_machine(), "versions": versions}
-        options.output.write_text(
-            json.dumps(document | {"medians": medians, "all": runs}, indent=1)
-        )
+    summary = summarise(rounds)
+    print_crawls(figures, options.runs)
+    print_summary(summary)
+    write_result(
+        options.output,
+        VERSIONS,
+        runs=options.runs,
+        medians=figures.get("empty", {}).get("medians"),  # where bench_versions looks
+        rows=figures,
+        summary=summary,
+        all=rounds,
+    )
 
 
-def print_table(
-    medians: dict[str, dict[str, float]], pages: int, bytes_per_page: float, runs: int
-) -> None:
-    """Print the medians as a Markdown table."""
-    print(f"{pages} pages, {bytes_per_page / 1000:.0f} kB on average, medians of {runs} runs")
+def _write_site(path: Path, site: Site) -> Path:
+    if path.name == "stream":
+        return write_pages(site.pages, path)
+    path.write_bytes(pickle.dumps(site))
+    return path
+
+
+def _run_row(name: str, kinds: Sequence[str], files: dict[str, Path]) -> Measured:
+    row = ROWS[name]
+    file = files[row.site]
+    if name == "memory":
+        return _measure_memory(file)
+    measured = {}
+    for kind in row.kinds:
+        if kind in kinds:
+            with _served(file) if row.sockets else nullcontext("") as root:
+                command = [sys.executable, __file__, "--one", name, kind, root]
+                done = subprocess.run(
+                    [*command, "--site", str(file)], check=True, stdout=subprocess.PIPE, text=True
+                )
+            measured[kind] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+@contextmanager
+def _served(site: Path) -> Iterator[str]:
+    """Serve a site from a process of its own; its URL."""
+    command = [sys.executable, __file__, "--serve", "--site", str(site)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None  # noqa: S101
+        try:
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.kill()
+
+
+def _measure_memory(pages: Path) -> Measured:
+    """Look at a process that reads pages, before and after it used the second opinion."""
+    command = [sys.executable, str(Path(__file__).with_name("reading.py")), str(pages)]
+    measured = {}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdin is not None  # noqa: S101
+        assert reader.stdout is not None  # noqa: S101
+        for when in ("before the second opinion", "after it"):
+            if not reader.stdout.readline():
+                sys.exit("reading.py ended early")
+            resident = psutil.Process(reader.pid).memory_info().rss
+            measured[when] = {"resident_mb": resident / 1e6}
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+    return measured
+
+
+def _take_medians(measured: Sequence[Measured]) -> dict[str, Any]:
+    """Take the medians of a row, and those of its rounds' speeds as shares of `off`."""
+    kinds = measured[0]
+    medians = {
+        kind: {key: median(found[kind][key] for found in measured) for key in kinds[kind]}
+        for kind in kinds
+    }
+    shares = {}
+    if "off" in kinds:
+        shares = {
+            kind: median(_speed(found, kind) / _speed(found, "off") for found in measured)
+            for kind in kinds
+        }
+    return {"medians": medians, "shares": shares}
+
+
+def _speed(measured: Measured, kind: str) -> float:
+    return measured[kind]["pages_per_second"]
+
+
+def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
+    """Work out the figures that have a bar: medians of what each round says."""
+    lines = []
+    for what, row, kind, key, bar in BARS:
+        measured = [found.get(row, {}) for found in rounds]
+        if not all(kind in found and (kind in _OF_MEMORY or "off" in found) for found in measured):
+            continue
+        if key == "share":
+            values = [_speed(found, kind) / _speed(found, "off") for found in measured]
+        elif key == "resident_mb":
+            values = [found[kind][key] for found in measured]
+        else:
+            values = [found[kind][key] - found["off"][key] for found in measured]
+        lines.append({"what": what, "value": median(values), "bar": bar, "rounds": values})
+    return lines
+
+
+def print_crawls(figures: dict[str, Any], runs: int) -> None:
+    """Print what was measured of each kind of each row, as a Markdown table."""
+    print(f"Medians of {runs} runs; CPU is milliseconds a page, delays are of the event loop")
     print()
-    print("| plugin | pages/s | loop delay p50 ms | p99 ms | worst ms | near-duplicates |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for kind, row in medians.items():
-        print(
-            f"| {kind} | {row['pages_per_second']:.0f} | {row['delay_p50_ms']:.1f} | "
-            f"{row['delay_p99_ms']:.1f} | {row['delay_worst_ms']:.1f} | "
-            f"{row['near_duplicates']:.0f} |"
-        )
+    titles = ["row", "pages", "plugin", "pages/s", "of off", "CPU, Scrapy", "CPU, others"]
+    titles += ["delay p50 ms", "p99 ms", "worst ms", "largest worker MB"]
+    titles += ["known duplicates found", "others", "callbacks"]
+    print(f"| {' | '.join(titles)} |")
+    print(f"| --- | ---: | --- |{' ---: |' * (len(titles) - 3)}")
+    for name, row in figures.items():
+        for kind, found in row["medians"].items():
+            if "pages_per_second" not in found:
+                continue
+            share = row["shares"].get(kind)
+            cells = [name, f"{row['pages']:,}", kind, f"{found['pages_per_second']:.0f}"]
+            cells += ["" if share is None else f"{share:.2f}"]
+            cells += [f"{found['main_cpu_ms']:.2f}", f"{found['others_cpu_ms']:.2f}"]
+            cells += [f"{found[f'delay_{key}_ms']:.1f}" for key in ("p50", "p99", "worst")]
+            cells += [f"{found['largest_worker_mb']:.0f}" if kind in {"flag", "drop"} else ""]
+            known = ROWS[name].site == "duplicates" and kind != "off"
+            cells += [f"{found['right']:.0f} of {row['duplicates']}" if known else ""]
+            cells += [f"{found['wrong']:.0f}" if known else "", f"{found['callbacks']:.0f}"]
+            print(f"| {' | '.join(cells)} |")
+    print()
+
+
+def print_summary(lines: Sequence[dict[str, Any]]) -> None:
+    """Print the figures that have a bar, as a Markdown table."""
+    print("| what | measured | bar | smallest, largest of the runs |")
+    print("| --- | ---: | ---: | ---: |")
+    for line in lines:
+        low, high = min(line["rounds"]), max(line["rounds"])
+        print(f"| {line['what']} | {line['value']:.2f} | {line['bar']} | {low:.2f}, {high:.2f} |")
 
 
 if __name__ == "__main__":

@@ -10,33 +10,35 @@ and back, network, Scrapy.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import logging
 import statistics
 import tempfile
 import time
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import trafilatura
 from machine import describe_machine, describe_versions
+from msgspec import structs
+from sites import make_parser
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.documents import make_document
-from scrapy_simhash.fingerprint import fingerprint_text, load_features
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging import make_document
+from scrapy_simhash.pages import fingerprint_text
+from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.text import decode
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.text import UnjudgedError, decode, read_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from scrapy_simhash.features import FeatureSet
-    from scrapy_simhash.stored import Document
+    from scrapy_simhash.judging import Document
+    from scrapy_simhash.pages import FeatureSet
 
-SHIPPED = Path(__file__).parent.parent / "example_project" / "docsite" / "pages"
 _PAGES_PER_GROUP = 16
 _ABOUT_800_WORDS = range(600, 1_001)
 
@@ -104,8 +106,8 @@ def measure(bodies: list[bytes], features: FeatureSet) -> Iterator[Cost]:
                 0.0,
             )
         )
-        document = make_document(made, config, identity=b"%d" % number)
-        documents.append(replace(document, url=str(number), crawl="bench"))
+        document = make_document(made, config.rule, identity=b"%d" % number)
+        documents.append(structs.replace(document, url=str(number), crawl="bench"))
     share = judge(documents, config)
     return (cost._replace(store=share) for cost in costs)
 
@@ -143,12 +145,7 @@ def summarise(rounds: list[list[Cost]]) -> dict[str, float]:
 
 def main() -> None:
     """Print two Markdown tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pages", type=Path, default=SHIPPED, help="folder with HTML files")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--output", type=Path, help="write the figures as JSON")
-    options = parser.parse_args()
+    options = make_parser(__doc__, count=300).parse_args()
     logging.disable(logging.CRITICAL)
     bodies = read_bodies(options.pages, options.count)
     features = load_features(Config().features)

@@ -12,13 +12,17 @@ import statistics
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 from machine import describe_machine, describe_versions
 
-from scrapy_simhash.costs import expected_candidates, keys_per_table
-from scrapy_simhash.designs import parse_design
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.planner import expected_candidates, keys_per_table
+
+if TYPE_CHECKING:
+    from scrapy_simhash.stores import Store
 
 # Designs and distances: few keys and many, few candidates and many.
 _PROBES = {"4": (3, 7), "10": (3, 4), "2:1": (3,), "20": (3,)}

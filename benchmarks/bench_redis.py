@@ -21,17 +21,19 @@ from machine import write_result
 from redis import Redis
 from subjects import CRAWL, Pages, draw
 
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from scrapy_simhash.stores import Store
 
 SEED = 20_070_508
 DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
-# Of the keys, see `redis_keys`.
+# Of the keys, see `stores/redis/keys.py`.
 KINDS = {"t": "tables", "f": "fingerprints to documents", "i": "identities", "d": "records"}
 
 

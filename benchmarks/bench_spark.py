@@ -47,9 +47,11 @@ def digest(pairs: NDArray[np.uint64]) -> str:
 
 def run_one(count: int, kind: str, queries: int) -> dict[str, Any]:
     """Be the process without Spark."""
-    from scrapy_simhash.batch import batch_query  # noqa: PLC0415
-    from scrapy_simhash.clusters import connected_clusters  # noqa: PLC0415
-    from scrapy_simhash.selfjoin import find_all  # noqa: PLC0415
+    from scrapy_simhash.tables.joins import (  # noqa: PLC0415
+        batch_query,
+        connected_clusters,
+        find_all,
+    )
 
     values = draw_kind(count, kind)
     started = time.perf_counter()
@@ -77,9 +79,11 @@ def run_spark(count: int, kind: str, queries: int) -> dict[str, Any]:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    from scrapy_simhash.spark_batch import batch_query  # noqa: PLC0415
-    from scrapy_simhash.spark_clusters import find_clusters  # noqa: PLC0415
-    from scrapy_simhash.spark_pairs import find_pairs  # noqa: PLC0415
+    from scrapy_simhash.batch.spark.pairs import (  # noqa: PLC0415
+        batch_query,
+        find_clusters,
+        find_pairs,
+    )
 
     with TemporaryDirectory() as folder:
         values = draw_kind(count, kind)
@@ -152,8 +156,8 @@ def start(folder: str) -> Any:
 
 def measure_cells(frame: Any) -> dict[str, Any]:
     """Count what lies in the largest cell, with the crowd cut by tables of its own and without."""
-    from scrapy_simhash import joincells  # noqa: PLC0415
-    from scrapy_simhash.spark_pairs import CELL_ROWS, scatter_cells  # noqa: PLC0415
+    from scrapy_simhash.batch.spark.pairs import CELL_ROWS, scatter_cells  # noqa: PLC0415
+    from scrapy_simhash.tables.joins import cells as joincells  # noqa: PLC0415
 
     largest = {}
     for name, nested in (("largest_cell", joincells._MOST_NESTED), ("uncut_cell", 1)):  # noqa: SLF001

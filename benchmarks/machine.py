@@ -44,9 +44,11 @@ def write_result(path: Path | None, distributions: Sequence[str], **figures: Any
         figures: the rest of the file.
     """
     if path is not None:
-        script, *arguments = sys.argv
+        script = Path(sys.argv[0]).resolve().relative_to(Path(__file__).resolve().parent.parent)
+        # Of folders only their names: nobody has the same ones.
+        arguments = (Path(each).name if each.startswith("/") else each for each in sys.argv[1:])
         result = {
-            "command": " ".join([f"python benchmarks/{Path(script).name}", *arguments]),
+            "command": " ".join(["python", str(script), *arguments]),
             "machine": describe_machine(),
             "versions": describe_versions(*distributions),
             **figures,

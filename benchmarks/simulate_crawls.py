@@ -147,12 +147,12 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     from scrapy import Request, Spider  # noqa: PLC0415 - the site needs none of it
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415
 
-    from scrapy_simhash.lmdb_environment import Environment  # noqa: PLC0415
-    from scrapy_simhash.redis_connection import RedisConnection  # noqa: PLC0415
+    from scrapy_simhash.stores.lmdb.environment import Environment  # noqa: PLC0415
+    from scrapy_simhash.stores.redis.store import RedisStore  # noqa: PLC0415
 
     waits = _Waits()
     waits.time(Environment, "write")
-    waits.time(RedisConnection, "_write")
+    waits.time(RedisStore, "_write")
 
     class SimulatedSpider(Spider):
         name = "simulated"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from simhash import Simhash
 
-from scrapy_simhash.designs import parse_design
-from scrapy_simhash.stored import Document
+from scrapy_simhash.judging import Document
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,29 +1,23 @@
-"""Near-duplicate pages for Scrapy: recognised while the crawl runs, dropped, and explained."""
+"""Recognize near-duplicate pages while a Scrapy crawl runs, drop them, and explain every drop."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from scrapy_simhash._faces import make_face
 
 if TYPE_CHECKING:
-    from scrapy_simhash.addon import Addon
-    from scrapy_simhash.exceptions import NearDuplicate
-    from scrapy_simhash.fingerprint import fingerprint_page
-    from scrapy_simhash.stores import open_store
+    from scrapy_simhash.addon import Addon as Addon
+    from scrapy_simhash.exceptions import NearDuplicate as NearDuplicate
+    from scrapy_simhash.pages.fingerprint import fingerprint_page as fingerprint_page
+    from scrapy_simhash.stores.opening import open_store as open_store
 
-__version__ = "0.1.0"
-__all__ = ["Addon", "NearDuplicate", "fingerprint_page", "open_store"]
+__version__ = "0.2.0.dev0"
 
-# Loaded on first use: every `scrapy` call imports this package, and trafilatura takes 0.3 s.
-_HOMES = {
-    "Addon": "addon",
-    "NearDuplicate": "exceptions",
-    "fingerprint_page": "fingerprint",
-    "open_store": "stores",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+make_face(
+    __name__,
+    {
+        "addon": "Addon",
+        "exceptions": "NearDuplicate",
+        "pages.fingerprint": "fingerprint_page",
+        "stores.opening": "open_store",
+    },
+)

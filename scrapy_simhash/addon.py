@@ -1,4 +1,4 @@
-"""The add-on: `ADDONS = {"scrapy_simhash.Addon": 500}` puts all components in place."""
+"""The add-on: `ADDONS = {"scrapy_simhash.Addon": 500}` enables all components."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 from scrapy.extensions.logstats import LogStats
 from scrapy.utils.misc import load_object
 
+from scrapy_simhash.crawl import SimhashLogStats
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
-from scrapy_simhash.logstats import SimhashLogStats
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-# Above 543, where users put their own: the response is final here, redirected (600),
-# decompressed (590), free of meta refreshes (580) and retried (550).
+# Above 543, the usual position of users' own. The response is final here: redirects (600),
+# decompression (590), meta refreshes (580) and retries (550) are done.
 DOWNLOADER_POSITION = 545
-# Right after HttpError (50), the built-in that drops responses the same way.
+# Right after HttpError (50), the built-in middleware that drops responses in the same way.
 SPIDER_POSITION = 60
 
 
 class Addon:
-    """Enable the plugin; positions the user set, `None` included, stay."""
+    """Enables the plugin; keeps positions that the user set, including `None`."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Add the middlewares where the user has not; extend Scrapy's periodic line."""
+        """Add the middlewares unless the user did; extend Scrapy's periodic log line."""
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", SimhashDownloaderMiddleware, DOWNLOADER_POSITION
         )
@@ -37,9 +37,9 @@ class Addon:
 
 
 def _extend_log_stats(settings: BaseSettings) -> None:
-    """Put ours in the place of Scrapy's, unless the user switched that off or has another."""
+    """Replace Scrapy's LogStats with ours, unless the user disabled or replaced it."""
     enabled = settings.get_component_priority_dict_with_base("EXTENSIONS")
     if LogStats in map(load_object, enabled):
         for name in ("EXTENSIONS", "EXTENSIONS_BASE"):
-            with suppress(KeyError):  # it stands in one of them, or in both
+            with suppress(KeyError):  # it is in one of these settings, or in both
                 settings.replace_in_component_priority_dict(name, LogStats, SimhashLogStats)

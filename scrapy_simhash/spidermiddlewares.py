@@ -1,52 +1,39 @@
-"""The spider middleware: what happens to a near-duplicate, and when a page is done."""
+"""The spider middleware: drops near-duplicates or their outlinks, and notes delivered pages."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Request
+from scrapy.http import Request, Response
 
-from scrapy_simhash.actions import FOLLOW
+from scrapy_simhash._printable import quote
 from scrapy_simhash.config import read_config
-from scrapy_simhash.downloadermiddlewares import (
-    FLAG,
-    META_KEY,
-    SimhashDownloaderMiddleware,
-    note_inherited_redirects,
-)
+from scrapy_simhash.crawl.policy import FLAG, FOLLOW, META_KEY, clear_inherited, count
+from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
-from scrapy_simhash.untrusted import quote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from typing import Self
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
-    from scrapy_simhash.delivery import Delivery
+    from scrapy_simhash.crawl import Delivery, LostLinks
 
 logger = logging.getLogger(__name__)
 
 
 class SimhashSpiderMiddleware:
-    """Drop near-duplicates or their outlinks; tell the detector which pages came through.
-
-    Args:
-        crawler: the running crawler.
-
-    Raises:
-        NotConfigured: switched off.
-    """
+    """Drops near-duplicates or their outlinks; reports the progress of pages to `Delivery`."""
 
     def __init__(self, crawler: Crawler) -> None:
         if not read_config(crawler.settings).enabled:
             raise NotConfigured
         self._crawler = crawler
         self._delivery: Delivery | None = None
+        self._links: LostLinks | None = None  # where it wants to know how links are requested
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     @classmethod
@@ -55,20 +42,15 @@ class SimhashSpiderMiddleware:
         return cls(crawler)
 
     def spider_opened(self) -> None:
-        """Find the downloader middleware, which gives the verdicts."""
-        judge = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
-        self._delivery = judge.delivery if judge else None
-
-    def _count(self, key: str, by: int = 1) -> None:
-        assert self._crawler.stats is not None  # noqa: S101 - there before any response
-        self._crawler.stats.inc_value(f"simhash/{key}", by)
+        """Get the `Delivery` of the downloader middleware, which judges the pages."""
+        judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+        if judging is not None:
+            self._delivery = judging.delivery
+            self._delivery.followed = True
+            self._links = judging.links if judging.links.late else None
 
     def process_spider_input(self, response: Response) -> None:
-        """Drop a near-duplicate before its callback runs.
-
-        Raises:
-            NearDuplicate: handed to the request's errback, if it has one.
-        """
+        """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
         verdict = find_verdict(response)
         if verdict is None:
             return
@@ -76,22 +58,23 @@ class SimhashSpiderMiddleware:
             if self._delivery is not None:
                 self._delivery.begin(response, verdict)
             return
-        self._count("dropped")
-        self._count("bytes_dropped", len(response.body))
-        self._count("links_dropped", verdict["links"])
-        logger.debug(
-            "Dropped %s: near-duplicate of %s, %d bits",
-            quote(response.url),
-            quote(verdict["match_url"]),
-            verdict["distance"],
-            extra={"spider": self._crawler.spider},
-        )
+        count(self._crawler, "dropped")
+        count(self._crawler, "bytes_dropped", len(response.body))
+        count(self._crawler, "links_dropped", verdict["links"])
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "Dropped %s: near-duplicate of %s, %d bits",
+                quote(response.url),
+                quote(verdict["match_url"]),
+                verdict["distance"],
+                extra={"spider": self._crawler.spider},
+            )
         raise NearDuplicate(response, verdict)
 
     def process_spider_exception(
         self, response: Response, exception: Exception
     ) -> AsyncIterator[Any] | None:
-        """End a drop that no errback took quietly; withdraw a page whose callback failed."""
+        """End a drop silently if no errback handled it; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return _close_browser_page(response)
         if self._delivery is not None:
@@ -101,38 +84,54 @@ class SimhashSpiderMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Drop the outlinks of a near-duplicate; tell which items and pages come through."""
+        """Drop the outlinks of a near-duplicate; report items, and the end of the callback.
+
+        Requests whose pages are known by URL rules are parked.
+        """
         verdict = find_verdict(response)
         delivery = self._delivery if verdict is not None else None
-        action = _action(response, verdict) if verdict is not None else ""
-        async for entry in result:
-            if action == "ignore-outlinks" and isinstance(entry, Request):
-                self._count("outlinks_ignored")
-                continue
-            if action == FOLLOW and not isinstance(entry, Request):
-                self._count("items_dropped")
-                continue
-            if isinstance(entry, Request):
-                note_inherited_redirects(entry)
-            elif entry is not None and delivery is not None:
-                delivery.add_item(response)
+        entries = self._look_at(response, result, delivery)
+        if self._delivery is not None and self._delivery.parked.skips:
+            entries = self._delivery.parked.sift(entries)
+        async for entry in entries:
             yield entry
-        # Not reached when the callback fails: that ends in `process_spider_exception`.
+        # Not reached if the callback fails: `process_spider_exception` handles that.
         if delivery is not None:
             delivery.end(response)
 
+    async def _look_at(
+        self, response: Response, result: AsyncIterator[Any], delivery: Delivery | None
+    ) -> AsyncIterator[Any]:
+        """Drop what the action on a near-duplicate drops, and note the rest."""
+        verdict = find_verdict(response)
+        action = _action(response, verdict) if verdict is not None else ""
+        async for entry in result:
+            if action == "ignore-outlinks" and isinstance(entry, Request):
+                count(self._crawler, "outlinks_ignored")
+                continue
+            if action == FOLLOW and not isinstance(entry, Request):
+                count(self._crawler, "items_dropped")
+                continue
+            if isinstance(entry, Request):
+                clear_inherited(entry, response)
+                if self._delivery is not None:
+                    self._delivery.parked.note_yielded(entry)
+                if self._links is not None and response.request is not None:
+                    self._links.learn(response.request, entry)
+            elif entry is not None and delivery is not None:
+                delivery.add_item(response)
+            yield entry
+
 
 def find_verdict(response: Response) -> dict[str, Any] | None:
-    """Get the verdict of a response, or None where it was not looked at."""
+    """Get the verdict of a response; None if it was not judged."""
     verdict = response.meta.get(META_KEY) if response.request is not None else None
     return verdict if isinstance(verdict, dict) else None
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:
-    """Close the page that scrapy-playwright left open for a callback that is not called.
-
-    It downloads nothing more while too many are open, so the crawl would stand still.
-    """
+    """Close the page that scrapy-playwright left open for a callback that will not be called."""
+    # While too many pages are open, it downloads nothing more and the crawl would stop.
     page = response.meta.get("playwright_page")
     if page is not None:
         await page.close()

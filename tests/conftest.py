@@ -1,5 +1,6 @@
 """Settings for the whole suite, and the worker process that crawls in it share."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,28 +8,26 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, settings
+from filelock import FileLock
 
-from scrapy_simhash import store_header
+from scrapy_simhash.detector import Workers
 from scrapy_simhash.stores import Store
-from scrapy_simhash.workers import Workers
-from tests.commanding import Run, make_run
-from tests.documents import begin_crawl
-from tests.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
-from tests.tracing import require_strace
-
-# No deadline and no complaint about slow data: a busy machine must not make a test fail.
-settings.register_profile(
-    "suite",
-    deadline=None,
-    max_examples=40,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("suite")
+from scrapy_simhash.stores import header as store_header
+from tests.helpers.commanding import Run, make_run
+from tests.helpers.documents import begin_crawl
+from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
+from tests.helpers.needing import EVERYTHING, load_examples
+from tests.helpers.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
+from tests.helpers.tracing import require_strace
 
 # A job in the background ignores it, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples where the slow tests are left out, but for the gate, which runs both."""
+    first_tier = config.option.markexpr == "not slow"
+    load_examples(few=first_tier and EVERYTHING not in os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +37,16 @@ def warm_worker() -> Iterator[None]:
     workers.start()
     yield
     workers.stop()
+
+
+@pytest.fixture(scope="session")
+def example_crawl(tmp_path_factory: pytest.TempPathFactory) -> ExampleCrawl:
+    """A crawl of the example, one for all processes of a run; what it left is only read."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with FileLock(shared / "example.lock"):
+        return read_crawl(shared / "example") or crawl_example(shared / "example")
 
 
 @pytest.fixture
@@ -60,6 +69,22 @@ def in_memory() -> Iterator[Path]:
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a server or a browser is slow."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ())) | _kinds_of(item)
+        if names & {"redis_server", "cluster_server", "browser"}:
+            item.add_marker("slow")
+
+
+def _kinds_of(item: pytest.Item) -> set[str]:
+    callspec = getattr(item, "callspec", None)
+    return (
+        {f"{callspec.params['home']}_server"} if callspec and "home" in callspec.params else set()
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -14,16 +14,17 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from tests.processes import ROOT, environment
+from tests.helpers.processes import ROOT, environment
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
 COLUMNS = ["fault", "promise", "test", "last run"]
-_TEST = re.compile(r"(tests/\w+\.py)?(?:::(\w+))?")
+_TEST = re.compile(r"(tests/[\w/]+\.py)?(?:::(\w+))?")
 _VARIABLE = re.compile(r"(SIMHASH_TESTS?_[A-Z_]+)=(\d+)")
 
 
@@ -70,12 +71,17 @@ def _read_row(section: str, cells: list[str]) -> Row:
     return row
 
 
+@cache
+def _read_names(file: Path) -> set[str]:
+    """Read the names of the tests of a file, and the empty one, which stands for all."""
+    return {"", *(getattr(each, "name", "") for each in ast.parse(file.read_text()).body)}
+
+
 def exists(named: str) -> bool:
     """Say whether there is a test, or the script of a program."""
     if named.startswith("tests/"):
         file, _, name = named.partition("::")
-        statements = ast.parse((ROOT / file).read_text()).body if (ROOT / file).is_file() else []
-        return any(name in {"", getattr(statement, "name", "")} for statement in statements)
+        return (ROOT / file).is_file() and name in _read_names(ROOT / file)
     script = re.sub(r"^-m (\S+)", lambda module: f"{module[1].replace('.', '/')}.py", named)
     return (ROOT / script.split()[0]).is_file()
 
@@ -115,7 +121,7 @@ def run_tests(tests: Iterable[str], variables: Mapping[str, str]) -> list[Case]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         limit = "-o faulthandler_timeout=0" if variables else ""
-        command = f"-m pytest --quiet -n auto --dist worksteal --junitxml={report} {limit}"
+        command = f"-m pytest -m '' --quiet -n auto --dist worksteal --junitxml={report} {limit}"
         run(f"{command} {shlex.join(tests)}", variables)
         return list(read_report(report.read_text())) if report.exists() else []
 

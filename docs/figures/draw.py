@@ -129,7 +129,7 @@ def expect_positions(fingerprints: int) -> NDArray[np.float64]:
 
 def draw_labelled(labelled: dict[str, Any], path: Path) -> None:
     """Draw Figure 1."""
-    from scrapy_simhash.plots import plot_by_distance  # noqa: PLC0415
+    from scrapy_simhash.inspection.evaluation.evaluation import plot_by_distance  # noqa: PLC0415
 
     plot_by_distance(labelled["by_distance"], path)
     _drop_date(path)

@@ -2,8 +2,8 @@
 
     python -m tests.formats.make tests/formats/format-3.mdb
 
-The file is kept for good: every later version must open it, see `tests/test_upgrade.py`. It has
-rows of every kind, so that a field that a later version misreads shows.
+The file is kept for good: every later version must open it, see `tests/stores/test_upgrade.py`.
+It has rows of every kind, so that a field that a later version misreads shows.
 """
 
 import random
@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from scrapy_simhash.lmdb_environment import shrink
-from scrapy_simhash.lmdb_store import LmdbStore
-from scrapy_simhash.sketch import SKETCH_BYTES
-from tests.documents import document
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.stores.lmdb.environment import shrink
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.documents import document
 
 SEED = 0x5EED
 FINGERPRINTS = [random.Random(n).getrandbits(64) for n in range(40)]  # noqa: S311 - named

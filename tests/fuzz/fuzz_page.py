@@ -1,7 +1,8 @@
 """Fuzz the pure part with atheris: `python -m tests.fuzz.fuzz_page --minutes 30`.
 
-Needs the extra `fuzz`. Starts from small pages and the beginnings of the hostile ones. An input
-that breaks one of the rules in `target` ends the run with exit code 77 and stays in
+Needs the extra `fuzz`. Starts from small pages and the beginnings of the hostile ones. Both readers
+get every input; what turbohtml's C code does with one does not guide the search. An input that
+breaks one of the rules in `target` ends the run with exit code 77 and stays in
 `tests/fuzz/findings`, where `test_fuzz` replays it from then on. Inputs that take long are passed
 over: that pages do is known, and what workers have their deadline for.
 """
@@ -20,8 +21,8 @@ import atheris
 with atheris.instrument_imports(include=["scrapy_simhash", "trafilatura", "w3lib"]):
     from tests.fuzz.target import check_page
 
-from tests.handmade import NAVIGATION, PARAGRAPHS, article, page
-from tests.hostilepages import HOSTILE, HTML
+from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
+from tests.helpers.hostilepages import HOSTILE, HTML
 
 FINDINGS = Path(__file__).parent / "findings"
 # Small ones, because speed finds more than size does.

@@ -11,18 +11,16 @@ from dataclasses import replace
 
 from scrapy.http import HtmlResponse
 
-from scrapy_simhash.confirm import confirm
-from scrapy_simhash.features import FEATURE_SETS, normalise
-from scrapy_simhash.fingerprint import PageFingerprint, fingerprint_page
-from scrapy_simhash.links import SAMPLE_LINKS, share_of_new_links
-from scrapy_simhash.recipe import Recipe
-from scrapy_simhash.sketch import SKETCH_BYTES, compare_sketches
-from scrapy_simhash.stored import Document
-from scrapy_simhash.text import UnjudgedError
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging import Document, Rule, compare
+from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_page
+from scrapy_simhash.pages.features import FEATURE_SETS, normalise
+from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
+from scrapy_simhash.pages.sketch import SKETCH_BYTES, compare_sketches
 
 URL = "http://site.example/folder/page?query=1"
 REASONS = {"empty", "bad_encoding", "binary", "no_text"}
-RECIPES = (Recipe(), Recipe("html2txt", "words-3"))
+RECIPES = (Recipe("turbohtml"), Recipe("trafilatura-fast"), Recipe("html2txt", "words-3"))
 SEED = 2**64 - 1
 LARGEST = 2**64
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -104,7 +102,7 @@ def check_judging(made: PageFingerprint) -> None:
         words=made.words,
         whole_words=made.whole_words,
     )
-    (verdict,) = confirm(document, [document], 0.8)
+    verdict = compare(document, document, Rule(7, 0.8))
     similar = compare_sketches(made.sketch, [made.sketch])
     if made.words:
         assert similar.main[0] == similar.whole[0] == 1.0

@@ -1,0 +1,210 @@
+"""What bench_crawl crawls: pages of a folder, and a site with near-duplicates that are known.
+
+Such a site is made from the same pages. Its originals have little in common: no page has a fifth of
+the runs of four words of another one, boilerplate included, which is counted here without a line of
+the plugin. A near-duplicate is an original with one small edit that real sites make (`EDITS`), so
+it is known which page is one of which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import itertools
+import random
+import re
+import sys
+import zlib
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+EXAMPLE_PAGES = Path(__file__).parent.parent / "example_project" / "docsite" / "pages"
+SHARE_OF_DUPLICATES = 0.3
+_RUN_WORDS = 4
+_LEAST_WORDS = 100
+_MOST_IN_COMMON = 0.2
+_NOT_SHOWN = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>")
+# Scripts without spaces between words: each character is one.
+_WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
+_BODY = re.compile(rb"(?i)<body\b[^>]*>")
+_END = re.compile(rb"(?i)</body\s*>")
+_LINK = re.compile(rb"""(?i)(<a\b[^>]*?\bhref=["']?)([^"'#>\s]+)""")
+_PARAGRAPH_END = re.compile(rb"(?i)</p\s*>")
+_LABELS = b"Home News Products Support Contact About Search Archive Jobs Press Shop Help".split()
+
+
+class Site(NamedTuple):
+    """Pages in the order in which they are asked for.
+
+    Attributes:
+        pages: their HTML.
+        families: for each page, the number of the original it is or was made from.
+        edits: for each page, the edit that made it; "" for an original.
+    """
+
+    pages: list[bytes]
+    families: list[int]
+    edits: list[str]
+
+    @property
+    def duplicates(self) -> int:
+        """Count the pages that would be dropped by one who is always right."""
+        return len(self.pages) - len(set(self.families))
+
+
+def make_parser(doc: str | None, count: int) -> argparse.ArgumentParser:
+    """Make the parser of a benchmark of pages, with its usual number of pages."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("--pages", type=Path, default=EXAMPLE_PAGES, help="folder of HTML files")
+    parser.add_argument("--count", type=int, default=count, help=f"pages (default {count})")
+    parser.add_argument("--runs", type=int, default=5, help="runs (default 5)")
+    parser.add_argument("--output", type=Path, help="write the results as JSON, too")
+    return parser
+
+
+def load_pages(folder: Path, count: int, *, repeat: bool = False) -> Site:
+    """Read so many pages, spread over the folder; gzip ones are unpacked.
+
+    Args:
+        folder: with `.html` and `.html.gz` files at any depth.
+        count: of pages wanted; a folder with fewer gives all it has.
+        repeat: give as many as wanted, the same ones again and again.
+    """
+    paths = sorted(p for p in folder.rglob("*") if p.name.endswith((".html", ".html.gz")))
+    if not paths:
+        sys.exit(f"no .html or .html.gz files below {folder}")
+    some = min(count, len(paths))
+    chosen = [paths[number * len(paths) // some] for number in range(some)]
+    bodies = ((path, path.read_bytes()) for path in chosen)
+    pages = [gzip.decompress(body) if path.suffix == ".gz" else body for path, body in bodies]
+    families = list(range(len(pages)))
+    if repeat:
+        families = list(itertools.islice(itertools.cycle(families), count))
+        pages = [pages[number] for number in families]
+    return Site(pages, families, [""] * len(pages))
+
+
+def make_site(pages: Iterable[bytes], count: int, seed: int = 0) -> Site:
+    """Make a site of about `count` pages, `SHARE_OF_DUPLICATES` of them near-duplicates."""
+    chance = random.Random(seed)  # noqa: S311
+    wanted = round((1 - SHARE_OF_DUPLICATES) * count)
+    offered = list(pages)
+    chance.shuffle(offered)  # of all sources, whatever the number
+    originals = list(itertools.islice(_choose_originals(offered), wanted))
+    made = [(page, number, "") for number, page in enumerate(originals)]
+    copies = round(len(originals) * SHARE_OF_DUPLICATES / (1 - SHARE_OF_DUPLICATES))
+    for name in itertools.islice(itertools.cycle(EDITS), copies):
+        number = chance.randrange(len(originals))
+        made.append((EDITS[name](originals[number], chance), number, name))
+    chance.shuffle(made)
+    return Site(*map(list, zip(*made, strict=True)))
+
+
+def _choose_originals(pages: Iterable[bytes]) -> Iterable[bytes]:
+    """Choose pages that have little in common with each other."""
+    chosen: list[int] = []  # the number of runs of each
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for page in pages:
+        runs = _read_runs(page)
+        if len(runs) < _LEAST_WORDS or not (_BODY.search(page) and _END.search(page)):
+            continue
+        common = Counter(itertools.chain.from_iterable(places[run] for run in runs))
+        shares = (shared / min(len(runs), chosen[number]) for number, shared in common.items())
+        if max(shares, default=0.0) < _MOST_IN_COMMON:
+            for run in runs:
+                places[run].append(len(chosen))
+            chosen.append(len(runs))
+            yield page
+
+
+def _read_runs(page: bytes) -> set[int]:
+    """Hash all runs of four words of the visible text."""
+    words = _WORD.findall(_NOT_SHOWN.sub(" ", page.decode("utf-8", "replace")).lower())
+    return {
+        zlib.crc32(" ".join(words[start : start + _RUN_WORDS]).encode())
+        for start in range(len(words) - _RUN_WORDS + 1)
+    }
+
+
+def _insert(page: bytes, place: int, html: bytes) -> bytes:
+    return page[:place] + html + page[place:]
+
+
+def _end_of(page: bytes) -> int:
+    return list(_END.finditer(page))[-1].start()
+
+
+def _add_session(page: bytes, chance: random.Random) -> bytes:
+    """Put a session into the address of every link."""
+    session = b"sid=%016x" % chance.getrandbits(64)
+
+    def extend(link: re.Match[bytes]) -> bytes:
+        return link[1] + link[2] + (b"&" if b"?" in link[2] else b"?") + session
+
+    return _LINK.sub(extend, page)
+
+
+def _add_date(page: bytes, chance: random.Random) -> bytes:
+    """Add a line with a date and a counter."""
+    line = b"<p>Last changed on %d March 20%02d at %02d:%02d. Seen %d times.</p>" % (
+        chance.randint(1, 31),
+        chance.randint(10, 26),
+        chance.randint(0, 23),
+        chance.randint(0, 59),
+        chance.randint(100, 99_999),
+    )
+    return _insert(page, _end_of(page), line)
+
+
+def _add_navigation(page: bytes, chance: random.Random) -> bytes:
+    """Add the navigation of another template."""
+    items = b"".join(
+        b'<li><a href="/%s">%s</a></li>' % (label.lower(), label)
+        for label in chance.sample(_LABELS, 8)
+    )
+    start = _BODY.search(page)
+    assert start is not None  # noqa: S101 - originals have one
+    return _insert(page, start.end(), b"<nav><ul>%s</ul></nav>" % items)
+
+
+def _add_advertisement(page: bytes, chance: random.Random) -> bytes:
+    """Add an advertisement after the paragraph in the middle, or at the end."""
+    ends = [found.end() for found in _PARAGRAPH_END.finditer(page)]
+    words = b" ".join(chance.choices(_LABELS, k=12))
+    advert = b'<div class="advert"><a href="/advert/%d">%s</a></div>' % (
+        chance.getrandbits(32),
+        words,
+    )
+    return _insert(page, ends[len(ends) // 2] if ends else _end_of(page), advert)
+
+
+EDITS: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "session in links": _add_session,
+    "date and counter": _add_date,
+    "other navigation": _add_navigation,
+    "advertisement": _add_advertisement,
+}
+
+
+async def serve(pages: list[bytes]) -> None:
+    """Answer `GET /NUMBER` with that page on a local port, which is printed; until killed."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                request = await reader.readuntil(b"\r\n\r\n")
+                body = pages[int(request.split(b" ", 2)[1][1:])]
+                head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+                writer.write(head % len(body) + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()

@@ -1,0 +1,371 @@
+"""How the package is built: its files by room, circles of imports, and trips through its files.
+
+Takes folders of the package, such as those of two checkouts, and prints them side by side.
+
+Rooms are the folders at the top of the package; "ground" is for the files that lie there.
+
+Circles are strongly connected components of files (Tarjan), by where imports stand: at the top of
+a file (load), within functions (late), under `if TYPE_CHECKING` (typed), and together. `from
+package.room import Name` imports the face, `room/__init__.py`; where the name is that of a module,
+it imports the module. What a face imports of its own room is left out, and of the package's own
+face all. Modules that are loaded by names in strings are not seen. Among rooms each file of the
+ground floor is a room of its own: it may stand below the rooms, as `config`, or above, as `addon`.
+
+A trip is traced by `sys.setprofile` in all threads, and in the worker process. Its path is the list
+of files in which the calls and the returns of Python functions happen, in order; a generator or
+coroutine that goes on is called again, one that waits returns. Every change from one file to
+another on this path is a move, private files counted: A calls B, and B returns to A, is two as soon
+as A does anything else. Each thread has its own path, and a hand-over to another thread or process
+and back, if it meets more than one file there, is two moves more: so the order in which threads run
+changes nothing. What runs while a file is loaded is not counted; templates are counted apart.
+Functions are counted once, lambdas and comprehensions as well (Python 3.12 inlines these).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from machine import write_result
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "scrapy_simhash"
+GROUND = "ground"
+LINES = ("docstring", "import", "comment", "blank", "code")
+KINDS = ("load", "late", "typed")
+# As in `trips.py`, which cannot be imported without Scrapy and the package on the path.
+TRIPS = {
+    "page": "near-duplicate page",
+    "query": "store.query",
+    "explain": "explain URL",
+    "report": "report",
+}
+TOP_PAIRS = 15
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Import(NamedTuple):
+    """One file of the package imports another.
+
+    Attributes:
+        importer: path below the package.
+        imported: path below the package.
+        kind: one of KINDS.
+    """
+
+    importer: str
+    imported: str
+    kind: str
+
+
+class Step(NamedTuple):
+    """A call or a return, as `tracer.py` writes it.
+
+    Attributes:
+        thread: process and thread.
+        seconds: of the monotonic clock.
+        event: `call` or `return`.
+        file: path below the package.
+        function: its qualified name.
+    """
+
+    thread: str
+    seconds: float
+    event: str
+    file: str
+    function: str
+
+
+def list_files(package: Path) -> list[str]:
+    """List the Python files of a package, as paths below it."""
+    return sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
+
+
+def room_of(file: str) -> str:
+    """Get the room of a file, `GROUND` of those at the top."""
+    room, separator, _ = file.partition("/")
+    return room if separator else GROUND
+
+
+def count_lines(path: Path) -> Counter[str]:
+    """Count the lines of a file by what they are, see LINES."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    kinds = ["code" if line.strip() else "blank" for line in lines]
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith("#"):
+            kinds[number] = "comment"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            _mark(kinds, node, "import")
+        elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            _mark(kinds, node.body[0], "docstring")
+    return Counter(kinds)
+
+
+def _mark(kinds: list[str], node: ast.stmt, kind: str) -> None:
+    last = node.end_lineno or node.lineno
+    kinds[node.lineno - 1 : last] = [kind] * (last - node.lineno + 1)
+
+
+def count_rooms(package: Path) -> dict[str, dict[str, int]]:
+    """Count files and lines by room, the ground floor first, and all together."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for file in list_files(package):
+        lines = count_lines(package / file)
+        for room in (room_of(file), "total"):
+            counts[room] += Counter(files=1, lines=lines.total()) + lines
+    order = sorted(counts, key=lambda room: (room == "total", room != GROUND, room))
+    return {room: {key: counts[room][key] for key in ("files", "lines", *LINES)} for room in order}
+
+
+def list_imports(package: Path) -> list[Import]:
+    """List the imports among the files of a package, but not those of a face in its own room."""
+    files = list_files(package)
+    modules = {_module_of(package.name, file): file for file in files}
+    found = set()
+    for file in files:
+        module = _module_of(package.name, file)
+        is_face = file.endswith("__init__.py")
+        parent = module if is_face else module.rpartition(".")[0]
+        tree = ast.parse((package / file).read_text(encoding="utf-8"))
+        for names, kind in _walk_imports(tree, "load", parent):
+            # The name itself where it is a module, or else where it is taken from.
+            own = next((modules[name] for name in names if name in modules), None)
+            if own is None or own == file:
+                continue
+            if is_face and (file == "__init__.py" or room_of(own) == room_of(file)):
+                continue
+            found.add(Import(file, own, kind))
+    return sorted(found)
+
+
+def _module_of(package: str, file: str) -> str:
+    parts = [package, *file.removesuffix(".py").split("/")]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _walk_imports(node: ast.AST, kind: str, parent: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """List imported names, each with the module it is of, and the kind of import."""
+    if isinstance(node, ast.Import):
+        yield from (((alias.name,), kind) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            above = parent.split(".")[: len(parent.split(".")) - node.level + 1]
+            base = ".".join([*above, *([base] if base else [])])
+        yield from (((f"{base}.{alias.name}", base), kind) for alias in node.names)
+    elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        for statement in node.body:
+            yield from _walk_imports(statement, "typed", parent)
+        for statement in node.orelse:
+            yield from _walk_imports(statement, kind, parent)
+    else:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            kind = "late" if kind == "load" else kind
+        for child in ast.iter_child_nodes(node):
+            yield from _walk_imports(child, kind, parent)
+
+
+def find_circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Find the strongly connected components of two or more, largest first (Tarjan)."""
+    following: defaultdict[str, set[str]] = defaultdict(set)
+    for start, end in edges:
+        following[start].add(end)
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    circles: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for after in sorted(following.get(node, ())):
+            if after not in index:
+                visit(after)
+                low[node] = min(low[node], low[after])
+            elif after in stack:
+                low[node] = min(low[node], index[after])
+        if low[node] == index[node]:
+            start = stack.index(node)
+            if len(stack) - start > 1:
+                circles.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for node in sorted(following):
+        if node not in index:
+            visit(node)
+    return sorted(circles, key=lambda circle: (-len(circle), circle))
+
+
+def count_circles(imports: Collection[Import]) -> dict[str, list[list[str]]]:
+    """Find the circles of files by kind of import and of all, and those among rooms."""
+    circles = {k: find_circles((a, b) for a, b, kind in imports if kind == k) for k in KINDS}
+    circles["load and late"] = find_circles((a, b) for a, b, kind in imports if kind != "typed")
+    circles["all"] = find_circles((a, b) for a, b, _ in imports)
+    rooms = {(_wing_of(a), _wing_of(b)) for a, b, _ in imports}
+    circles["rooms"] = find_circles((a, b) for a, b in rooms if a != b)
+    return circles
+
+
+def _wing_of(file: str) -> str:
+    room = room_of(file)
+    return file if room == GROUND else room
+
+
+def run_trips(package: Path) -> dict[str, dict[str, Any]]:
+    """Take every trip in a process of its own, and count what it met."""
+    results = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "site").mkdir()
+        shutil.copy(HERE / "tracer.py", folder / "site" / "sitecustomize.py")
+        trace = folder / "trace.tsv"
+        paths = [str(folder / "site"), str(package.parent)]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "STRUCTURE_PACKAGE": f"{package}{os.sep}",
+            "STRUCTURE_TRACE": str(trace),
+        }
+        for trip in TRIPS:
+            trace.unlink(missing_ok=True)
+            command = [sys.executable, str(HERE / "trips.py"), trip, str(folder)]
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, cwd=folder, env=environment
+            )
+            if done.returncode:
+                sys.exit(f"{trip} failed with {package}:\n{done.stdout}{done.stderr}")
+            known = json.loads((folder / "trip.json").read_text())
+            if not trace.exists():
+                sys.exit(f"nothing was traced: another {package.name} came first on the path")
+            steps = list(_read_steps(trace, known["begin"], known["end"]))
+            results[trip] = count_trip(steps)
+    return results
+
+
+def _read_steps(trace: Path, begin: float, end: float) -> Iterator[Step]:
+    """Read the steps between two times, without those taken while a file was loaded."""
+    loading: Counter[str] = Counter()
+    for line in trace.read_text().splitlines():
+        thread, seconds, event, file, function = line.split("\t")
+        step = Step(thread, float(seconds), event, file, function)
+        if function == "<module>":
+            loading[thread] += 1 if event == "call" else -1
+        elif not loading[thread] and begin <= step.seconds <= end:
+            yield step
+
+
+def count_trip(steps: Collection[Step]) -> dict[str, Any]:
+    """Count files, moves, functions and rooms of a trip, and moves by pair of files."""
+    threads: defaultdict[str, list[str]] = defaultdict(list)
+    python = [step for step in steps if step.file.endswith(".py")]
+    for step in python:
+        threads[step.thread].append(step.file)
+    pairs = Counter(
+        pair for path in threads.values() for pair in pairwise(path) if pair[0] != pair[1]
+    )
+    others = sum(len(set(path)) > 1 for path in threads.values()) - 1
+    files = sorted({step.file for step in python})
+    return {
+        "files": len(files),
+        "moves": pairs.total() + 2 * others,
+        "functions": len({(step.file, step.function) for step in python}),
+        "rooms": len({room_of(file) for file in files}),
+        "templates": len({step.file for step in steps} - set(files)),
+        "threads": others + 1,
+        "names": files,
+        "pairs": [[*pair, count] for pair, count in pairs.most_common()],
+    }
+
+
+def measure(package: Path, *, trips: bool) -> dict[str, Any]:
+    """Measure one package."""
+    imports = list_imports(package)
+    kinds = Counter(kind for _, _, kind in imports)
+    measured: dict[str, Any] = {
+        "rooms": count_rooms(package),
+        "imports": {kind: kinds[kind] for kind in KINDS},
+        "circles": count_circles(imports),
+    }
+    if trips:
+        measured["trips"] = run_trips(package)
+    return measured
+
+
+def print_rooms(name: str, rooms: Mapping[str, Mapping[str, int]]) -> None:
+    """Print files, lines and shares of lines of each room as a Markdown table."""
+    print(f"\n{name}, lines in percent:\n\n| room | files | lines | {' | '.join(LINES)} |")
+    print("| --- |" + " ---: |" * (2 + len(LINES)))
+    for room, counts in rooms.items():
+        shares = " | ".join(f"{100 * counts[kind] / max(1, counts['lines']):.0f}" for kind in LINES)
+        print(f"| {room} | {counts['files']} | {counts['lines']:,} | {shares} |")
+
+
+def print_comparison(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print circles and trips of all packages side by side as a Markdown table."""
+    print(f"\n| what | {' | '.join(measured)} |\n| --- |{' ---: |' * len(measured)}")
+    first = next(iter(measured.values()))
+    for key in ("files", "lines"):
+        _print_row(key, (f"{each['rooms']['total'][key]:,}" for each in measured.values()))
+    for kind in first["circles"]:
+        label = "circles among rooms" if kind == "rooms" else f"circles of files, {kind}"
+        _print_row(label, (_show_circles(each["circles"][kind]) for each in measured.values()))
+    for trip in first.get("trips", ()):
+        found = [each["trips"][trip] for each in measured.values()]
+        for key in ("files", "moves", "functions", "rooms", "templates"):
+            _print_row(f"{TRIPS[trip]}: {key}", (str(each[key]) for each in found))
+    for name, each in measured.items():
+        if "trips" in each:
+            print(f"\nMost moves of the near-duplicate page, {name}:\n")
+            for start, end, count in each["trips"]["page"]["pairs"][:TOP_PAIRS]:
+                print(f"{count:4} {start} -> {end}")
+
+
+def _print_row(label: str, cells: Iterable[str]) -> None:
+    print(f"| {label} | {' | '.join(cells)} |")
+
+
+def _show_circles(circles: Collection[Collection[str]]) -> str:
+    if not circles:
+        return "0"
+    return f"{len(circles)} ({', '.join(str(len(circle)) for circle in circles)} files)"
+
+
+def main() -> None:
+    """Measure the packages and print them side by side."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("packages", nargs="*", type=Path, metavar="PACKAGE_FOLDER")
+    parser.add_argument("--trips", action="store_true", help="trace four trips, too; a minute each")
+    parser.add_argument("--output", type=Path, help="write the results as JSON, too")
+    options = parser.parse_args()
+    packages = options.packages or [PACKAGE]
+    for package in packages:
+        if not (package / "__init__.py").exists():
+            parser.error(f"{package} is no folder of a package: it has no __init__.py")
+    names = [str(package) for package in options.packages] or [PACKAGE.name]
+    measured = {
+        name: measure(package.resolve(), trips=options.trips)
+        for name, package in zip(names, packages, strict=True)
+    }
+    for name, each in measured.items():
+        print_rooms(name, each["rooms"])
+    print_comparison(measured)
+    write_result(options.output, ["scrapy"], packages=measured)
+
+
+if __name__ == "__main__":
+    main()

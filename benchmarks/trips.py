@@ -1,0 +1,195 @@
+"""Trips through the package that `structure.py` traces; each runs in a process of its own.
+
+`python trips.py page|query|explain|report FOLDER` takes one trip and writes to FOLDER/trip.json
+when it began and ended (seconds of the monotonic clock). FOLDER has the store: `page` makes it and
+leaves what the others ask about. Only public ways are used, so that it runs on every layout.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.cmdline import execute
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.settings import Settings
+
+from scrapy_simhash import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+TRIPS = ("page", "query", "explain", "report")
+TRIP_FILE = "trip.json"
+# A store draws the seed of its token hash, and at how many bits pages are found depends on it.
+SEED = 1
+CONFIRM = 0.8
+# Marks of the pages before share a commit within a second; the page that is traced comes later.
+DELAY_SECONDS = 2.5
+WORDS = 600
+
+
+class _Marks:
+    """What is known of the trip so far; all times in seconds of the monotonic clock."""
+
+    known: dict[str, Any]
+
+
+def _make_words(seed: int) -> list[str]:
+    draw = random.Random(seed)  # noqa: S311 - pages, not secrets
+    syllables = [first + second for first in "bcdfghklmnprst" for second in "aeiou"]
+    known = ["".join(draw.choices(syllables, k=draw.randint(2, 4))) for _ in range(3_000)]
+    return draw.choices(known, k=WORDS)
+
+
+def _make_page(words: list[str], title: str) -> bytes:
+    paragraphs = (" ".join(words[start : start + 60]) for start in range(0, len(words), 60))
+    text = "".join(f"<p>{paragraph}.</p>" for paragraph in paragraphs)
+    links = "<nav><a href='/'>Home</a> <a href='/other'>Other</a></nav>"
+    html = f"<head><title>{title}</title></head><body>{links}<main><h1>{title}</h1>{text}</main>"
+    return f"<html>{html}</body></html>".encode()
+
+
+def make_site() -> dict[str, bytes]:
+    """Make three pages, by path; the last is the first with two of its words changed."""
+    first, other = _make_words(1), _make_words(2)
+    copy = list(first)
+    copy[100], copy[300] = "changed", "altered"
+    title = "A page of words"
+    return {
+        "/first": _make_page(first, title),
+        "/other": _make_page(other, "Another page"),
+        "/copy": _make_page(copy, title),
+    }
+
+
+@contextmanager
+def serve(site: dict[str, bytes]) -> Iterator[str]:
+    """Serve these pages on any free port; gives the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = site.get(self.path, b"")
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - their name
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class BeginMiddleware:
+    """Right before the plugin's: notes when the near-duplicate gets there."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Note the time."""
+        if request.url.endswith("/copy"):
+            _Marks.known["begin"] = time.monotonic()
+        return response
+
+
+class OnePageSpider(Spider):
+    """Fetches the pages one after the other."""
+
+    name = "structure"
+    address: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Ask for the first."""
+        yield Request(f"{self.address}/first")
+
+    def parse(self, response: Response) -> Any:
+        """Ask for the next."""
+        yield {"url": response.url}
+        following = {"/first": "/other", "/other": "/copy"}
+        for path, after in following.items():
+            if response.url.endswith(path):
+                yield Request(f"{self.address}{after}", errback=self.fail)
+
+    def fail(self, failure: Failure) -> None:
+        """Note the end of the trip, and what was decided."""
+        _Marks.known["end"] = time.monotonic()
+        request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy adds it
+        verdict = request.meta["simhash"]
+        _Marks.known |= {key: verdict[key] for key in ("url", "status", "fingerprint", "distance")}
+
+
+def crawl(store: Path) -> None:
+    """Crawl the pages until the last one is dropped."""
+    open_store(str(store), distance=None, confirm=CONFIRM, seed=SEED).close()
+    settings = {
+        "ADDONS": {"scrapy_simhash.Addon": 500},
+        "SIMHASH_STORE": str(store),
+        "SIMHASH_WORKERS": 1,
+        "DOWNLOADER_MIDDLEWARES": {BeginMiddleware: 546},
+        "CONCURRENT_REQUESTS": 1,
+        "DOWNLOAD_DELAY": DELAY_SECONDS,
+        "DOWNLOAD_DELAY_JITTER": 0,
+        "LOG_LEVEL": "WARNING",
+        "TELNETCONSOLE_ENABLED": False,
+    }
+    with serve(make_site()) as address:
+        process = AsyncCrawlerProcess(settings)
+        process.crawl(OnePageSpider, address=address)
+        process.start()
+    if _Marks.known.get("status") != "near_duplicate":
+        sys.exit(f"the copy was not dropped: {_Marks.known}")
+
+
+def ask(store: Path, *arguments: str) -> None:
+    """Run `scrapy simhash` with these arguments, in this process."""
+    code: Any = 0
+    _Marks.known["begin"] = time.monotonic()
+    try:
+        execute(["scrapy", "simhash", *arguments], Settings({"SIMHASH_STORE": str(store)}))
+    except SystemExit as ended:
+        code = ended.code
+    _Marks.known["end"] = time.monotonic()
+    if code:
+        sys.exit(f"scrapy simhash {' '.join(arguments)}: exit code {code}")
+
+
+def main() -> None:
+    """Take the trip."""
+    trip, folder = sys.argv[1], Path(sys.argv[2])
+    store, file = folder / "store", folder / TRIP_FILE
+    _Marks.known = json.loads(file.read_text()) if file.exists() else {}
+    if trip == "page":
+        crawl(store)
+    elif trip == "query":
+        with open_store(str(store)) as opened:
+            fingerprint = int(_Marks.known["fingerprint"], 16)
+            _Marks.known["begin"] = time.monotonic()
+            found = opened.query(fingerprint)
+            _Marks.known["end"] = time.monotonic()
+        if not found:
+            sys.exit("the query found nothing")
+    elif trip == "explain":
+        ask(store, "explain", _Marks.known["url"])
+    else:
+        ask(store, "report", "-o", str(folder / "report.html"))
+    file.write_text(json.dumps(_Marks.known))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Files that exist completely or not at all, even if their writer is killed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+# Longer names of temporary folders may be too long for the file system.
+_MOST_CHARACTERS = 40
+
+
+@contextmanager
+def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Open a file for writing; it gets its name once all of it is on disk."""
+    # After an error, `path` is unchanged. Without `overwrite`, one of two writers fails; that takes
+    # hard links, so a file system without them raises OSError. The file is written in a temporary
+    # folder beside it with a unique name, so the leftovers of a killed writer do no harm. It gets
+    # the permissions of any new file.
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        # Otherwise the file would replace a device.
+        raise FileExistsError(f"{path} is not a regular file; name one, or - if that is offered")
+    if not overwrite and os.path.lexists(path):
+        raise _taken(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    prefix = f".{path.name[:_MOST_CHARACTERS]}."
+    with TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
+        temporary = Path(folder) / "whole"
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            temporary.replace(path)
+        else:
+            try:
+                # Renaming would replace a file that another writer made meanwhile.
+                path.hardlink_to(temporary)
+            except FileExistsError:
+                raise _taken(path) from None
+    sync_folder(path.parent)
+
+
+def _taken(path: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{path} exists already; name another file, or overwrite it (--overwrite)"
+    )
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, texts: Iterable[str]) -> int:
+    """Write ASCII texts to a file, replacing it, see `open_whole`; returns their number."""
+    count = 0
+    with open_whole(path, overwrite=True) as file:
+        for text in texts:
+            file.write(text.encode("ascii"))
+            count += 1
+    return count

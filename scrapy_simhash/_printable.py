@@ -1,0 +1,64 @@
+"""Make text from pages, URLs and user code safe for a log, a terminal or a report."""
+
+import traceback
+
+# About the length of Scrapy's own lines; a URL may have megabytes.
+MOST_LOGGED_CHARACTERS = 200
+# A report has space for more, but not for everything.
+MOST_SHOWN_CHARACTERS = 500
+# Enough for an error and its last calls.
+MOST_ERROR_CHARACTERS = 1_500
+# Persian, Hindi and emoji need them; they do not change the layout of a display.
+_JOINERS = "\u200c\u200d"
+
+
+def printable(text: object) -> str:
+    """Escape characters that control a terminal or end a line; pages and URLs may be hostile."""
+    written = str(text)
+    if written.isprintable():  # nearly always, and a report calls this a hundred thousand times
+        return written
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in written)
+
+
+def printable_text(text: str) -> str:
+    """Escape characters that control the display, in text of any script; keeps joiners."""
+    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def show(text: object) -> str:
+    """Make a URL or title safe for a page: escaped, cut after 500 characters."""
+    shown = printable(str(text)[: MOST_SHOWN_CHARACTERS + 1])
+    return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
+
+
+def quote(text: object) -> str:
+    """Make a text safe for a log line: quoted, escaped, its middle cut beyond 200 characters."""
+    if not isinstance(text, str):
+        return printable(repr(text)[:MOST_LOGGED_CHARACTERS])
+    whole = text
+    half = MOST_LOGGED_CHARACTERS // 2
+    if len(whole) > MOST_LOGGED_CHARACTERS:
+        return f"{whole[:half]!r}...{whole[-half:]!r}"
+    return repr(whole)
+
+
+def plural(count: int | None, noun: str) -> str:
+    """Format a count with its noun, such as `1 bit` and `1,204 pages`; None becomes `?`."""
+    return f"{'?' if count is None else f'{count:,}'} {noun}{'s' * (count != 1)}"
+
+
+def show_bytes(count: float) -> str:
+    """Format a number of bytes in a suitable unit.
+
+    >>> show_bytes(1_204_511)
+    '1.2 MB'
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def describe_error(error: BaseException) -> str:
+    """Format an error and the last calls that led to it in one line, escaped."""
+    return printable("".join(traceback.format_exception(error))[-MOST_ERROR_CHARACTERS:])

@@ -1,0 +1,306 @@
+"""Read pages on Spark, and make their fingerprints and sketches. Each page becomes a row.
+
+As in a crawl (`detector/workers`), each task extracts in a separate process: a page that hangs or
+takes too much memory loses that process, and the next page gets another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import xxhash
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+from w3lib.encoding import http_content_type_encoding
+
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.batch.sources.base import START, SourcePage
+from scrapy_simhash.batch.sources.parquet import FACT_COLUMNS
+from scrapy_simhash.batch.sources.warc import SUFFIXES, open_warc
+from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
+from scrapy_simhash.judging import make_document
+from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_text, make_recipe
+from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.pages.text import PageText
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from scrapy_simhash.config import Config
+
+
+# Arrow's types for the facts of a document.
+_KINDS: dict[object, pa.DataType] = {
+    bytes: pa.binary(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int32(),
+    float: pa.float64(),
+    tuple[int, ...]: pa.list_(pa.int64()),
+}
+_COLUMNS = {"id": bytes, **FACT_COLUMNS, "reason": str, "detail": str}
+_SCHEMA = pa.schema({name: _KINDS[kind] for name, kind in _COLUMNS.items()})
+DOCUMENTS = from_arrow_schema(_SCHEMA)
+_INPUT = ("url", "html", "text", "encoding", "reason", "detail")
+_TIMES = ("double", "timestamp")
+# Rows of the result that are passed on together, 1 kB each.
+_ROWS_PER_BATCH = 1_000
+_RECIPE_KEY = "scrapy_simhash"
+
+
+def fingerprint_pages(pages: DataFrame, config: Config, seed: int = 0) -> DataFrame:
+    """Turn pages into documents, a row each; `id`, a digest of the URL, identifies a document."""
+    # Input columns: `url` (string), and `html` (binary or string) or `text` (string); optionally
+    # `encoding` (of `html`, declared by the response), `time` of the fetch (timestamp, or double:
+    # seconds since 1970), and `reason` and `detail` for rows without a page. In the result, rows
+    # without a fingerprint have `reason` and `detail`. The metadata of `fingerprints` name recipe
+    # and seed. Cost: 60 ms of a core for a page of 100 kB, nearly all of it extraction; two seconds
+    # to start each task. A task holds the pages of one Arrow batch: 64 MB, or a page if that is
+    # larger.
+    there = pages.columns
+    if "url" not in there or not {"html", "text"} & set(there):
+        raise SparkError(
+            f"the input has no column url, or neither html nor text; it has {', '.join(there)}"
+        )
+    recipe = make_recipe(config.extractor, config.features)
+    chosen = [F.col(name) for name in _INPUT if name in there]
+    if dict(pages.dtypes).get("time") in _TIMES:
+        chosen.append(F.col("time").cast("double").alias("time"))
+    documents = pages.select(*chosen).mapInArrow(
+        lambda batches: _fingerprint(batches, config, recipe, seed), DOCUMENTS
+    )
+    metadata = {_RECIPE_KEY: {"recipe": asdict(recipe), "seed": f"{seed:016x}"}}
+    return documents.withMetadata("fingerprints", metadata)
+
+
+def explode_fingerprints(documents: DataFrame) -> DataFrame:
+    """List the fingerprints by which documents are found: columns `id` and `fingerprint`."""
+    # Not those of pages too short for a simhash: they are half of a digest, and distances between
+    # digests mean nothing.
+    simhashed = documents.where("reason IS NULL AND NOT stub")
+    return simhashed.select("id", F.explode("fingerprints").alias("fingerprint"))
+
+
+def recipe_of(documents: DataFrame) -> dict[str, Any] | None:
+    """Read the recipe and seed of documents; None if they are unknown."""
+    if "fingerprints" not in documents.columns:
+        return None
+    found: dict[str, Any] | None = documents.schema["fingerprints"].metadata.get(_RECIPE_KEY)
+    return found
+
+
+def _fingerprint(
+    batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
+) -> Iterator[pa.RecordBatch]:
+    # A task has one core, so one extracting process keeps it busy.
+    workers = Workers(1, config.page_timeout, config.page_memory, config.min_features)
+    with asyncio.Runner() as runner:
+        started = False
+        try:
+            rows = []
+            for page in _read_rows(batches):
+                if not started and page.get("html") is not None:
+                    workers.start()
+                    started = True
+                rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
+                if len(rows) == _ROWS_PER_BATCH:
+                    yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+                    rows = []
+            if rows:
+                yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+        finally:
+            workers.stop()
+
+
+def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        for place in range(batch.num_rows):
+            # One by one: converting a whole batch would take its memory a second time.
+            yield {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+
+
+async def _make_row(
+    page: Mapping[str, Any], workers: Workers, config: Config, recipe: Recipe, seed: int
+) -> dict[str, Any]:
+    url = page["url"] or ""
+    row = {
+        "id": xxhash.xxh3_128_digest(url.encode("utf-8", "replace")),
+        "url": page["url"],
+        "time": page.get("time"),
+    }
+    try:
+        made = await _read_page(page, workers, config, recipe, seed)
+    except UnjudgedError as error:
+        return {**row, "reason": error.reason, "detail": error.detail}
+    document = make_document(made, config.rule, keep_text=config.keep_text)
+    values = {name: getattr(document, name) for name in FACT_COLUMNS}
+    # As bigint; see `pairs`.
+    values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in document.fingerprints]
+    return {**values, **row}
+
+
+async def _read_page(
+    page: Mapping[str, Any], workers: Workers, config: Config, recipe: Recipe, seed: int
+) -> PageFingerprint:
+    url, html = page["url"], page.get("html")
+    if page.get("reason"):
+        raise UnjudgedError(page["reason"], page.get("detail") or "")
+    if not url:
+        raise UnjudgedError("no_url", "the row has none")
+    body = page.get("text") if html is None else html
+    if body is None:
+        raise UnjudgedError("empty", "neither html nor text")
+    octets = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    if len(octets) > config.max_bytes:
+        raise UnjudgedError("too_large", f"{len(octets)} bytes")
+    if html is None:
+        return _read_text(octets.decode(), recipe, seed, url)
+    encoding = "utf-8" if isinstance(html, str) else page.get("encoding")
+    return await workers.fingerprint(octets, encoding, recipe, seed, url, keep_text=False)
+
+
+def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprint:
+    """Fingerprint a text; its length bounds the time, so this needs no separate process."""
+    if not text.strip():
+        raise UnjudgedError("no_text")
+    page = PageText(text, text)
+    try:
+        return fingerprint_text(page, load_features(recipe.features), seed, url)
+    except UnjudgedError:
+        raise
+    except Exception as error:
+        reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
+        raise UnjudgedError(reason, describe_error(error)) from error
+
+
+# The reason in place of a page where a file could not be read further.
+DAMAGED = "warc_damaged"
+_SOURCE_SCHEMA = pa.schema(
+    {"url": pa.string(), "html": pa.binary(), "time": pa.float64()}
+    | dict.fromkeys(("encoding", "reason", "detail"), pa.string())
+)
+_BAD_LINE = "_bad_line"
+_LINES = f"url string, html string, text string, encoding string, {_BAD_LINE} string"
+_SUCCESS = range(200, 300)
+_HTML = ("text/html", "application/xhtml+xml")
+# Bytes of a batch: it has many small pages or a few large ones.
+_BYTES_PER_BATCH = 16 << 20
+
+
+def read_warcs(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> DataFrame:
+    """Read the pages of WARC files, or of folders with such files at any depth, a task a file."""
+    # Every executor must be able to read these paths. Of longer bodies only `most_bytes` and one
+    # byte more are read. A response whose status or type rules out a page has a reason; records
+    # that are not responses have no row. If a file cannot be read to the end, a row has its path as
+    # `url` and the reason `warc_damaged`; `detail` says where. The pages before that are included.
+    folders = [Path(path.removeprefix("file://")) for path in paths]
+    files = [str(file.absolute()) for folder in folders for file in _list_warcs(folder)]
+    named = spark.createDataFrame(pa.table({"path": files})).repartition(len(files))
+    return named.mapInArrow(
+        lambda batches: _read_files(batches, most_bytes), from_arrow_schema(_SOURCE_SCHEMA)
+    )
+
+
+def read_parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Read pages from Parquet: columns `url`, and `html` or `text`; else SparkError."""
+    pages = spark.read.parquet(*paths)
+    content = {"html": "binary|string"} if "html" in pages.columns else {"text": "string"}
+    require_columns(pages, ", ".join(paths), url="string", **content)
+    return pages
+
+
+def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Read pages from JSON Lines with the strings `url`, and `html` or `text`."""
+    # A line that is not such an object becomes a row with the reason `bad_line`.
+    lines = spark.read.json(
+        list(paths), schema=_LINES, columnNameOfCorruptRecord=_BAD_LINE, mode="PERMISSIVE"
+    )
+    return lines.selectExpr(
+        *("url", "html", "text", "encoding"),
+        f"if({_BAD_LINE} IS NULL, NULL, 'bad_line') AS reason",
+        f"left({_BAD_LINE}, 200) AS detail",
+    )
+
+
+def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> DataFrame:
+    """Read pages from files or folders of one kind, told by the suffix of the first file."""
+    # All must be WARC files (see `read_warcs`), or all JSON Lines (.jsonl, .jl, also .gz), or all
+    # Parquet.
+    kinds = {_tell_kind(spark, path) for path in paths}
+    if len(kinds) != 1:
+        raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
+    kind = kinds.pop()
+    if kind == "warc":
+        return read_warcs(spark, paths, most_bytes)
+    return read_lines(spark, paths) if kind == "lines" else read_parquet(spark, paths)
+
+
+def _tell_kind(spark: SparkSession, path: str) -> str:
+    """Detect the kind of a file, or of the first file of a folder."""
+    name = next(
+        (name for name in _list_files(spark, path) if not name.startswith((".", "_"))), path
+    )
+    if name.endswith(SUFFIXES):
+        return "warc"
+    return "lines" if name.removesuffix(".gz").endswith((".jsonl", ".jl")) else "parquet"
+
+
+def _list_files(spark: SparkSession, path: str) -> Iterator[str]:
+    """List the names of the files in a folder, on any file system that Spark can read."""
+    system, folder = open_file_system(spark, path)
+    files = system.listFiles(folder, True) if system.exists(folder) else None  # noqa: FBT003 - Java's
+    while files and files.hasNext():
+        yield files.next().getPath().getName()
+
+
+def _list_warcs(path: Path) -> list[Path]:
+    if not path.exists():
+        raise SparkError(f"{path}: there is no such file or folder")
+    if path.is_file():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+    if not found:
+        raise SparkError(f"{path} has no WARC file in it ({', '.join(SUFFIXES)})")
+    return found
+
+
+def _read_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            for row in _read_file(Path(path), most_bytes):
+                rows.append(row)
+                size += len(row.get("html", b""))
+                if size > _BYTES_PER_BATCH:
+                    yield pa.RecordBatch.from_pylist(rows, _SOURCE_SCHEMA)
+                    rows, size = [], 0
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, _SOURCE_SCHEMA)
+
+
+def _read_file(path: Path, most_bytes: int) -> Iterator[dict[str, Any]]:
+    try:
+        for entry in open_warc(path, most_bytes).read(START):
+            if isinstance(entry.page, SourcePage):
+                yield _make_source_row(entry.page)
+    except (SourceError, OSError) as error:
+        yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}
+
+
+def _make_source_row(page: SourcePage) -> dict[str, Any]:
+    if page.status not in _SUCCESS:
+        return {"url": page.url, "reason": "status", "detail": str(page.status)}
+    kind = next((value for name, value in page.headers if name.lower() == "content-type"), "")
+    if kind and not kind.lower().startswith(_HTML):
+        return {"url": page.url, "reason": "not_html", "detail": kind[:200]}
+    encoding = http_content_type_encoding(kind)
+    return {"url": page.url, "html": page.body, "time": page.time, "encoding": encoding}

@@ -1,0 +1,300 @@
+"""The command calibrate: pairs of a store, their labels, and the settings that suit them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._addresses import host_of
+from scrapy_simhash._printable import plural, printable
+from scrapy_simhash.commands.evaluate import format_ratio, format_share
+from scrapy_simhash.commands.frame import Command
+from scrapy_simhash.commands.look import list_features
+from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.difference import compare_fingerprints, compare_texts
+from scrapy_simhash.inspection.evaluation.evaluation import judge_labels
+from scrapy_simhash.inspection.evaluation.labels import (
+    LABELS_FILE,
+    LabelledPair,
+    LabelWriter,
+    read_labels,
+)
+from scrapy_simhash.inspection.evaluation.quality import advise
+from scrapy_simhash.inspection.evaluation.sampling import survey
+from scrapy_simhash.inspection.log import find_log
+from scrapy_simhash.judging import compare
+from scrapy_simhash.judging.comparison import find_nearest
+from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.tables import parse_design
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.inspection.evaluation.labels import Label
+    from scrapy_simhash.judging import StoredDocument
+    from scrapy_simhash.stores import Store
+
+
+KEYS = {"s": "same", "d": "different", "u": "unknown", "n": "skip", "b": "undo", "q": "quit"}
+PROMPT = "s same, d different, u unknown, n skip (next), b undo (back), q quit?"
+_LABELS: dict[str, Label] = {"same": "dup", "different": "distinct", "unknown": "unknown"}
+# An arrow key is an escape sequence that ends in a letter: all of it must be read at once.
+_LONGEST_KEY_BYTES = 32
+_END_OF_INPUT = b"\x04"
+_SHOWN_OF_PAGE = ("document", "url", "title", "heading", "words", "language", "state")
+
+
+def calibrate(
+    config: Config, labels_path: Path | None, seed: int, *, results: bool
+) -> Iterator[dict[str, Any]]:
+    """Show pairs and read labels (not with `results`), then compute the figures of all labels."""
+    # Yields pairs, each to be answered, and notes; at the end the figures. Yields nothing if the
+    # store has no pairs.
+    path = labels_path or find_log(config, None).with_name(LABELS_FILE)
+    with open_as_it_is(config.store) as store:
+        reach_bits = parse_design(store.design).reach_bits
+        config = replace(config, distance=min(config.distance, reach_bits))
+        # Labelled pairs are judged with confirmation, which compares all fingerprints.
+        confirmed = replace(config, confirm=CONFIRM if config.confirm is None else config.confirm)
+        known = survey(store, seed)
+        if not known.pairs:
+            return
+        if not results:
+            with LabelWriter(path) as writer:
+                judged, _ = judge_labels(store, writer.labels, confirmed)
+                labelled = [each.distance for each in judged]
+                queue = known.order(labelled, writer.labels.rows, reach_bits)
+                yield from _ask_for_labels(store, config, writer, queue)
+        judged, problems = judge_labels(store, read_labels(path), confirmed)
+        yield {**advise(known, judged, config.rule, reach_bits), "problems": problems}
+    if problems:
+        raise PartlyFailedError(f"{plural(len(problems), 'label')} left out: {'; '.join(problems)}")
+
+
+def _ask_for_labels(
+    store: Store, config: Config, writer: LabelWriter, queue: Sequence[tuple[int, int]]
+) -> Iterator[dict[str, Any]]:
+    """Show pairs and write the answers, until there are no more pairs or answers."""
+    labelled: list[int] = []  # indexes in the queue
+    place = 0
+    while place < len(queue):
+        first, second = map(store.get_document, queue[place])
+        if first is None or second is None:  # deleted meanwhile
+            place += 1
+            continue
+        shown = describe_pair(store, first, second, config)
+        yield {"pair": {"labelled": len(writer.labels.rows) + len(labelled), **shown}}
+        answer = yield from _read_answer(can_undo=bool(labelled))
+        if answer == "quit":
+            return
+        if answer == "undo":
+            place = labelled.pop()
+            writer.take_back()
+            yield {"note": "undone"}
+            continue
+        if answer in _LABELS:
+            why = f"calibrate; {plural(shown['distance'], 'bit')}, {shown['similarity']:.2f} alike"
+            numbers = str(first.document), str(second.document)
+            pair = LabelledPair(*numbers, _LABELS[answer], host_of(first.url), why)
+            writer.write(pair, (first.url, second.url))
+            labelled.append(place)
+        yield {"note": answer}
+        place += 1
+
+
+def _read_answer(*, can_undo: bool) -> Generator[dict[str, Any], None, str]:
+    """Wait for one of the values of `KEYS`; yields a note about any other input."""
+    while True:
+        given = _read_key_or_line()
+        word = "quit" if given is None else given.strip().lower()
+        word = KEYS.get(word, word)
+        if word not in KEYS.values():
+            yield {"note": f"{(given or '').strip()[:20]!r} is not an answer: {PROMPT}"}
+        elif word == "undo" and not can_undo:
+            yield {"note": "nothing was labelled in this session; delete older lines by hand"}
+        else:
+            return word
+
+
+def _read_key_or_line() -> str | None:
+    """Read a key from a terminal, without echo, or else a line; None at the end of the input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline() or None
+    import termios  # noqa: PLC0415 - not on every system
+    import tty  # noqa: PLC0415
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)
+        octets = os.read(terminal, _LONGEST_KEY_BYTES)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+    # Several keys at once were typed before the pair was shown.
+    return None if octets in {b"", _END_OF_INPUT} else octets.decode(errors="replace")
+
+
+def describe_pair(
+    store: Store, first: StoredDocument, second: StoredDocument, config: Config
+) -> dict[str, Any]:
+    """Describe a pair for labelling, the older page first."""
+    nearest = find_nearest(first.fingerprints, second.fingerprints)
+    compared = compare_fingerprints(*nearest, parse_design(store.design))
+    # Similarity and tests are shown in plain simhash, too.
+    least = CONFIRM if config.confirm is None else config.confirm
+    answer = compare(first, second, config.rule._replace(confirm=least))
+    shown = {
+        "pages": [
+            {name: getattr(each, name) for name in _SHOWN_OF_PAGE} for each in (first, second)
+        ],
+        **compared,
+        "similarity": answer.similarity or 0.0,
+        "tests": list(answer.why),
+        "judged": compare(first, second, config.rule).duplicate,
+    }
+    if first.text is None or second.text is None:
+        return {**shown, "note": "texts were not kept (SIMHASH_KEEP_TEXT): open both URLs"}
+    return shown | compare_texts(store.recipe.features, first.text, second.text)
+
+
+_WIDTH = 80
+_LONGEST_NAME = 66
+
+
+def _print_calibration(answer: dict[str, Any]) -> Iterable[str]:
+    """Print a pair, a note, or the results."""
+    if "pair" in answer:
+        yield from _print_pair(answer["pair"])
+    elif "by_distance" in answer:
+        yield from _print_results(answer)
+    else:
+        yield from _wrap(printable(answer["note"]))
+
+
+def _print_pair(pair: dict[str, Any]) -> Iterable[str]:
+    yield ""
+    yield f" {pair['labelled']:,} labelled ".center(_WIDTH, "-")
+    for name, page in zip("AB", pair["pages"], strict=True):
+        # Never cut, so that it can be opened.
+        yield f"{name}  {printable(page['url'])}"
+        yield f"   title:   {_cut(page['title'])}"
+        if page["heading"] and page["heading"] != page["title"]:
+            yield f"   heading: {_cut(page['heading'])}"
+        language = f", {printable(page['language'])}" if page["language"] else ""
+        yield f"   {plural(page['words'], 'word')}{language}, {page['state']}"
+    bits = " ".join(map(str, pair["differing_bits"])) or "none"
+    apart = plural(pair["distance"], "bit")
+    yield from _wrap(f"{apart} apart, {pair['similarity']:.2f} alike; bits: {bits}")
+    for test in pair["tests"]:
+        yield from _wrap(f"test: {printable(test)}")
+    yield f"the plugin: {'near-duplicates' if pair['judged'] else 'different pages'}"
+    if "note" in pair:
+        yield from _wrap(pair["note"])
+    else:
+        for side in ("only_in_first", "only_in_second"):
+            yield from _wrap(list_features(pair, side))
+        yield from map(printable, pair["text_difference"])
+        if more_lines := pair["left_out"]["text_difference"]:
+            yield f"and {plural(more_lines, 'more line')}"
+    yield PROMPT
+
+
+def _cut(text: str) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 3]}..."
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="   ")
+
+
+def _print_results(answer: dict[str, Any]) -> Iterable[str]:
+    labels = answer["labels"]
+    yield ""
+    yield f"{answer['documents']:,} documents, {answer['pairs']:,} pairs within 10 bits"
+    yield "labelled: " + ", ".join(f"{count:,} {name}" for name, count in labels.items())
+    if answer["share_looked_at"] < 1:
+        yield f"counted in a random sample with {answer['share_looked_at']:.2%} of the pairs"
+    yield from _print_distances(answer)
+    yield ""
+    yield from _print_setting("in force", answer["in_force"])
+    if answer["recommended"] is None:
+        yield from _wrap(f"no recommendation: {answer['why']}")
+        if answer["missing_labels"]:
+            yield f"label at least {answer['missing_labels']:,} more pairs that these settings drop"
+    elif answer["recommended"] == answer["in_force"]:
+        yield "recommended: keep them; no others are as precise and find more duplicates"
+    else:
+        yield from _print_setting("recommended", answer["recommended"])
+
+
+def _print_distances(answer: dict[str, Any]) -> Iterable[str]:
+    confirmed = answer["in_force"]["confirm"] is not None
+    prefix = "" if confirmed else "plain_"
+    rule = f"confirmed at {answer['in_force']['confirm']:g}" if confirmed else "distance alone"
+    yield ""
+    yield f"{'':<26}same at this |  within the distance, {rule}"
+    yield f"{'bits':>4}{'pairs':>12}{'labels':>7}   distance   | {'precision':<21}recall"
+    for row in answer["by_distance"]:
+        yield (
+            f"{row['distance']:>4}{row['pairs']:>12,}{row['labelled']:>7}   "
+            f"{format_ratio(row['same_at']):<10} | "
+            f"{format_share(row, f'{prefix}precision'):<21}{format_share(row, f'{prefix}recall')}"
+        )
+    yield "recall: among the duplicates in these pairs; others are not known"
+
+
+def _print_setting(title: str, figures: dict[str, Any]) -> Iterable[str]:
+    confirm = figures["confirm"]
+    yield f"{title}: SIMHASH_DISTANCE = {figures['distance']}, SIMHASH_CONFIRM = {confirm}"
+    yield (
+        f"  precision {format_share(figures, 'precision')}, "
+        f"recall {format_share(figures, 'recall')}, "
+        f"about {figures['wrong_pairs']:,.0f} wrong"
+    )
+
+
+def _add_calibrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        dest="labels_path",
+        help="CSV file; new labels are appended (default: calibration.csv beside the store's log)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="another seed shows the pairs in another order (default: 0)",
+    )
+    parser.add_argument(
+        "--results",
+        action="store_true",
+        help="report on the existing labels without asking for new ones",
+    )
+
+
+COMMANDS = {
+    "calibrate": Command(
+        calibrate,
+        _add_calibrate,
+        _print_calibration,
+        examples=(
+            "calibrate",
+            "calibrate --seed 1 --labels monday.csv",
+            "calibrate --results --json",
+        ),
+        details="Answers are single keys on a terminal, otherwise lines: s same, d different, u "
+        "unknown, n skip, b undo, q quit. Each label is on disk before the next pair is shown, "
+        "and the next call continues from there.",
+    ),
+}

@@ -1,0 +1,206 @@
+"""Describe and run commands, and print their answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from scrapy_simhash._printable import printable
+from scrapy_simhash.config import Config, describe_unknown, read_config
+from scrapy_simhash.crawl.paths import place_log, place_store
+from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
+from scrapy_simhash.inspection.log import IMPORTED
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
+    from scrapy.settings import BaseSettings
+
+    Answer: TypeAlias = dict[str, Any]
+    Part: TypeAlias = str | Text | Table
+
+
+Result = TypeVar("Result")
+# A file of answers with such a name has JSON lines.
+JSON_SUFFIXES = {".json", ".jsonl", ".jl"}
+_FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
+# Shells use 128 plus the number of the signal.
+_INTERRUPTED = 130
+
+
+def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
+    """Print an answer, one field a line."""
+    for key, value in answer.items():
+        name = f"{indent}{key.replace('_', ' ')}"
+        if isinstance(value, dict):
+            yield f"{name}:"
+            for inner, count in value.items():
+                yield f"{indent}  {printable(inner) or '(global)'}: {_format(inner, count)}"
+        else:
+            yield f"{name}: {_format(key, value)}"
+
+
+class Command(NamedTuple):
+    """The description of a command."""
+
+    # Yields the answers: dicts, or a `str` of JSON lines, which is printed as it is. Parameters:
+    # `config`, and names of the command's arguments, `settings`, or `options` for all arguments.
+    runner: Callable[..., Iterable[Answer | str]]
+    # Adds all arguments except `--json` and `--store`.
+    add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+    # Turns an answer into readable lines; None prints JSON with or without `--json`.
+    printer: Callable[[Answer], Iterable[Part]] | None = print_fields
+    stored: bool = True  # has `--store`
+    examples: tuple[str, ...] = ()  # without "scrapy simhash"
+    details: str = ""
+
+
+def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespace) -> int:
+    """Run a command, print its answers or its error, and return its exit code."""
+    try:
+        opts.settings, opts.options = settings, opts
+        if unknown := describe_unknown(settings):
+            sys.stderr.write(f"ignored {printable(unknown)}\n")
+        store, config = getattr(opts, "store", None), read_config(settings)
+        config = place_log(replace(config, store=store) if store else place_store(config))
+        return _show(command, call(command.runner, config, opts), as_json=opts.json)
+    except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
+        said = printable(_in_words(error))
+        sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {said}\n")
+        return _NOTHING_FOUND if isinstance(error, PartlyFailedError) else _ASKED_WRONGLY
+    except KeyboardInterrupt:
+        # `--follow` always ends this way.
+        return _FOUND if getattr(opts, "follow", False) else _INTERRUPTED
+
+
+def call(function: Callable[..., Result], config: Config, options: argparse.Namespace) -> Result:
+    """Call a function with the options that its other parameters name."""
+    wanted = [name for name in signature(function).parameters if name != "config"]
+    return function(config, **{name: getattr(options, name) for name in wanted})
+
+
+def _in_words(error: Exception) -> str:
+    """Describe an error in words, without the operating system's error numbers."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check that path"
+    return str(error)
+
+
+def _show(command: Command, answers: Iterable[Answer | str], *, as_json: bool) -> int:
+    """Print each answer as soon as it is there, and return the exit code."""
+    printer = None if as_json else command.printer
+    code = _NOTHING_FOUND
+    render = str if printer is None else _make_renderer()
+    try:
+        for answer in answers:
+            code = _FOUND
+            if isinstance(answer, str):
+                _print(answer, end="")
+            elif printer is None:
+                _print(json.dumps(answer))
+            else:
+                for part in printer(answer):
+                    _print(render(part))
+        if code == _NOTHING_FOUND and printer:
+            _print("nothing found")
+    except _ClosedPipeError:
+        # Python flushes at exit, and would report the closed pipe as an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+class _ClosedPipeError(Exception):
+    """The reader of standard output has ended, as `head` does."""
+
+
+def _print(text: str, end: str = "\n") -> None:
+    try:
+        print(text, end=end, flush=True)  # noqa: T201 - that is what a command does
+    except BrokenPipeError:  # only for standard output, not for other pipes
+        raise _ClosedPipeError from None
+
+
+# URLs are never cut or broken, however long a line gets. Tables without URLs fit the terminal, or
+# 80 columns if there is none.
+def _make_renderer() -> Callable[[Part], str]:
+    from rich.console import Console  # noqa: PLC0415 - not needed with --json
+
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    fitting, endless = Console(color_system=colours), Console(color_system=colours, width=1_000_000)
+
+    def render(part: Part) -> str:
+        if isinstance(part, str):
+            return part
+        columns = getattr(part, "columns", ())
+        console = endless if any(each.overflow == "ignore" for each in columns) else fitting
+        with console.capture() as captured:
+            console.print(part, soft_wrap=not columns)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    return render
+
+
+def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> Table:
+    """Lay out rows in columns that fit the terminal; wide characters count twice."""
+    # The columns map titles to alignments: `right`; `left`, which breaks long cells; or `whole`,
+    # left but never broken, so the table may be wider than the terminal.
+    from rich.table import Table  # noqa: PLC0415 - not needed with --json
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title, side in columns.items():
+        table.add_column(
+            Text(title),
+            justify="right" if side == "right" else "left",
+            no_wrap=side != "left",
+            overflow="ignore" if side == "whole" else "fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(_format("", cell)) for cell in row))
+    return table
+
+
+def style(text: str, colour: str) -> Text:
+    """Colour a line on terminals."""
+    from rich.text import Text  # noqa: PLC0415 - not needed with --json
+
+    return Text(text, colour)
+
+
+def _format(key: str, value: object) -> str:
+    """Format a value for display; its key tells whether a float is a time."""
+    if key in {"created", "time"} and isinstance(value, float):
+        return f"{format_time(value)} UTC"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return printable(value)
+
+
+def format_time(seconds: float) -> str:
+    """Write seconds since 1970 in UTC: 2026-05-04 12:34:56."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def name_page(url: str | None) -> str:
+    """Format a URL; imported fingerprints have none."""
+    return IMPORTED if url is None else printable(url)
+
+
+def add_log_path(parser: argparse.ArgumentParser) -> None:
+    """Add `--log`."""
+    parser.add_argument(
+        "--log", metavar="PATH", dest="log_path", help="the decision log (default: SIMHASH_LOG)"
+    )
+
+
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """Add `--overwrite`."""
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")

@@ -1,0 +1,481 @@
+"""Commands that show pages and drops: stats, log, query, explain, what-if, report and more."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._progress import show_busy
+from scrapy_simhash.commands.frame import (
+    Command,
+    add_log_path,
+    add_overwrite,
+    format_time,
+    make_table,
+    name_page,
+    print_fields,
+    style,
+)
+from scrapy_simhash.config import DROPPING, Config
+from scrapy_simhash.detector.log import NOT_FETCHED
+from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
+from scrapy_simhash.inspection.log import STATUSES, show_log
+from scrapy_simhash.inspection.report.report import write_report
+from scrapy_simhash.inspection.whatif import what_if
+from scrapy_simhash.stores import open_as_it_is
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_simhash.commands.frame import Answer, Part
+
+
+# Lines of at most 80 columns, for `--help` and `stats`.
+_STATS_TERMS = """\
+near duplicates: dropped or flagged, at these distances (bits); in no table
+done: all items were delivered; pending: not yet, or never (their crawl died)
+stubs: too short for a simhash; near-duplicates only of an equal page
+files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
+lost: dropped for a page whose items were never delivered; see `undo --lost`
+parked: requests that were not made because of URL rules; see `urls`
+sinks: walls, that is pages to which unlike addresses lead; see `undo --sink`
+complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
+buckets too full: prefixes that too many fingerprints share; probes skip them"""
+_WHAT_IF_LIMITS = (
+    "This fetches and changes nothing. It judges the stored pages one after the other, in the "
+    "order in which they arrived, starting with only the imported fingerprints. A page that was "
+    "fetched several times is judged in its last version. Pages that are not in the store cannot "
+    "be judged: unjudged pages, and pages that only dropped pages link to. Pages whose items were "
+    "not delivered are left out, with all pages that were dropped for them, and with --confirm "
+    "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
+    "no fingerprint of their whole text, so they are found by their main text only."
+)
+_COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
+_TOP = 10
+_BITS, _LEFT, _RIGHT, _WHOLE = "bits", "left", "right", "whole"
+
+
+def _count_store(config: Config) -> Iterator[dict[str, Any]]:
+    """Describe the store."""
+    with open_as_it_is(config.store) as store:
+        with show_busy("counting"):
+            counted = store.stats()
+        yield counted
+
+
+def _print_stats(answer: Answer) -> Iterable[Part]:
+    tables = {"groups", "walls"}
+    yield from print_fields({key: value for key, value in answer.items() if key not in tables})
+    if answer["walls"]:
+        yield ""
+        yield make_table(
+            {"drops": _RIGHT, "kind": _LEFT, "walls, and an address that led there": _WHOLE},
+            (cells for row in answer["walls"] for cells in _describe_wall(row)),
+        )
+    if answer["groups"]:
+        yield ""
+        yield make_table(
+            {"drops": _RIGHT, "kind": _LEFT, "most dropped for": _WHOLE},
+            (
+                (row["near_duplicates"], row["kind"], name_page(row["url"]))
+                for row in answer["groups"]
+            ),
+        )
+    yield ""
+    yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
+
+
+def _describe_wall(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
+    yield row["near_duplicates"], row["kind"], name_page(row["url"])
+    yield "", "", f"  {name_page(row['addresses'][-1])}"
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    add_log_path(parser)
+    known = ", ".join(STATUSES)
+    parser.add_argument(
+        "--status", choices=STATUSES, metavar="STATUS", help=f"only pages with this one: {known}"
+    )
+    parser.add_argument("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
+    parser.add_argument("--distance", type=int, metavar="BITS", help="only this distance")
+    parser.add_argument("--crawl", metavar="ID", help="only this crawl; `last`: the newest one")
+    parser.add_argument("--last", type=read_count, metavar="N", help="only the last N decisions")
+    parser.add_argument("--follow", action="store_true", help="wait for new ones, like tail -f")
+    parser.add_argument(
+        "--summary", action="store_true", help="show counts and the most duplicated pages"
+    )
+    parser.add_argument(
+        "--top",
+        type=read_count,
+        default=_TOP,
+        metavar="N",
+        help=f"with --summary: number of such pages to list (default: {_TOP}); a near-duplicate "
+        "found in several crawls counts once",
+    )
+
+
+def read_count(text: str) -> int:
+    """Read a number of things, 0 or more."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def _print_log(answer: Answer) -> Iterable[Part]:
+    return _print_summary(answer) if "statuses" in answer else _print_decision(answer)
+
+
+def _print_decision(answer: Answer) -> Iterable[Part]:
+    """Print a line of the log; a near-duplicate takes two, a page kept beside another one three."""
+    status = answer["status"]
+    line = f"{format_time(answer.get('time', 0))}  {status:<14}  {printable(answer['url'])}"
+    if answer.get("reason"):
+        line += f"  ({printable(answer['reason'])})"
+    yield style(line, _COLOURS.get(status, ""))
+    if status == NOT_FETCHED:
+        rule, known = printable(answer.get("rule", "")), name_page(answer.get("match_url"))
+        yield f"    {rule}: leads to {known}"
+    elif status == "near_duplicate":
+        wall = ", a wall" * bool(answer.get("sink"))
+        yield f"    {_describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
+    elif answer.get("nearest_tests"):
+        nearest = _describe_match(answer, "nearest_")
+        yield f"    kept, {nearest} from {name_page(answer.get('nearest_url'))}:"
+        yield f"    {printable(answer['nearest_tests'][-1])}"
+
+
+def _describe_match(answer: Answer, prefix: str = "") -> str:
+    """Say how near another page is, and how much alike."""
+    alike = answer.get(f"{prefix}similarity")
+    shown = "" if alike is None else f", {alike:.2f} alike"
+    return f"{plural(answer.get(f'{prefix}distance'), 'bit')}{shown}"
+
+
+def _print_summary(answer: Answer) -> Iterable[Part]:
+    crawls = answer["crawls"]
+    all_dropped = answer["actions"].keys() <= DROPPING
+    noun = "drops" if all_dropped else "near-duplicates"
+    yield f"pages: {answer['pages']:,} in {plural(len(crawls), 'crawl')}"
+    if len(crawls) > 1:
+        yield "A page counts once in each crawl that met it; --crawl ID (or last) shows one."
+    yield ""
+    columns = {"new": "new", "near_duplicate": "dropped" if all_dropped else "near-dup."}
+    columns |= {"revisit": "revisit", "unjudged": "unjudged"}
+    if any(row[NOT_FETCHED] for row in crawls):
+        columns[NOT_FETCHED] = "not fetched"
+    yield make_table(
+        {"crawl": _WHOLE, "began (UTC)": _LEFT, **dict.fromkeys(columns.values(), _RIGHT)},
+        (
+            (row["crawl"], format_time(row["first_time"]), *(row[key] for key in columns))
+            for row in crawls
+        ),
+    )
+    yield ""
+    statuses = sorted(answer["statuses"].items(), key=lambda item: -item[1])
+    yield make_table({"pages": _RIGHT, "status": _LEFT}, ((n, name) for name, n in statuses))
+    if not all_dropped:
+        yield ""
+        actions = answer["actions"].items()
+        yield make_table(
+            {noun: _RIGHT, "what was done": _LEFT},
+            ((n, action or "nothing (import)") for action, n in actions),
+        )
+    if answer["distances"]:
+        yield ""
+        yield make_table({_BITS: _RIGHT, noun: _RIGHT}, answer["distances"].items())
+    if answer["largest_groups"]:
+        yield ""
+        yield f"Pages that caused the most {noun}:"
+        yield make_table(
+            {noun: _RIGHT, "page": _WHOLE},
+            ((n, url) for url, n in answer["largest_groups"].items()),
+        )
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument(
+        "what",
+        nargs="?",
+        metavar="URL|FILE|FINGERPRINT",
+        help="what to look up; - reads an HTML page from standard input",
+    )
+    asked.add_argument("--text", help="words of a page")
+    parser.add_argument(
+        "--distance",
+        type=int,
+        metavar="BITS",
+        help="how many bits may differ (default: SIMHASH_DISTANCE)",
+    )
+
+
+def _print_match(answer: Answer) -> Iterable[Part]:
+    bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
+    yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
+
+
+def _add_fingerprint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="HTML; - reads standard input")
+    parser.add_argument(
+        "--store",
+        metavar="PATH",
+        help="use recipe and seed of this store (default: recipe of the settings, seed 0)",
+    )
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
+    add_log_path(parser)
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        dest="html_path",
+        help="write the texts side by side to an HTML file",
+    )
+    add_overwrite(parser)
+
+
+def print_explanation(answer: Answer) -> Iterable[Part]:
+    """Print how two pages compare, or why one was dropped or kept."""
+    about = f"{printable(answer['url'])}: " if "url" in answer else ""
+    yield style(f"{about}{printable(answer['verdict'])}", "bold")
+    if answer.get("decision"):
+        yield "last decision in the log:"
+        yield from _print_decision(answer["decision"])
+    if answer.get("judgement"):
+        yield "when it was last compared with others:"
+        yield from _print_decision(answer["judgement"])
+    for page in answer.get("pages", ()):
+        yield printable(page["url"])
+        yield from print_fields({k: v for k, v in page.items() if k != "url"}, "  ")
+    if "seed" in answer:
+        yield f"seed of the fingerprints: {answer['seed']}"
+    if "distance" in answer:
+        yield from _print_distance(answer)
+    if "main_similarity" in answer:
+        main, whole = answer["main_similarity"], answer["whole_similarity"]
+        yield f"alike, by their sketches: main texts {main:.2f}, whole texts {whole:.2f}"
+    yield from (f"test: {printable(test)}" for test in answer.get("tests", ()))
+    if "jaccard" in answer:
+        yield from _print_texts(answer)
+    if "note" in answer:
+        yield answer["note"]
+    if "html" in answer:
+        yield f"side by side: {printable(answer['html'])}"
+
+
+def _print_distance(answer: Answer) -> Iterable[Part]:
+    bits = " ".join(map(str, answer["differing_bits"])) or "none"
+    tables = " ".join(map(str, answer["found_by_tables"])) or "none"
+    yield f"fingerprints compared: {' '.join(answer['compared'])}"
+    yield f"distance: {plural(answer['distance'], 'bit')}; differing bits: {bits}"
+    yield make_table(
+        {"block": _RIGHT, "its bits": _LEFT, "differ": _RIGHT, "which": _LEFT},
+        (
+            (number, block["bits"], len(block["differing"]), " ".join(map(str, block["differing"])))
+            for number, block in enumerate(answer["blocks"])
+        ),
+    )
+    yield f"tables of design {answer['design']} that find the pair: {tables}"
+
+
+def _print_texts(answer: Answer) -> Iterable[Part]:
+    yield f"shared features: {answer['shared_features']:,} (Jaccard {answer['jaccard']})"
+    yield from (list_features(answer, side) for side in ("only_in_first", "only_in_second"))
+    for line in map(printable, answer["text_difference"]):
+        yield style(line, {"+": "green", "-": "red"}.get(line[:1], ""))
+    if more_lines := answer["left_out"]["text_difference"]:
+        yield f"and {plural(more_lines, 'more line')}; --html FILE shows the texts side by side"
+
+
+def list_features(answer: Answer, side: str) -> str:
+    """Write the features that only one page has: `only_in_first` or `only_in_second`."""
+    words = printable(", ".join(answer[side])) or "nothing"
+    more = answer["left_out"][side]
+    return f"{side.replace('_', ' ')}: {words}" + (f", and {more:,} more" if more else "")
+
+
+def _add_what_if(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--distance",
+        type=int,
+        metavar="BITS",
+        help="bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on "
+        "or off, 7 or 3)",
+    )
+    parser.add_argument(
+        "--confirm",
+        type=_read_similarity,
+        metavar="S",
+        help="how similar two pages must be, 0 to 1, or none for plain simhash "
+        "(default: SIMHASH_CONFIRM)",
+    )
+    parser.add_argument(
+        "--scope",
+        choices=("global", "site", "host"),
+        help="scope in which to compare pages (default: the one in which each page was judged)",
+    )
+    parser.add_argument(
+        "--top",
+        type=read_count,
+        metavar="N",
+        help="list at most N changes (default: 20; with --json all)",
+    )
+
+
+def _read_similarity(text: str) -> float | str:
+    if text.lower() == "none":
+        return "none"
+    try:
+        similarity = float(text)
+    except ValueError:
+        similarity = -1.0
+    if not 0 <= similarity <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 0 to 1 nor none")
+    return similarity
+
+
+def _print_what_if(answer: Answer) -> Iterable[Part]:
+    confirm = "none (plain simhash)" if answer["confirm"] is None else f"{answer['confirm']:g}"
+    scope = f", scope {answer['scope']}" if answer["scope"] else ""
+    yield f"with distance {answer['distance']}, confirm {confirm}{scope}:"
+    yield f"pages judged again: {answer['documents']:,}"
+    if answer["left_out"]:
+        yield f"left out, see --help: {answer['left_out']:,}"
+    yield f"dropped: {answer['dropped_before']:,} before, {answer['dropped_then']:,} then"
+    yield f"kept -> dropped: {answer['kept_to_dropped']:,}"
+    yield f"dropped -> kept: {answer['dropped_to_kept']:,}"
+    yield f"dropped both times, for another page: {answer['other_original']:,}"
+    if answer["changes"]:
+        yield ""
+        yield make_table(
+            {"change": _LEFT, _BITS: _RIGHT, "alike": _RIGHT, "page, and of which": _WHOLE},
+            (cells for row in answer["changes"] for cells in _describe_change(row)),
+        )
+    more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
+    if more:
+        yield f"and {more:,} more; --top N lists more of them, --json all"
+
+
+def _describe_change(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
+    alike = "" if row["similarity"] is None else f"{row['similarity']:.2f}"
+    yield row["change"], row["distance"], alike, row["url"]
+    yield "", "", "", f"of {name_page(row['match_url'])}"
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        default=Path("report.html"),
+        help="the file to write (default: report.html)",
+    )
+    add_overwrite(parser)
+    add_log_path(parser)
+    parser.add_argument(
+        "--crawl", metavar="ID", help="only this crawl; `last`: the newest one (default: all)"
+    )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="DIR|FILE",
+        help="labelled pairs, as for `evaluate`: adds precision and recall by distance "
+        "(default: calibration.csv beside the store's log, if it exists)",
+    )
+
+
+def _print_report(answer: Answer) -> Iterable[str]:
+    yield (
+        f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes, "
+        f"{plural(answer['rows'], 'near-duplicate')}, "
+        f"{plural(answer['differences'], 'difference')}"
+    )
+    share = answer["dropped"] / max(1, answer["judged"])
+    yield f"{answer['dropped']:,} of {answer['judged']:,} pages judged were dropped ({share:.1%})"
+    yield from (f"note: {printable(note)}" for note in answer["missing"])
+
+
+COMMANDS = {
+    "stats": Command(
+        _count_store,
+        printer=_print_stats,
+        examples=("stats", "stats --store .scrapy/simhash --json"),
+        details=_STATS_TERMS,
+    ),
+    "log": Command(
+        show_log,
+        _add_log,
+        _print_log,
+        examples=(
+            "log --last 20",
+            "log --follow            # during a crawl, until Ctrl-C",
+            "log --status near_duplicate --url /print/",
+            "log --summary           # which pages caused the most drops?",
+            "log --summary --crawl last --top 50",
+        ),
+        details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
+    ),
+    "query": Command(
+        query,
+        _add_query,
+        _print_match,
+        examples=(
+            "query http://site.example/again",
+            "query page.html --distance 3",
+            "query 0123456789abcdef",
+            'query --text "some words of a page"',
+        ),
+        details="An argument that begins with http:// or https:// is a URL in the store. Otherwise "
+        "it is a file if there is one with this name, a fingerprint if it has 16 hexadecimal "
+        "digits, or a text if it has several words. Anything else is refused.",
+    ),
+    "fingerprint": Command(
+        fingerprint_files,
+        _add_fingerprint,
+        printer=None,
+        stored=False,
+        examples=(
+            "fingerprint page.html other.html",
+            "fingerprint --store .scrapy/simhash page.html",
+        ),
+        details="Each store has its own secret seed. Without --store the seed is 0, even in a "
+        "project, and the fingerprints cannot be compared with those of a store.",
+    ),
+    "explain": Command(
+        explain,
+        _add_explain,
+        print_explanation,
+        examples=(
+            "explain http://site.example/again",
+            "explain http://site.example/again http://site.example/two",
+            "explain page.html other.html",
+            "explain page.html http://site.example/two",
+            "explain http://site.example/again --html difference.html",
+        ),
+        details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
+        "or --store, this uses the recipe and seed of the store, otherwise the recipe of the "
+        "settings and seed 0.",
+    ),
+    "what-if": Command(
+        what_if,
+        _add_what_if,
+        _print_what_if,
+        examples=(
+            "what-if --distance 5",
+            "what-if --confirm 0.9",
+            "what-if --distance 3 --confirm none   # as in the paper",
+            "what-if --scope host --json",
+        ),
+        details=_WHAT_IF_LIMITS,
+    ),
+    "report": Command(
+        write_report,
+        _add_report,
+        _print_report,
+        examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
+    ),
+}

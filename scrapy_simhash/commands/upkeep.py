@@ -1,0 +1,474 @@
+"""Commands that maintain a store, or delete documents and undo drops."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_simhash._files import write_whole
+from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._progress import show_busy, show_progress
+from scrapy_simhash.batch.exchange import back_up
+from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command
+from scrapy_simhash.config import SECONDS_A_DAY, Config
+from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.explanation import add_suggestions
+from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.stores import open_as_it_is, open_store, shrink
+from scrapy_simhash.stores.header import choose_distance
+from scrapy_simhash.stores.urls import is_server
+from scrapy_simhash.tables import choose_design, parse_design
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.judging import StoredDocument
+    from scrapy_simhash.stores import Store
+
+
+def open_to_change(config: Config) -> Store:
+    """Open an existing store for writing, whatever its recipe and design."""
+    open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
+    return open_store(config.store, distance=0)
+
+
+def _compact(config: Config) -> Iterator[Answer]:
+    """Pack the tables, then shrink the file unless another process has the store open."""
+    with open_to_change(config) as store, show_progress("slices") as show:
+        before = store.table_stats()
+        store.compact(show)
+        after = store.table_stats()
+    sizes = ["table_bytes_per_fingerprint", *(["file_bytes"] if "file_bytes" in after else [])]
+    answer = {
+        "fingerprints": after["fingerprints"],
+        **{
+            f"{name}_{when}": stats[name]
+            for name in sizes
+            for when, stats in (("before", before), ("after", after))
+        },
+    }
+    if not is_server(config.store):  # there is no file, and tables are always full
+        shrunk = shrink(config.store)
+        answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
+        answer["shrunk"] = shrunk is not None
+    yield answer
+
+
+def _print_compaction(answer: Answer) -> Iterable[str]:
+    for key, unit in (
+        ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
+        ("file_bytes", "bytes of the file"),
+    ):
+        if f"{key}_before" in answer:
+            yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
+    if answer.get("shrunk") is False:
+        yield (
+            "the file was not shrunk because another process has the store open; new data will "
+            "reuse its free space. Run compact once more when no process has the store open"
+        )
+
+
+def _add_rebuild(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tables", metavar="DESIGN", help="another table design, or auto (default: the same one)"
+    )
+
+
+def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
+    """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
+    with open_to_change(config) as store:
+        if tables == "auto":
+            tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
+        if tables is not None:
+            choose_distance(config.distance, config.confirm, parse_design(tables))
+        with show_busy("rewriting the tables"):
+            written = store.rebuild(tables)
+        yield {"design": store.design, **written}
+
+
+def _check(config: Config) -> Iterator[Answer]:
+    with open_as_it_is(config.store) as store:
+        with show_busy("comparing tables and documents"):
+            problems = store.check()
+        # This counts rows without reading them, so damaged buckets do not matter.
+        counted = store.table_stats()
+        yield {
+            "problems": problems,
+            "tables": counted["tables"],
+            "fingerprints": counted["fingerprints"],
+        }
+    if problems:
+        found = plural(len(problems), "problem")
+        raise PartlyFailedError(
+            f"{found}; rebuild mends the tables, a damaged record needs a backup"
+        )
+
+
+def _print_check(answer: Answer) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if not answer["problems"]:
+        yield (
+            f"no problems: {answer['tables']} tables of {answer['fingerprints']:,} fingerprints "
+            "compared with each other and with the documents"
+        )
+
+
+def _add_backup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
+    parser.add_argument(
+        "--no-check",
+        action="store_false",
+        dest="check",
+        help="do not compare the tables of the copy with each other and with the documents",
+    )
+
+
+def _print_backup(answer: Answer) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if answer["folder"]:
+        yield (
+            f"{printable(answer['folder'])}: {plural(answer['documents'], 'document')}, "
+            f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
+            f"{'no problems' if answer['checked'] else 'not checked'}"
+        )
+
+
+def _add_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--days", type=float, metavar="N", help="only documents last seen more than N days ago"
+    )
+    _add_criteria(parser)
+
+
+def _add_criteria(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scope", metavar="S", help="only this scope; '' for the global one")
+    _add_crawl(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list what would be deleted, delete nothing"
+    )
+
+
+def _add_crawl(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--crawl", metavar="ID", help="only this crawl; `last`: the newest one of the log"
+    )
+
+
+def _prune(
+    config: Config, days: float | None, scope: str | None, crawl: str | None, *, dry_run: bool
+) -> Iterator[Answer]:
+    """Delete documents that meet all given criteria, and their near-duplicates."""
+    if days is None and scope is None and crawl is None:
+        raise ValueError("name what to delete: --days, --scope or --crawl")
+    if days is not None and not days >= 0:
+        raise ValueError(f"--days {days}: must be 0 or more")
+    oldest = None if days is None else time.time() - days * SECONDS_A_DAY
+
+    def wanted(document: StoredDocument) -> bool:
+        return oldest is None or document.time < oldest
+
+    young = f"no document was last seen more than {days or 0:g} days ago"
+    nothing = young if scope is crawl is None else _NOTHING
+    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run)
+
+
+_NOTHING = "no document meets all criteria, or a running crawl is working on it"
+
+
+def _remove(
+    config: Config,
+    wanted: Callable[[StoredDocument], bool],
+    scope: str | None,
+    crawl: str | None,
+    nothing: str,
+    *,
+    dry_run: bool,
+) -> Iterator[Answer]:
+    """Delete the wanted documents and their near-duplicates; raise `nothing` if there are none."""
+    crawl = find_crawl(config, crawl)
+    chosen: set[int] = set()
+
+    def choose(document: StoredDocument) -> bool:
+        found = (
+            scope in {None, document.scope} and crawl in {None, document.crawl} and wanted(document)
+        )
+        if found:
+            chosen.add(document.document)
+        return found
+
+    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+        with show_busy("looking through the documents"):
+            numbers = store.select(choose)
+        if dry_run:
+            for document in filter(None, map(store.get_document, numbers)):
+                yield _pick(
+                    document, "document", "url", "state", "original", "scope", "crawl", "time"
+                )
+        with show_busy("deleting"):
+            deleted = 0 if dry_run else store.delete(numbers)
+    if not numbers:
+        raise PartlyFailedError(nothing)
+    near_duplicates = len(numbers) - len(chosen)
+    yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
+
+
+def _pick(document: StoredDocument, *names: str) -> Answer:
+    return {name: getattr(document, name) for name in names}
+
+
+def _print_removal(answer: Answer) -> Iterable[str]:
+    if "url" in answer:
+        yield f"{answer['state']:<9}  {printable(answer['url'])}"
+    else:
+        done = "deleted" if answer["deleted"] else "would delete"
+        yield (
+            f"{done} {plural(answer['documents'], 'document')} and "
+            f"{plural(answer['near_duplicates'], 'near-duplicate')} of them"
+        )
+
+
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="only documents with these URLs")
+    _add_criteria(parser)
+
+
+def _delete(
+    config: Config, urls: Sequence[str], scope: str | None, crawl: str | None, *, dry_run: bool
+) -> Iterator[Answer]:
+    """Delete documents that meet all given criteria, and their near-duplicates."""
+    if not urls and scope is None and crawl is None:
+        raise ValueError("name what to delete: URLs, --scope or --crawl")
+    missing = dict.fromkeys(urls)
+
+    def wanted(document: StoredDocument) -> bool:
+        missing.pop(document.url, None)
+        return not urls or document.url in urls
+
+    absent = "not in the store, or in use by a running crawl: "
+    nothing = absent + ", ".join(missing) if urls and scope is crawl is None else _NOTHING
+    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run)
+    if missing:
+        raise PartlyFailedError(absent + ", ".join(missing))
+
+
+def _add_undo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="only drops of these pages")
+    parser.add_argument("--original", metavar="URL", help="only drops in favour of this page")
+    parser.add_argument("--distance", type=int, metavar="BITS", help="only drops at this distance")
+    _add_crawl(parser)
+    parser.add_argument(
+        "--lost",
+        action="store_true",
+        help="only drops in favour of pages whose items were never delivered",
+    )
+    parser.add_argument(
+        "--sink", metavar="URL", help="only drops for the wall that this page shows, see `stats`"
+    )
+    _add_output(parser)
+    parser.add_argument("--dry-run", action="store_true", help="list the drops, change nothing")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """Add `--output`."""
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        dest="urls_path",
+        help="write the URLs to this file, one a line; or JSON lines, with the requests of lost "
+        "pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced",
+    )
+
+
+def _undo(  # noqa: PLR0913  # the criteria, each by its name
+    config: Config,
+    urls: Sequence[str],
+    original: str | None,
+    distance: int | None,
+    crawl: str | None,
+    urls_path: Path | None,
+    *,
+    lost: bool,
+    sink: str | None,
+    dry_run: bool,
+) -> Iterator[Answer]:
+    """List drops that meet all given criteria, and let their pages pass when fetched again."""
+    if not (urls or lost) and (original, distance, crawl, sink) == (None, None, None, None):
+        raise ValueError(
+            "name what to undo: URLs, --original, --distance, --crawl, --lost or --sink"
+        )
+    crawl = find_crawl(config, crawl)
+    spared = not (dry_run or lost or sink)
+    with open_to_change(config) if spared else open_as_it_is(config.store) as store:
+        originals = None
+        if original is not None:
+            originals = {found.document for found in store.find_document(original)}
+        walls = None if sink is None else _find_walls(store, sink)
+
+        def wanted(document: StoredDocument) -> bool:
+            return (
+                (not urls or document.url in urls)
+                and (originals is None or document.original in originals)
+                and (walls is None or document.original in walls)
+                and distance in {None, document.distance}
+                and crawl in {None, document.crawl}
+            )
+
+        found = store.list_dropped(wanted, lost=lost)
+        if urls_path is not None:  # before anything changes: the file may not be writable
+            _write_again(store, urls_path, found)
+        if spared and found:
+            store.spare([document.document for document in found])
+        # Last, because the reader of the answers may stop early, as `head` does.
+        yield from (_describe(store, document) for document in found)
+        missing = {*urls} - {document.url for document in found}
+        if original is not None and not originals:
+            missing.add(original)
+        _tell_undone(store, found, missing, spared=spared)
+
+
+def _write_again(store: Store, path: Path, found: Sequence[StoredDocument]) -> None:
+    """Write what is to be fetched again: URLs, or what `crawl.read_requests` reads."""
+    if path.suffix.lower() not in JSON_SUFFIXES:
+        write_whole(path, [f"{printable(document.url)}\n" for document in found])
+        return
+    lost = {page.document: page for page in store.list_lost()}
+    lines = []
+    for document in found:
+        page = lost.get(document.document)
+        fields = {
+            **_pick(document, "url", "document", "original", "crawl"),
+            "spider": page.spider if page else "",
+            "request": base64.b64encode(page.request).decode() if page else "",
+        }
+        lines.append(json.dumps(fields) + "\n")
+    write_whole(path, lines)
+
+
+def _find_walls(store: Store, url: str) -> set[int]:
+    """Find the walls that a page showed, by their numbers; an error if it showed none."""
+    walls = {wall.document for wall in store.list_walls()}
+    found = store.find_document(url)
+    shown = {number for page in found for number in (page.document, page.original)} & walls
+    if shown:
+        return shown
+    why = "shows no wall" if found else "is not in the store"
+    raise PartlyFailedError(
+        f"nothing to undo: {url} {why}; `stats` lists the walls, and --original takes any page"
+    )
+
+
+def _tell_undone(
+    store: Store, found: Sequence[StoredDocument], missing: set[str], *, spared: bool
+) -> None:
+    """Report what was undone; raise an error for unknown URLs, or if there was no drop at all."""
+    if found and spared:
+        before = sum(document.spared for document in found)
+        told = f"{plural(len(found) - before, 'drop')} undone"
+        told += f", {before:,} had been before" * bool(before)
+        sys.stderr.write(f"{told}; the dropped pages pass when they are fetched again\n")
+    known: set[str] = set()
+    if missing:
+        store.visit(lambda document: known.add(document.url))
+    if unknown := sorted(missing - known):
+        problems = (
+            add_suggestions(f"{url} is not in the store", url, sorted(known)) for url in unknown
+        )
+        raise PartlyFailedError("; ".join(problems))
+    if not found:
+        pages = f"{', '.join(sorted(missing))} not dropped, or " * bool(missing)
+        raise PartlyFailedError(f"nothing to undo: {pages}no drop meets all criteria")
+
+
+def _describe(store: Store, document: StoredDocument) -> Answer:
+    original = store.get_document(document.original) if document.original else None
+    return {
+        **_pick(document, "url", "document", "distance", "similarity", "crawl"),
+        "original": original.url if original else None,
+    }
+
+
+def _add_links(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spider", metavar="NAME", help="only links that this spider found")
+    _add_output(parser)
+    parser.add_argument(
+        "--forget", action="store_true", help="forget these links once they are listed"
+    )
+
+
+def _list_links(
+    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool
+) -> Iterator[Answer]:
+    """List the links that only dropped pages have, and that nobody requested."""
+    with open_to_change(config) if forget else open_as_it_is(config.store) as store:
+        found = store.list_links(spider)
+        if urls_path is not None:
+            write_whole(urls_path, [f"{printable(link.url)}\n" for link in found])
+        if forget:
+            store.keep_links((), [link.url for link in found])
+        for link in found:
+            named = ("url", "page", "original", "spider", "crawl", "time")
+            yield {name: getattr(link, name) for name in named}
+
+
+COMMANDS = {
+    "compact": Command(
+        _compact,
+        printer=_print_compaction,
+        examples=("compact",),
+        details="Crawls may run meanwhile. The file shrinks only if no other process has the "
+        "store open.",
+    ),
+    "rebuild": Command(_rebuild, _add_rebuild, examples=("rebuild", "rebuild --tables 4")),
+    "check": Command(
+        _check,
+        printer=_print_check,
+        examples=("check", "check --store .scrapy/simhash"),
+        details="Prints one problem a line; the exit code is 1 if there are any.",
+    ),
+    "backup": Command(back_up, _add_backup, _print_backup, examples=("backup simhash-backup",)),
+    "prune": Command(
+        _prune,
+        _add_prune,
+        _print_removal,
+        examples=("prune --days 365 --dry-run", "prune --scope www.example.com"),
+        details="Deletes documents that meet all given criteria, with their near-duplicates.",
+    ),
+    "delete": Command(
+        _delete,
+        _add_delete,
+        _print_removal,
+        examples=("delete http://site.example/two --dry-run", "delete http://site.example/two"),
+        details="Deletes documents that meet all given criteria, with their near-duplicates.",
+    ),
+    "links": Command(
+        _list_links,
+        _add_links,
+        lambda answer: [printable(answer["url"])],
+        examples=("links", "links --spider docs", "links --forget"),
+        details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a later "
+        "crawl of its spider requests for another reason is forgotten.",
+    ),
+    "undo": Command(
+        _undo,
+        _add_undo,
+        lambda answer: [printable(answer["url"])],
+        examples=(
+            "undo http://site.example/again --dry-run",
+            "undo --original http://site.example/one -o urls.txt",
+            "undo --distance 7",
+            "undo --lost",
+            "undo --sink http://site.example/members/7",
+        ),
+        details="Drops that meet all given criteria are undone: the pages pass until their items "
+        "are delivered. --lost and --sink change nothing in the store, because such pages are "
+        "judged like any other when they are fetched again: what is behind a wall passes, and the "
+        "wall does not.",
+    ),
+}

@@ -1,0 +1,235 @@
+"""Follow each page until it is done: its callback has ended and its items passed the pipelines.
+
+::
+
+    judged   on its way to the spider; withdrawn if it has not arrived when the spider is idle
+    begin    its callback is called
+    end      the callback's output was consumed: done once the last item is scraped or dropped
+    fail     callback, middleware or pipeline raised an exception: withdrawn
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from scrapy import Spider, signals
+from scrapy.extensions.feedexport import FeedExporter
+from scrapy.utils.defer import ensure_awaitable
+
+from scrapy_simhash.crawl.parking import ParkedRequests
+from scrapy_simhash.crawl.refetch import LostPages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Request, Response
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.detector import Detector
+
+# A feed's URI template, and the number of a batch.
+_Batch: TypeAlias = tuple[str, int]
+_Batches: TypeAlias = set[_Batch]
+# A batch that is never stored.
+_NOWHERE = ("", -1)
+# Marks requests that went through the scheduler. An inline download (`engine.download_async`) does
+# not, and no spider middleware will see its response.
+_SCHEDULED = "_simhash_scheduled"
+
+
+@dataclass(eq=False, slots=True)
+class _Page:
+    """A page whose callback was called."""
+
+    document: int  # number in the store; 0 if no items have to be delivered
+    items: int = 0  # number of items still in the pipelines
+    batches: _Batches = field(default_factory=set)  # batches of feeds with some of its items
+    consumed: bool = False  # whether its callback has ended
+
+
+class Delivery:
+    """Follows each judged page to the spider, and its items through the pipelines."""
+
+    # An item that a pipeline drops on purpose (`DropItem`) counts as delivered. If a pipeline fails
+    # on an item, the page is withdrawn.
+
+    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+        # Whether a spider middleware reports on pages; if not, judged pages are done at once.
+        self.followed = False
+        self._detector = detector
+        self._lost_pages = LostPages(crawler, config, detector)
+        self.parked = ParkedRequests(crawler, config, detector)
+        # Kept as attributes, because signals hold only weak references to handlers.
+        on_feed = config.done_on == "feed"
+        self._gate = _FeedGate(crawler, self._mark_done) if on_feed else None
+        self._expected: set[int] = set()
+        self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
+        self._open: set[_Page] = set()
+        connect = crawler.signals.connect
+        connect(self._request_scheduled, signals.request_scheduled)
+        connect(self._item_scraped, signals.item_scraped)
+        connect(self._item_ended, signals.item_dropped)
+        connect(self._failed, signals.item_error)
+        connect(self._failed, signals.spider_error)
+        connect(self._spider_idle, signals.spider_idle)
+
+    def _request_scheduled(self, request: Request) -> None:
+        request.meta[_SCHEDULED] = True
+
+    def judged(self, request: Request, verdict: dict[str, Any]) -> None:
+        """Note a page that was judged and goes on to the spider."""
+        # Removed, because an inline download could inherit the mark with the meta.
+        scheduled = request.meta.pop(_SCHEDULED, False) and self.followed
+        document = _pending_document(verdict)
+        if scheduled and document:
+            self._expected.add(document)
+        elif document:
+            self._detector.mark_done(document)
+        self.parked.judged(request, verdict, document if scheduled else 0)
+        if verdict["match_pending"]:
+            lost = scheduled and verdict["action"] not in {"", "flag"}
+            self._lost_pages.keep(request, verdict["document"], dropped=lost)
+
+    def begin(self, response: Response, verdict: dict[str, Any]) -> None:
+        """Note that the callback of a page was called."""
+        document = _pending_document(verdict)
+        self._expected.discard(document)
+        self._lost_pages.found(response, verdict)
+        page = self._pages[response] = _Page(document)
+        self._open.add(page)
+
+    def add_item(self, response: Response) -> None:
+        """Note an item that goes to the pipelines."""
+        if page := self._pages.get(response):
+            page.items += 1
+
+    def end(self, response: Response) -> None:
+        """Note that the callback's output was consumed."""
+        if page := self._pages.get(response):
+            page.consumed = True
+            self._settle(page)
+
+    def _item_scraped(self, response: Response | None) -> None:
+        batches = self._gate.list_batches() if self._gate else set()
+        page = self._pages.get(response) if response is not None else None
+        if page:
+            page.batches |= batches
+        self._item_ended(response)
+
+    def _item_ended(self, response: Response | None) -> None:
+        page = self._pages.get(response) if response is not None else None
+        if page:
+            page.items -= 1
+            self._settle(page)
+
+    def _failed(self, response: Response | None) -> None:
+        if response is not None:  # None if `start` failed
+            self.fail(response)
+
+    def fail(self, response: Response) -> None:
+        """Withdraw a page, once."""
+        page = self._pages.get(response)
+        if page and page in self._open:
+            self._open.discard(page)
+            self._detector.withdraw(page.document)
+
+    def _settle(self, page: _Page) -> None:
+        # The count is negative if a middleware nearer to the engine added items.
+        if page.consumed and page.items <= 0 and page in self._open:
+            self._open.discard(page)
+            if self._gate:
+                self._gate.hold(page.document, page.batches)
+            else:
+                self._mark_done(page.document)
+
+    def _mark_done(self, document: int) -> None:
+        self._detector.mark_done(document)
+        self.parked.done(document)
+
+    def _spider_idle(self, spider: Spider) -> None:
+        """Withdraw pages that never reached the spider, then request pages dropped for them."""
+        # No page is on its way any more: another middleware stopped these.
+        for document in self._expected:
+            self._detector.withdraw(document)
+        self._expected.clear()
+        self._lost_pages.request_again(spider)
+        self.parked.make_again(spider)
+
+    def close(self) -> None:
+        """Settle open pages when all pipelines have ended, and warn about pages still lost."""
+        for page in list(self._open):
+            if page.consumed:  # a middleware nearer to the engine removed its items
+                page.items = 0
+                self._settle(page)
+        self._lost_pages.warn()
+
+
+def _pending_document(verdict: dict[str, Any]) -> int:
+    """Get the number of the document whose items have to be delivered, or 0."""
+    return 0 if verdict["status"] == "near_duplicate" else int(verdict["document"])
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """A page, and the unstored batches with its items."""
+
+    document: int
+    left: _Batches
+
+
+class _FeedGate:
+    """Holds pages back until the feeds with their items are stored."""
+
+    def __init__(self, crawler: Crawler, release: Callable[[int], None]) -> None:
+        self._crawler = crawler
+        self._release = release
+        self._held: dict[_Batch, list[_Held]] = {}
+        self._stored: _Batches = set()
+        # For each feed: its batch, and the number of items in it at the last check.
+        self._seen: dict[str, tuple[int, int]] = {}
+        crawler.signals.connect(self.list_batches, signals.spider_opened)
+
+    def list_batches(self) -> _Batches:
+        """List the batches of feeds that an item was just written to."""
+        # The exporter has taken the item already. Its filters, which may count, are not called.
+        exporter = self._crawler.get_extension(FeedExporter)
+        slots = exporter.slots if exporter else []
+        written: _Batches = set()
+        for slot in slots:
+            batch, items = self._seen.get(slot.uri_template, (0, 0))
+            if slot.batch_id > batch:
+                self._watch(slot)
+            batch = batch or slot.batch_id
+            if slot.batch_id > batch or slot.itemcount > items:
+                # The item that filled a batch has ended it.
+                written.add((slot.uri_template, batch))
+            self._seen[slot.uri_template] = (slot.batch_id, slot.itemcount)
+        return written or ({_NOWHERE} if slots else set())
+
+    def _watch(self, slot: Any) -> None:
+        """Note when a batch is stored; the signal for closed feeds does not report failures."""
+        batch, store = (slot.uri_template, slot.batch_id), slot.storage.store
+
+        async def store_and_note(file: Any) -> None:
+            await ensure_awaitable(store(file))
+            self._note_stored(batch)
+
+        slot.storage.store = store_and_note
+
+    def hold(self, document: int, batches: _Batches) -> None:
+        """Release a page when these batches are stored."""
+        page = _Held(document, batches - self._stored)
+        for batch in page.left:
+            self._held.setdefault(batch, []).append(page)
+        if not page.left:
+            self._release(document)
+
+    def _note_stored(self, batch: _Batch) -> None:
+        self._stored.add(batch)
+        for page in self._held.pop(batch, ()):
+            page.left.discard(batch)
+            if not page.left:
+                self._release(page.document)

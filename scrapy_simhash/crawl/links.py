@@ -1,0 +1,230 @@
+"""Links that only dropped pages had: how many there are, and requests for them at the end.
+
+The paper ignores the links of a near-duplicate, which are nearly always those of its original. What
+only dropped pages link to is never found, and nobody would see that. So it is remembered:
+
+::
+
+    judged       a kept page: its links are known. A dropped one: those that are not yet known are
+                 found, with its address
+    request      the crawl is idle, under `late`: links that are still unknown are requested
+    close        what is left is kept in the store, and counted
+
+A link is known when a kept page has it, when it was requested, or when this is true of its
+counterpart in a place of which near-duplicates prove that it has the same pages (a mirror), or of
+the address that proven URL rules make of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Request
+
+from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
+from scrapy_simhash.crawl.places import Places, SeenLinks
+from scrapy_simhash.crawl.policy import count, identify
+from scrapy_simhash.crawl.refetch import pack_request, unpack_request
+from scrapy_simhash.judging.urls.records import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from collections.abc import Set as AbstractSet
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.detector import Detector
+    from scrapy_simhash.pages.links import PageLinks
+
+# Links of dropped pages in memory, 300 bytes each. Those beyond are not remembered.
+_MOST_FOUND = 50_000
+# So many wait before they are written: a crawl that is killed forgets no more.
+_MOST_UNWRITTEN = 500
+_LONGEST = 2_000
+LATE = "late"
+_LOSING = {"drop", "ignore-outlinks"}
+
+
+class LostLinks:
+    """Remembers the links of dropped pages, and requests them under SIMHASH_FOLLOW_NEW_LINKS."""
+
+    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._detector = detector
+        self._seen = SeenLinks()
+        self._places = Places(self._seen)
+        self._hosts: set[str] = set()
+        self._found: dict[str, Link] = {}
+        self._unwritten: dict[str, Link] = {}
+        self._written: set[str] = set()
+        self._asked: set[str] = set()
+        self._missed = 0
+        self._changed = True
+        self._loaded = False
+        self._made = SpidersRequests(crawler.settings)
+        self.late = config.follow_new_links == LATE
+        if self.late:
+            crawler.signals.connect(self._spider_idle, signals.spider_idle)
+
+    def judged(self, request: Request, verdict: dict[str, Any], links: PageLinks) -> None:
+        """Note the links of a page that was judged, once the action is chosen."""
+        url = verdict["url"]
+        if len(url) > _LONGEST:
+            return
+        self._hosts.add(_host_of(url))
+        self._seen.add_url(url)
+        self._changed = True
+        if verdict["action"] not in _LOSING:
+            self._seen.add(links.digests)
+            self._places.add_page(url)
+            return
+        original = verdict["match_url"] or ""
+        addresses = links.addresses.decode().split("\n")
+        new = [addresses[place] for place in self._seen.find_new(links.digests)]
+        self._places.add_near_duplicate(url, original, new)
+        if new:
+            page = Link(
+                "",
+                page=url,
+                time=verdict["time"],
+                crawl=verdict["crawl"],
+                spider=self._spider.name,
+                original=original,
+                callback=name_link_maker(request, self._spider),
+                depth=request.meta.get("depth", 0),
+            )
+            self._add(page, new)
+
+    @property
+    def _spider(self) -> Spider:
+        assert self._crawler.spider is not None  # noqa: S101 - its pages are judged
+        return self._crawler.spider
+
+    def _add(self, page: Link, addresses: Iterable[str]) -> None:
+        """Remember the links of a dropped page that were not known when it came."""
+        for url in addresses:
+            if url in self._found:
+                continue
+            if len(self._found) >= _MOST_FOUND:
+                self._missed += 1
+                continue
+            self._found[url] = self._unwritten[url] = structs.replace(page, url=url)
+        if len(self._unwritten) >= _MOST_UNWRITTEN:
+            self._forget(self._list_known(self._unwritten.values()))
+            self._write(())
+
+    def _list_known(self, links: Iterable[Link]) -> list[str]:
+        return self._places.list_known(links, self._detector.acting)
+
+    def _forget(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            self._found.pop(url, None)
+            self._unwritten.pop(url, None)
+
+    def _write(self, gone: Collection[str]) -> None:
+        """Keep in the store what it has not yet, and take out what is gone."""
+        links, self._unwritten = list(self._unwritten.values()), {}
+        if self._config.readonly:
+            return
+        if self.late:  # another crawl may have to request them
+            for link in links:
+                request = self._made.make(link)
+                link.request = pack_request(request, self._spider) if request else b""
+        self._detector.keep_links(links, gone)
+        self._written.update(link.url for link in links)
+
+    def learn(self, page: Request, request: Request) -> None:
+        """Note a request that the callback of a page made, as an example."""
+        try:
+            self._made.learn(page, request, self._spider)
+        except Exception:  # noqa: BLE001 - the spider's meta may hold anything
+            count(self._crawler, "links/failed")
+
+    def _spider_idle(self, spider: Spider) -> None:
+        """Request unknown links when there is nothing else to do; raises DontCloseSpider then."""
+        engine = self._crawler.engine
+        left = self._config.late_links - len(self._asked)
+        # Another handler of the signal may have found work.
+        if not self._changed or left <= 0 or engine is None or not engine.spider_is_idle():
+            return
+        self._changed = False
+        made = 0
+        for link in self._settle():
+            if made >= left or link.url in self._asked or _host_of(link.url) not in self._hosts:
+                continue
+            request = self._made.make(link) or unpack_request(link.request, spider)
+            if request is not None:
+                self._asked.add(link.url)
+                made += 1
+                engine.crawl(request.replace(dont_filter=False))
+        if made:
+            count(self._crawler, "links/requested_late", made)
+            raise DontCloseSpider
+
+    def close(self) -> None:
+        """Keep in the store what nobody requested, and count it."""
+        if self._detector.is_open and (left := len(self._settle()) + self._missed):
+            count(self._crawler, "links/only_on_dropped_pages", left)
+
+    def _settle(self) -> list[Link]:
+        """Sort out what is known by now; returns the links that are left, oldest first."""
+        self._load()
+        gone = self._list_known(self._found.values())
+        self._forget(gone)
+        self._places.recount(self._found.values())
+        gone += self._list_known(self._found.values())
+        foreign = [url for url in self._unwritten if _host_of(url) not in self._hosts]
+        self._forget((*gone, *foreign))
+        gone += self._list_requested()
+        self._forget(gone)
+        self._write(self._written.intersection(gone))
+        self._written.difference_update(gone)
+        return sorted(self._found.values(), key=lambda link: link.time)
+
+    def _load(self) -> None:
+        """Add the links that earlier crawls of the spider found, once."""
+        kept = [] if self._loaded else self._detector.list_links(self._spider.name)
+        self._loaded = True
+        earlier = [link for link in kept if link.crawl != self._detector.crawl]
+        for page in {(link.page, link.original) for link in earlier}:
+            self._places.add_near_duplicate(*page)
+        self._found |= {link.url: link for link in earlier}
+        self._written.update(link.url for link in earlier)
+
+    def _list_requested(self) -> list[str]:
+        """List the links that were requested, or a counterpart of them was."""
+        acting = self._detector.acting
+        asked = {
+            url: {self._identify(each) for each in (url, *self._places.find(link, acting))}
+            for url, link in self._found.items()
+        }
+        identities = set().union(*asked.values()) - {b""}
+        known = identities & self._list_filtered()
+        known |= self._detector.find_known(sorted(identities - known))
+        return [url for url, each in asked.items() if b"" in each or not known.isdisjoint(each)]
+
+    def _list_filtered(self) -> AbstractSet[bytes]:
+        """List the fingerprints that Scrapy's duplicate filter has; none of another filter."""
+        # No method asks it without adding to it. Only there are requests of which neither a kept
+        # page nor the store knows: their addresses were made up, and they failed.
+        scheduler = getattr(getattr(self._crawler.engine, "_slot", None), "scheduler", None)
+        found = getattr(getattr(scheduler, "df", None), "_fingerprints", None)
+        return found if isinstance(found, set) else set()
+
+    def _identify(self, url: str) -> bytes:
+        """Make the identity of a page as a plain request has it; b"" if there can be no request."""
+        assert self._crawler.request_fingerprinter is not None  # noqa: S101 - it made requests
+        try:
+            return identify(Request(url), self._crawler.request_fingerprinter)
+        except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
+            return b""
+
+
+def _host_of(url: str) -> str:
+    return url.split("/", 3)[2] if url.count("/") > 1 else ""

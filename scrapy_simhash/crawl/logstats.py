@@ -1,0 +1,115 @@
+"""Log lines on near-duplicates during a crawl, once a minute, and at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.extensions import logstats
+
+from scrapy_simhash._printable import plural, printable, show_bytes
+from scrapy_simhash.crawl.policy import FOLLOW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from logging import LogRecord
+
+    from scrapy import Spider
+    from scrapy.statscollectors import StatsCollector
+
+
+# Of the URL rules of a crawl, in its closing line.
+_RULES_NAMED = 3
+
+
+class SimhashLogStats(logstats.LogStats):
+    """Scrapy's own extension, with `near-duplicates N (x %)` at the end of its line."""
+
+    # N counts near-duplicates whatever the action; x is their share of all pages judged so far. The
+    # line is Scrapy's until a page was judged. Scrapy also determines the interval
+    # (`LOGSTATS_INTERVAL`), the logger and the final stats.
+
+    def log(self, spider: Spider) -> None:
+        """Log the line; called at each interval."""
+        # Scrapy has no way to extend its line, and a copy of its text would become outdated. The
+        # line remains one message with arguments, for collectors of structured logs.
+        logstats.logger.addFilter(self._extend)
+        try:
+            super().log(spider)
+        finally:
+            logstats.logger.removeFilter(self._extend)
+
+    def _extend(self, record: LogRecord) -> bool:
+        pages = self.stats.get_value("simhash/pages", 0)
+        if pages and isinstance(record.args, dict):
+            count = self.stats.get_value("simhash/near_duplicate", 0)
+            record.msg += ", near-duplicates %(near_duplicates)d (%(near_duplicate_share).1f %%)"
+            record.args |= {
+                "near_duplicates": count,
+                "near_duplicate_share": 100 * count / pages,
+            }
+        return True
+
+
+def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> str:
+    """Say which requests of a crawl were not made, or ""; `parked` counts by rule."""
+
+    def get(key: str) -> int:
+        return int(stats.get_value(f"simhash/urls/{key}", 0))
+
+    would = get("would_park")
+    if would:
+        return f"SIMHASH_URL_RULES = 'skip' would have saved {plural(would, 'request')}"
+    sampled, same, released = get("sampled"), get("sample_same"), get("released")
+    if not (parked or sampled or released):
+        return ""
+    rules = sorted(parked, key=lambda rule: -parked[rule])
+    named = ", ".join(map(printable, rules[:_RULES_NAMED]))
+    more = f" and {len(rules) - _RULES_NAMED:,} more" if len(rules) > _RULES_NAMED else ""
+    line = f"{plural(sum(parked.values()), 'request')} not made"
+    line += f" by {plural(len(rules), 'URL rule')} ({named}{more})" if rules else ""
+    if sampled:
+        outcome = "all the same" if same == sampled else f"{same:,} the same"
+        line += f"; {sampled:,} checked, {outcome}"
+    line += f"; {released:,} made after all" if released else ""
+    if retired := get("retired"):
+        line += f" ({plural(retired, 'rule')} {'was' if retired == 1 else 'were'} wrong)"
+    return line
+
+
+def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
+    """Summarize a crawl in one line; `acted` counts the near-duplicates by their actions."""
+
+    def get(key: str) -> int:
+        return int(stats.get_value(f"simhash/{key}", 0))
+
+    pages, bytes_dropped = get("pages"), get("bytes_dropped")
+    done = {
+        "dropped {}": get("dropped"),
+        "ignored the outlinks of {}": acted.get("ignore-outlinks", 0),
+        "dropped the items of {} and followed their links": acted.get(FOLLOW, 0),
+        "flagged {}": acted.get("flag", 0),
+    }
+    saved = {
+        "dropped {}": f"{show_bytes(bytes_dropped)}, {plural(get('links_dropped'), 'link')}",
+        "ignored the outlinks of {}": plural(get("outlinks_ignored"), "request"),
+        "dropped the items of {} and followed their links": plural(get("items_dropped"), "item"),
+    }
+    parts: list[str] = []
+    for what, number in done.items():
+        if number:
+            first = f"{plural(number, 'near-duplicate')} of {plural(pages, 'page')}"
+            part = what.format(f"{number:,}" if parts else first)
+            parts.append(part + (f" ({saved[what]})" if what in saved else ""))
+    if not parts:
+        return (
+            f"No near-duplicates among {plural(pages, 'page')}" if pages else "No page was judged"
+        )
+    if late := get("links/requested_late"):
+        parts.append(f"requested {plural(late, 'link')} of dropped pages late")
+    line = ", ".join(parts)
+    if lost := get("links/only_on_dropped_pages"):
+        line += f"; nobody requested {plural(lost, 'link')} that only dropped pages have"
+    if waiting := get("waiting"):
+        line += f"; {plural(waiting, 'dropped page')} may have to be requested again: another "
+        line += "crawl is still at work on what they duplicate"
+    return line[0].upper() + line[1:]

@@ -1,0 +1,434 @@
+"""Requests that are not made, because proven URL rules lead to a page that the store has.
+
+::
+
+    yielded    by a callback; noted in the request's meta
+    parked     written to the store with all that it takes to make it: as soon as it is yielded,
+               before scheduler and dupefilter see it; or, if it was queued before the rule was
+               proven, when it is about to be made
+    sampled    made all the same, to test the rule
+    released   made when the crawl is idle: a rule was retired, or the known page is gone
+    checked    made when nothing else is left to do: a few requests of each rule
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import xxhash
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.http import Request
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_simhash._printable import describe_error, plural, quote
+from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.crawl.policy import count, identify, name_callback
+from scrapy_simhash.crawl.refetch import PARKED, SAMPLED, YIELDED, pack_request, unpack_request
+from scrapy_simhash.detector.log import NOT_FETCHED
+from scrapy_simhash.judging.urls.records import Parked, RuleState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.detector import Detector
+    from scrapy_simhash.judging.urls.acting import ActingRules, Target
+    from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+
+logger = logging.getLogger(__name__)
+
+# The first requests of each rule in a crawl are made whatever the share of the sample is.
+_FIRST_SAMPLED = 3
+# 150 bytes each.
+_MOST_REMEMBERED = 100_000
+# Requests of one callback that are parked by one commit.
+_MOST_HELD = 64
+# At the end of a crawl.
+_MOST_CHECKED = 1_000
+# Names of headers, as Scrapy writes them.
+_CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
+
+
+# A request, and where rules lead it.
+_Led: TypeAlias = "tuple[Request, Sequence[Target]]"
+
+
+class _Candidate(NamedTuple):
+    """A request that rules lead elsewhere."""
+
+    request: Request
+    identity: bytes
+    targets: Sequence[Target]
+    drawn: bool  # for the sample
+
+
+class _Fate(NamedTuple):
+    """What became of a request that a rule leads to a known page."""
+
+    rule: str
+    sampled: bool  # made all the same, or else parked
+
+
+class ParkedRequests:
+    """Parks the requests of a crawl, and makes them again."""
+
+    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+        # Requests that were not made, by the text of the rule that parked them.
+        self.counted: Counter[str] = Counter()
+        self._texts: dict[str, str] = {}  # of these rules, by id
+        self._acting: ActingRules | None = None
+        self._acted: set[str] = set()  # ids of rules that act, or did
+        self._crawler = crawler
+        self._config = config
+        self._detector = detector
+        self._learns = config.url_rules != "off" and not config.readonly
+        # Whether requests are parked, not only counted.
+        self.skips = self._learns and config.url_rules == "skip"
+        self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
+        # By identity. Forgotten when other rules act, because they may lead elsewhere.
+        self._fates: dict[bytes, _Fate] = {}
+        self._fates_under: ActingRules | None = None
+        self._sampled: Counter[str] = Counter()  # by rule
+        self._failing = False
+        # Keys of requests that were made again, by the document that they brought, until it is
+        # done.
+        self._coming: dict[int, bytes] = {}
+        self._parked = 0
+        self._checked_at = 0  # requests that were parked when some were checked last
+        self._pages, self._bytes = 0, 0
+
+    # As callbacks yield them
+
+    def note_yielded(self, request: Request) -> None:
+        """Note that a callback yielded a request: those alone may be parked."""
+        if self._learns:
+            request.meta[YIELDED] = request.url
+
+    async def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Park those requests of a callback's output that may be parked; passes on the rest."""
+        # Those that rules lead elsewhere come last, so that one commit parks them.
+        held: list[_Led] = []
+        try:
+            async for entry in entries:
+                targets = self._list_targets(entry) if isinstance(entry, Request) else ()
+                if not targets:
+                    yield entry
+                    continue
+                held.append((entry, targets))
+                if len(held) == _MOST_HELD:
+                    asked, held = held, []
+                    for request in await self._choose(asked):
+                        yield request
+        except Exception:  # of the callback: what it yielded before is made all the same
+            for request in await self._choose(held):
+                yield request
+            raise
+        for request in await self._choose(held):
+            yield request
+
+    # As they are about to be made
+
+    def find_known(self, request: Request) -> Awaitable[None] | None:
+        """Find out whether to make a request: the awaitable raises IgnoreRequest if not."""
+        # Only what a callback yielded as it is now: no start request, redirect, inline download,
+        # and no request that is made again.
+        meta = request.meta
+        if not self._learns or meta.get(YIELDED) != request.url or SAMPLED in meta:
+            return None
+        targets = self._list_targets(request)
+        return self._turn_away(request, targets) if targets else None
+
+    async def _turn_away(self, request: Request, targets: Sequence[Target]) -> None:
+        if not await self._choose([(request, targets)]):
+            request.errback = None  # it may be made later, so it has not failed
+            raise IgnoreRequest("a URL rule leads to a page that the store has")
+
+    def _list_targets(self, request: Request) -> Sequence[Target]:
+        """List the normal forms of a request; none if it may not be parked."""
+        try:
+            return self._find_targets(request)
+        except Exception as error:  # noqa: BLE001 - it is made, whatever it is
+            self._fail(error)
+            return ()
+
+    def _find_targets(self, request: Request) -> Sequence[Target]:
+        rules = self._detector.acting
+        targets = rules.list_targets(request.url) if rules is not None else ()
+        if not targets or not self._may_be_parked(request):
+            return ()
+        if self._config.cross_site == "flag":
+            from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
+
+            return [each for each in targets if on_one_site(request.url, each.form)]
+        return targets
+
+    def _may_be_parked(self, request: Request) -> bool:
+        """Whether a request may wait at all; says nothing of its page."""
+        meta = request.meta
+        return (
+            request.method == "GET"
+            and not (request.body or request.dont_filter or request.cookies)
+            and request.callback is not NO_CALLBACK
+            # Of the request itself, or copied by the spider, which cannot be told.
+            and "retry_times" not in meta
+            and meta.get("simhash_urls") in {None, True}
+            and not meta.get("simhash_skip")
+            and meta.get("simhash_action", self._config.action) == "drop"
+            and not any(name in request.headers for name in _CREDENTIALS)
+            and not any(pattern.search(request.url) for pattern in self._never_drop)
+        )
+
+    async def _choose(self, led: Sequence[_Led]) -> list[Request]:
+        """Park what may be parked, durably; returns the requests that are to be made."""
+        try:
+            return await self._park(led)
+        except Exception as error:  # noqa: BLE001 - they are made, whatever it is
+            self._fail(error)
+            return [request for request, _ in led]
+
+    async def _park(self, led: Sequence[_Led]) -> list[Request]:
+        made: list[Request] = []
+        samples: list[_Candidate] = []
+        others: list[_Candidate] = []
+        twins: dict[bytes, list[Request]] = {}
+        for request, targets in led:
+            identity = self._identify(request)
+            fate = self._recall(identity)
+            if identity in twins:
+                twins[identity].append(request)
+            elif fate is None:
+                twins[identity] = []
+                candidate = _Candidate(request, identity, targets, self._is_drawn(identity))
+                (samples if self._may_be_sampled(candidate) else others).append(candidate)
+            elif fate.sampled:
+                request.meta[SAMPLED] = fate.rule
+                made.append(request)
+        for candidate, answer in await self._ask(samples, only_ask=True):
+            if self._is_made(candidate, answer):
+                made.append(candidate.request)
+            else:
+                others.append(candidate)
+        for candidate, answer in await self._ask(others):
+            if answer.reason:
+                made.append(candidate.request)
+            else:
+                self._note_parked(candidate, answer)
+        for identity, again in twins.items():
+            fate = self._recall(identity)
+            made += again if fate is None or fate.sampled else []
+        return made
+
+    def _may_be_sampled(self, candidate: _Candidate) -> bool:
+        """Whether a request might be made although a rule leads it to a known page."""
+        rules = {target.rules[-1] for target in candidate.targets}
+        new = any(self._sampled[rule] < _FIRST_SAMPLED for rule in rules)
+        return new or candidate.drawn or not self.skips
+
+    def _is_made(self, candidate: _Candidate, answer: ParkingAnswer) -> bool:
+        """Whether a request that might be sampled is made, now that its page is known or not."""
+        if answer.reason:
+            return True
+        if not self.skips:
+            count(self._crawler, "urls/would_park")
+            return True
+        if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
+            return False
+        self._sampled[answer.rule] += 1
+        candidate.request.meta[SAMPLED] = answer.rule
+        self._remember(candidate, _Fate(answer.rule, sampled=True))
+        return True
+
+    async def _ask(
+        self, candidates: Sequence[_Candidate], *, only_ask: bool = False
+    ) -> list[tuple[_Candidate, ParkingAnswer]]:
+        """Park requests unless something is against it, or only ask whether anything is."""
+        if not candidates:
+            return []
+        described = [self._describe(each, only_ask=only_ask) for each in candidates]
+        answers = await self._detector.park(described)
+        return list(zip(candidates, answers, strict=True))
+
+    def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
+        """Describe a request to the store."""
+        from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
+
+        request, expiry, now = candidate.request, self._config.expire_days, time.time()
+        spider = self._crawler.spider
+        assert spider is not None  # noqa: S101 - it has made the request
+        parked = Parked(
+            rule="",
+            url=request.url,
+            spider=spider.name,
+            crawl=self._detector.crawl,
+            target=0,
+            # Where it is empty, the request could not be made again, and the store refuses it.
+            request=b"" if only_ask else pack_request(request, spider),
+            time=now,
+            body_bytes=self._bytes // max(1, self._pages),
+        )
+        return Parking(
+            parked,
+            tuple(candidate.targets),
+            candidate.identity,
+            name_callback(request),
+            0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
+            only_ask=only_ask,
+        )
+
+    def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
+        """Count and log a request that was parked; the log has each one once a crawl."""
+        self._remember(candidate, _Fate(answer.rule, sampled=False))
+        count(self._crawler, "urls/parked")
+        rule = self._texts[answer.rule] = self._detector.acting_texts.get(answer.rule, answer.rule)
+        self.counted[rule] += 1
+        self._parked += 1
+        decision = self._detector.pass_over(candidate.request.url, 0)
+        decision.status, decision.rule, decision.body_bytes = NOT_FETCHED, rule, None
+        decision.match_url, decision.match_document = answer.url, answer.document
+        decision.match_pending = answer.pending
+        if self._detector.log is not None:
+            self._detector.log.write(decision.to_dict())
+        logger.debug(
+            "Not fetched %s: %s leads to %s",
+            quote(candidate.request.url),
+            rule,
+            quote(answer.url),
+            extra={"spider": self._crawler.spider},
+        )
+
+    def _recall(self, identity: bytes) -> _Fate | None:
+        """Recall what became of a request in this crawl, unless other rules act now."""
+        rules = self._detector.acting
+        if rules is not self._fates_under:
+            self._fates.clear()
+            self._fates_under = rules
+        return self._fates.get(identity)
+
+    def _remember(self, candidate: _Candidate, fate: _Fate) -> None:
+        if len(self._fates) >= _MOST_REMEMBERED:
+            self._fates.clear()
+        self._fates[candidate.identity] = fate
+
+    def _identify(self, request: Request) -> bytes:
+        fingerprinter = self._crawler.request_fingerprinter
+        assert fingerprinter is not None  # noqa: S101 - there before any response
+        return identify(request, fingerprinter)
+
+    def _is_drawn(self, identity: bytes) -> bool:
+        """Whether a request is one of the sample."""
+        # Keyed, so that a site cannot choose addresses that are never made.
+        drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
+        return drawn < self._config.url_sample * 2**64
+
+    def _fail(self, error: Exception) -> None:
+        """Note that requests are made because something broke, with one line in the log."""
+        count(self._crawler, "urls/failed")
+        if not self._failing:
+            self._failing = True
+            logger.warning(
+                "Requests are made without asking URL rules: %s",
+                describe_error(error),
+                extra={"spider": self._crawler.spider},
+            )
+
+    # Made after all
+
+    def make_again(self, spider: Spider) -> None:
+        """Make released requests, or else check parked ones; raises DontCloseSpider if any are."""
+        if self._config.readonly:
+            return
+        made = 0
+        # Those that cannot be made must not keep the others waiting.
+        while not made and (taken := self._detector.take_parked(spider.name)):
+            made = self._make(taken, spider, "urls/released")
+        # Not every time that a spider is idle which lives long.
+        if not made and self.skips and self._parked > 2 * self._checked_at:
+            self._checked_at = self._parked
+            share = self._config.url_sample
+            sample = (
+                self._detector.sample_parked(spider.name, share, _MOST_CHECKED) if share else []
+            )
+            made = self._make(sample, spider, "urls/checked", sampled=True)
+        if made:
+            raise DontCloseSpider
+
+    def _make(
+        self, taken: Iterable[TakenRequest], spider: Spider, counted: str, *, sampled: bool = False
+    ) -> int:
+        """Make parked requests; returns how many could be made."""
+        made = lost = 0
+        for key, parked in taken:
+            request = unpack_request(parked.request, spider)
+            if request is None:
+                lost += 1
+                continue
+            request.meta[PARKED] = key
+            if sampled:
+                request.meta[SAMPLED] = parked.rule
+            assert self._crawler.engine is not None  # noqa: S101 - it is idle
+            self._crawler.engine.crawl(request)
+            made += 1
+            if parked.crawl == self._detector.crawl:
+                self.counted -= Counter([self._texts.get(parked.rule, "")])
+        if made:
+            count(self._crawler, counted, made)
+        if lost:
+            logger.warning(
+                "%s cannot be made, because the spider has no such callback now",
+                plural(lost, "parked request"),
+                extra={"spider": spider},
+            )
+        return made
+
+    # As their pages arrive
+
+    def judged(self, request: Request, verdict: dict[str, Any], pending: int) -> None:
+        """Note a page; `pending` is its document while its items are to come, or 0."""
+        judged = verdict["status"] != "unjudged"
+        if judged:
+            self._pages += 1
+            self._bytes += verdict["body_bytes"]
+        self._note_changes()
+        key, rule = request.meta.pop(PARKED, b""), request.meta.pop(SAMPLED, "")
+        request.meta.pop(YIELDED, None)
+        if rule and judged:
+            count(self._crawler, "urls/sampled")
+            outcome = "same" if verdict["status"] == "near_duplicate" else "different"
+            count(self._crawler, f"urls/sample_{outcome}")
+        if key and pending:
+            self._coming[pending] = key
+        elif key:
+            self._detector.unpark(key)
+
+    def done(self, document: int) -> None:
+        """Note that the items of a document came through: nothing waits for it any more."""
+        if key := self._coming.pop(document, b""):
+            self._detector.unpark(key)
+
+    def _note_changes(self) -> None:
+        """Count and log the rules that act now, or did; others come and go with each page."""
+        for change in self._detector.take_rule_changes():
+            if change.state == RuleState.ACTING:
+                self._acted.add(change.rule)
+            elif change.rule not in self._acted:
+                continue
+            elif change.state == RuleState.RETIRED:
+                count(self._crawler, "urls/retired")
+            logger.log(
+                logging.INFO if change.state == RuleState.ACTING else logging.WARNING,
+                "URL rule %s is %s: %s",
+                quote(change.text),
+                change.state,
+                change.reason,
+                extra={"spider": self._crawler.spider},
+            )
+        if self._detector.acting is not self._acting:
+            self._acting = self._detector.acting
+            self._acted |= self._detector.acting_texts.keys()

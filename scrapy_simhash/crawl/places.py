@@ -1,0 +1,197 @@
+"""What is known of links: which were seen, and which lead to pages that are known elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scrapy_simhash.pages.links import digest_link
+from scrapy_simhash.pages.places import carry_over, find_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_simhash.judging.urls.acting import ActingRules
+    from scrapy_simhash.judging.urls.records import Link
+
+# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
+_SLOT_BITS = 21
+_SLOTS = 2**_SLOT_BITS - 1
+_HALF = np.dtype("<u4")
+_HALF_BITS = 32
+_MOST_PAIRS = 10_000
+_MOST_KEPT = 10_000
+# A place has the pages of another one if this many of its pages are near-duplicates of pages there,
+# and three quarters of those of which both were fetched.
+_LEAST_PAGES = 3
+_LEAST_SHARE = 0.75
+_MOST_MIRRORS = 50
+_STALE = 1.5
+
+
+class SeenLinks:
+    """Digests of addresses: 32 bits of each, in the slot that 21 others name."""
+
+    # A later digest takes the slot of an earlier one. So none is found that was not added, but for
+    # one in four billion, and of very large crawls some are forgotten: their links then count as
+    # those of dropped pages only, until somebody asks whether they were requested.
+
+    def __init__(self) -> None:
+        self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
+
+    def add(self, digests: bytes) -> None:
+        """Add the digests of a page's links, as `PageLinks` has them."""
+        halves = np.frombuffer(digests, _HALF)
+        self._tags[halves[::2] & _SLOTS] = halves[1::2]
+
+    def add_url(self, url: str) -> None:
+        """Add an address."""
+        digest = digest_link(url)
+        self._tags[digest & _SLOTS] = digest >> _HALF_BITS
+
+    def find_new(self, digests: bytes) -> list[int]:
+        """Find the places of the digests that were not added."""
+        halves = np.frombuffer(digests, _HALF)
+        new = self._tags[halves[::2] & _SLOTS] != halves[1::2]
+        found: list[int] = np.flatnonzero(new).tolist()
+        return found
+
+    def __contains__(self, url: str) -> bool:
+        digest = digest_link(url)
+        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
+
+
+class _Pair(NamedTuple):
+    """Two places: pages of the first one are near-duplicates of pages of the second."""
+
+    place: str
+    original: str
+
+    @property
+    def is_of_parameters(self) -> bool:
+        """Whether the first place is a print view, a session or the like, not a folder or host."""
+        return self.place.endswith("=*")
+
+    def carry(self, url: str) -> str:
+        """Carry an address over to the second place, or take off parameters; "" if elsewhere."""
+        place, _, parameters = self.place.partition("*")
+        if not url.startswith(place):
+            return ""
+        if not parameters:
+            return self.original[:-1] + url[len(place) :]
+        path, _, query = url.partition("?")
+        names = {f"?{pair.partition('=')[0]}=*": pair for pair in query.split("&")}
+        rest = "&".join(pair for name, pair in names.items() if name not in parameters)
+        return "" if len(rest) == len(query) else path + "?" * bool(rest) + rest
+
+
+class Places:
+    """Learns which places have the same pages, from near-duplicates and kept pages."""
+
+    # Links of a place of *parameters* are known if they are without these. So a list is told from a
+    # print view by where its pages lead: those of a print view lead to nothing new.
+
+    def __init__(self, seen: SeenLinks) -> None:
+        self._seen = seen
+        self._pairs: Counter[_Pair] = Counter()
+        self._leading: Counter[_Pair] = Counter()
+        self._kept: dict[str, None] = {}
+        self._bare: set[str] = set()  # addresses of kept pages without the parameters of places
+        self._dropped = 0
+        self._proven: list[_Pair] = []
+        self._proven_at = 0
+
+    def add_page(self, url: str) -> None:
+        """Note a page that was kept."""
+        if len(self._kept) < _MOST_KEPT:
+            self._kept[url] = None
+
+    def add_near_duplicate(self, url: str, original: str, links: Iterable[str] = ()) -> None:
+        """Count a page that was dropped, with those of its links that are not known so far."""
+        self._dropped += 1
+        pair = _find_pair(url, original)
+        if pair and (len(self._pairs) < _MOST_PAIRS or pair in self._pairs):
+            self._pairs[pair] += 1
+            self._leading[pair] += self._lead_on(pair, links)
+
+    def recount(self, links: Iterable[Link]) -> None:
+        """Count again how many pages lead to new ones, now that more links are known."""
+        self._leading.clear()
+        self._bare = {
+            bare
+            for pair, number in self._pairs.most_common(_MOST_MIRRORS)
+            if pair.is_of_parameters and number >= _LEAST_PAGES
+            for url in self._kept
+            if (bare := pair.carry(url))
+        }
+        pages: dict[tuple[str, str], list[str]] = {}
+        for link in links:
+            pages.setdefault((link.page, link.original), []).append(link.url)
+        for page, urls in pages.items():
+            if pair := _find_pair(*page):
+                self._leading[pair] += self._lead_on(pair, urls)
+        self._prove()
+
+    def _lead_on(self, pair: _Pair, links: Iterable[str]) -> bool:
+        """Whether any link is neither known nor of the place itself."""
+        return pair.is_of_parameters and not all(self._is_known(pair.carry(url)) for url in links)
+
+    def _is_known(self, carried: str) -> bool:
+        return carried in self._seen or carried in self._bare
+
+    def _prove(self) -> None:
+        self._proven_at = self._dropped
+        # Which of two mirrors is the original depends on which page comes first.
+        both = self._pairs.copy()
+        for pair, pages in self._pairs.items():
+            if not pair.is_of_parameters:
+                both[_Pair(pair.original, pair.place)] += pages
+        self._proven = [
+            pair
+            for pair, pages in both.most_common(_MOST_MIRRORS)
+            if pages >= _LEAST_PAGES
+            and pages - self._leading[pair] >= _LEAST_SHARE * (pages + self._count_conflicts(pair))
+        ]
+
+    def _count_conflicts(self, pair: _Pair) -> int:
+        """Count the kept pages of the first place whose counterpart was kept, too."""
+        return sum(pair.carry(url) in self._kept for url in self._kept)
+
+    def list_known(self, links: Iterable[Link], acting: ActingRules | None) -> list[str]:
+        """List those of some links that are known, or whose counterpart is."""
+        # To prove takes up to 0.1 s, so it is done again when there is half as much more.
+        if self._dropped > _STALE * self._proven_at:
+            self._prove()
+        return [
+            link.url
+            for link in links
+            if link.url in self._seen or any(map(self._is_known, self.find(link, acting)))
+        ]
+
+    def find(self, link: Link, acting: ActingRules | None) -> Iterator[str]:
+        """Find the counterparts of a link in proven places, and by the URL rules that act."""
+        if _find_pair(link.page, link.original) in self._proven:
+            carry = _carry_over(link.page, link.original)
+            if carry is not None and (carried := carry(link.url)) != link.url:
+                yield carried
+        yield from filter(None, (pair.carry(link.url) for pair in self._proven))
+        if acting is not None:
+            yield from (target.form for target in acting.list_targets(link.url))
+
+
+# The links of a page come one after the other.
+_carry_over = lru_cache(maxsize=16)(carry_over)
+
+
+@lru_cache(maxsize=16)
+def _find_pair(url: str, original: str) -> _Pair | None:
+    places = find_places(url, original)
+    if places is None:
+        return None
+    pair = _Pair(*places)
+    # A page that came after its print view says the same as one that came before it.
+    other = _Pair(pair.original, pair.place)
+    return other if other.is_of_parameters and not pair.is_of_parameters else pair

@@ -1,0 +1,243 @@
+"""Choose which responses to judge, their identities, and the action on a near-duplicate."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from scrapy import Spider
+from scrapy.http import HtmlResponse, Request, Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.spiders import CrawlSpider, Rule
+from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
+
+from scrapy_simhash._printable import quote
+from scrapy_simhash.config import ACTIONS, Config
+from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
+from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.recipe import FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.crawler import Crawler
+
+    from scrapy_simhash.detector import Page
+    from scrapy_simhash.detector.log import Decision
+
+
+logger = logging.getLogger(__name__)
+
+_SUCCESS = range(200, 300)
+_TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
+
+
+def count(crawler: Crawler, key: str, by: int = 1) -> None:
+    """Add to one of the crawl's stats that begin with `simhash/`."""
+    assert crawler.stats is not None  # noqa: S101 - there before any response
+    crawler.stats.inc_value(f"simhash/{key}", by)
+
+
+class Eligibility:
+    """Tells which responses to judge: final HTML pages with a callback that no option exempts.
+
+    With `files`, other responses as well, of any size: a digest takes a thousandth of what reading
+    a page takes. An empty one is none.
+    """
+
+    def __init__(
+        self, max_bytes: int, never_drop: Sequence[str] = (), *, files: bool = False
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._files = files
+        self._never_drop = [re.compile(pattern) for pattern in never_drop]
+
+    def find_skip_reason(self, request: Request, response: Response) -> str | None:
+        """Find the reason why a response is not judged; None if it is judged."""
+        # This also sees robots.txt and downloads of media pipelines, and error pages after their
+        # last retry, which HttpError filters only later.
+        as_file = self._files and bool(response.body) and not is_page(response)
+        rules = {
+            "no_callback": request.callback is NO_CALLBACK,
+            "not_html": not (is_page(response) or as_file),
+            "status": response.status not in _SUCCESS,
+            "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
+            "never_drop": any(pattern.search(response.url) for pattern in self._never_drop),
+            "too_large": len(response.body) > self._max_bytes and not as_file,
+        }
+        return next((reason for reason, holds in rules.items() if holds), None)
+
+
+def is_page(response: Response) -> bool:
+    """Whether a response is an HTML page, and not another file."""
+    return isinstance(response, HtmlResponse)
+
+
+# The action if SIMHASH_FOLLOW_NEW_LINKS applies: it drops only the items.
+FOLLOW = "follow"
+_FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
+
+
+class Actions:
+    """Chooses actions by request, settings and decision; `looking` commands drop nothing."""
+
+    def __init__(self, crawler: Crawler, config: Config, *, looking: bool) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._looking = looking
+        self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
+
+    def choose(self, request: Request, decision: Decision) -> str:
+        """Choose the action on a near-duplicate: one of ACTIONS, or FOLLOW."""
+        # There is nothing behind the links of a wall.
+        wall = decision.sink and self._config.sink_action == "drop"
+        action = self._ask(request, "drop" if wall else self._config.action)
+        follows = self._has_new_links(decision) and self._config.follow_new_links is True
+        if follows and not wall:
+            action = _FOLLOWING.get(action, action)
+        if self._is_of_another_site(decision) and self._config.cross_site == "flag":
+            action = "flag"
+        return action
+
+    def count(self, decision: Decision) -> None:
+        """Count the decision on a page."""
+        status, reason = decision.status, decision.reason
+        if status == "unjudged":
+            if not reason.startswith("skipped: "):
+                count(self._crawler, f"unjudged/{reason}")
+            return
+        count(self._crawler, "pages")
+        if decision.extractor == FILE:
+            count(self._crawler, "files")
+        count(self._crawler, f"{status}/{reason}" if status == "revisit" else status)
+        if status == "near_duplicate":
+            count(self._crawler, f"distance/{decision.distance}")
+            self.chosen[decision.action] += 1
+
+    def _ask(self, request: Request, default: str) -> str:
+        if self._looking:
+            return "flag"
+        action = request.meta.get("simhash_action", default)
+        if action in ACTIONS:
+            return str(action)
+        # The intention of the spider is unknown; flagging loses nothing.
+        count(self._crawler, "bad_action")
+        logger.warning(
+            "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
+            quote(action),
+            quote(request.url),
+            " or ".join(map(repr, ACTIONS)),
+            extra={"spider": self._crawler.spider},
+        )
+        return "flag"
+
+    def _has_new_links(self, decision: Decision) -> bool:
+        """Whether a near-duplicate links mostly to pages that its original does not link to."""
+        new_links = decision.new_links
+        if new_links is None or new_links < MOSTLY_NEW:
+            return False
+        count(self._crawler, "near_duplicate_with_new_links")
+        return True
+
+    def _is_of_another_site(self, decision: Decision) -> bool:
+        """Whether a page is a near-duplicate of a page on another site."""
+        # If a mirror is crawled first, all pages of the original site are near-duplicates.
+        url, other = decision.url, decision.match_url
+        if other is not None and url.split("/")[:3] == other.split("/")[:3]:
+            return False  # the same host, as nearly always
+        from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
+
+        if on_one_site(url, other):
+            return False
+        count(self._crawler, "near_duplicate_cross_site")
+        return True
+
+
+META_KEY = "simhash"
+TEXT_KEY = "simhash_text"
+FLAG = "near_duplicate"
+_INHERITED = "_simhash_inherited_redirects"
+
+
+def make_page(
+    request: Request, response: Response, fingerprinter: RequestFingerprinterProtocol
+) -> Page:
+    """Make the page that the detector judges, from the final request and the response to it."""
+    from scrapy_simhash.detector import Page  # noqa: PLC0415 - loads trafilatura
+
+    identity = identify(request, fingerprinter)
+    redirected = request.meta.get("redirect_urls", [])[request.meta.get(_INHERITED, 0) :]
+    aliases = [identify(request.replace(url=url), fingerprinter) for url in redirected]
+    # A page that is requested twice must not be a duplicate of itself if the user's fingerprinter
+    # tells the requests apart, as scrapy-poet's does by the arguments of their callbacks.
+    aliases.append(fingerprint(request))
+    return Page(
+        url=response.url,
+        body=response.body,
+        encoding=find_encoding(response),
+        identity=identity,
+        aliases=tuple(alias for alias in aliases if alias != identity),
+        requested=redirected[0] if redirected else "",
+        callback=name_callback(request),
+        is_file=not is_page(response),
+    )
+
+
+def name_callback(request: Request) -> str:
+    """Name the method of the spider that gets the response; "" if it is none."""
+    callback = request.callback
+    if callback is None:
+        return "parse"
+    spider, name = getattr(callback, "__self__", None), str(getattr(callback, "__name__", ""))
+    if isinstance(spider, CrawlSpider) and name == "_callback":
+        # All rules have this one callback.
+        rule = find_rule(spider, request)
+        return " ".join(
+            filter(None, (name, _name_own(rule), "follow" * bool(rule and rule.follow)))
+        )
+    return name if isinstance(spider, Spider) else ""
+
+
+def find_rule(spider: CrawlSpider, request: Request) -> Rule | None:
+    """Find the rule of a CrawlSpider that made a request; None if none did."""
+    # A spider may keep other things under this name.
+    place = request.meta.get("rule")
+    if not isinstance(place, int) or not 0 <= place < len(spider.rules):
+        return None
+    return spider.rules[place]
+
+
+def _name_own(rule: Rule | None) -> str:
+    """Name the method that gets the pages of a rule; "" if there is none."""
+    own = rule.callback if rule is not None else None
+    return own if isinstance(own, str) else str(getattr(own, "__name__", ""))
+
+
+def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:
+    """Make the identity of a page: the request's fingerprint, in a length that stores accept."""
+    identity = fingerprinter.fingerprint(request)
+    if len(identity) <= MOST_IDENTITY_BYTES:
+        return identity
+    return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+
+def find_encoding(response: Response) -> str | None:
+    """Get the encoding that Scrapy finds for a response, or None."""
+    encoding = None
+    with suppress(Exception):  # Scrapy raises for an unknown charset; the worker detects it
+        encoding = getattr(response, "encoding", None)
+    return encoding
+
+
+def clear_inherited(request: Request, response: Response) -> None:
+    """Take from a new request what a spider copied to it with the meta of the response."""
+    # The text would go with it into the queue on the disk.
+    if request.meta is not response.meta:
+        request.meta.pop(TEXT_KEY, None)
+    # The redirects stay, because others use them, but their number is noted.
+    if "redirect_urls" in request.meta:
+        request.meta[_INHERITED] = len(request.meta["redirect_urls"])

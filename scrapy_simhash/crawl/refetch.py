@@ -1,0 +1,155 @@
+"""Request pages again that were dropped for an original whose items were never delivered."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Request
+from scrapy.utils.request import request_from_dict
+
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.crawl.policy import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.detector import Detector
+    from scrapy_simhash.judging import LostPage
+
+logger = logging.getLogger(__name__)
+
+
+# Key in the meta of a page that is requested again: the number of the dropped document.
+AGAIN = "_simhash_again"
+# Keys in the meta of requests that URL rules lead to a known page, see `parking`: the URL with
+# which a callback yielded it; the rule that it tests; where it was parked.
+YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_parked"
+# Meta that components set for one download; the next download sets its own.
+_OF_ONE_DOWNLOAD = {
+    *(YIELDED, SAMPLED, PARKED),
+    *("simhash", "simhash_text", "_simhash_scheduled", "_simhash_inherited_redirects", AGAIN),
+    *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+    *("retry_times", "_auth_proxy"),
+    # The first is a browser page, which cannot be serialized.
+    *("playwright_page", "playwright_security_details", "playwright_suggested_filename"),
+}
+
+
+class LostPages:
+    """Keeps the requests of pages dropped for pending ones; repeats them unless read-only."""
+
+    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+        self._crawler = crawler
+        self._readonly = config.readonly
+        self._detector = detector
+        self._asked_again: set[int] = set()
+
+    def keep(self, request: Request, document: int, *, dropped: bool) -> None:
+        """Keep the request of a near-duplicate, unless its items are delivered anyway."""
+        assert self._crawler.spider is not None  # noqa: S101 - it has made the request
+        packed = pack_request(request, self._crawler.spider) if dropped else None
+        self._detector.keep_request(document, packed)
+
+    def found(self, response: Response, verdict: dict[str, Any]) -> None:
+        """Note that a page reached the spider; if it was requested again, it is no longer lost."""
+        again = response.meta.pop(AGAIN, None)
+        whole = verdict["action"] in {"", "flag"}
+        if again is not None and whole and not self._readonly:
+            self._detector.keep_request(again, None)
+
+    def request_again(self, spider: Spider) -> None:
+        """Request lost pages again, each once a crawl; raises DontCloseSpider if there are any."""
+        asked = len(self._asked_again)
+        for page in self._list_lost(spider):
+            request = unpack_request(page.request, spider)
+            if request is not None and page.document not in self._asked_again:
+                self._asked_again.add(page.document)
+                count(self._crawler, "requested_again")
+                request.meta[AGAIN] = page.document
+                assert self._crawler.engine is not None  # noqa: S101 - it is idle
+                self._crawler.engine.crawl(request)
+        if len(self._asked_again) > asked:
+            raise DontCloseSpider
+
+    def _list_lost(self, spider: Spider, *, ending: bool = False) -> list[LostPage]:
+        return [] if self._readonly else self._detector.take_lost(spider.name, ending=ending)
+
+    def warn(self) -> None:
+        """Warn about pages that are still lost when the crawl ends; count those that may be."""
+        spider = self._crawler.spider
+        waiting = 0 if self._readonly else self._detector.count_waiting()
+        if waiting:
+            count(self._crawler, "waiting", waiting)
+        lost = len(self._list_lost(spider, ending=True)) if spider else 0
+        if lost:
+            count(self._crawler, "lost", lost)
+            logger.warning(
+                "%d pages were dropped for pages whose items were never delivered, and were not "
+                "fetched again; the spider's next crawl will try, and `undo --lost` lists them",
+                lost,
+                extra={"spider": spider},
+            )
+
+
+def pack_request(request: Request, spider: Spider) -> bytes:
+    """Pack a request for a later crawl of the spider; b"" if it would not be restored exactly."""
+    # This does not pickle: it refuses lambdas as callbacks, and tuples or objects as arguments.
+    try:
+        fields = request.to_dict(spider=spider)
+        fields["meta"] = {
+            key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
+        }
+        packed = msgspec.msgpack.encode(fields)
+        same = msgspec.msgpack.decode(packed) == fields
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        return b""
+    return packed if same else b""
+
+
+def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
+    """Read the file that `scrapy simhash undo -o FILE` wrote, for a spider to start from.
+
+    Args:
+        path: JSON lines, or a text with a URL in each line.
+        spider: that makes the requests; those of other spiders are left out.
+
+    Yields:
+        Requests past Scrapy's dupefilter: the original ones, with callback and arguments, where
+        they were kept, else plain ones.
+
+    Raises:
+        ValueError: a line is neither of both; the message names it.
+    """
+    with Path(path).open(encoding="utf-8") as file:
+        for number, line in enumerate(map(str.strip, file), 1):
+            try:
+                page = json.loads(line) if line.startswith("{") else {"url": line}
+                if page.get("spider") in {None, "", spider.name} and page["url"]:
+                    packed = base64.b64decode(page.get("request") or "")
+                    again = unpack_request(packed, spider) if packed else None
+                    yield again or Request(page["url"], dont_filter=True)
+            except (ValueError, TypeError, KeyError) as error:
+                raise ValueError(
+                    f"{path}, line {number}: not a page to request again ({describe_error(error)});"
+                    " write the file anew with `scrapy simhash undo`"
+                ) from None
+
+
+def unpack_request(packed: bytes, spider: Spider) -> Request | None:
+    """Restore a request, past Scrapy's dupefilter; None if the spider has no such callback now."""
+    try:
+        request = request_from_dict(msgspec.msgpack.decode(packed), spider=spider)
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, ImportError, NameError):
+        return None
+    return request.replace(dont_filter=True)

@@ -1,0 +1,57 @@
+"""Walls that a crawl meets: counted, told of once each, and if it is asked for the end of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._printable import quote
+from scrapy_simhash.crawl.policy import count
+from scrapy_simhash.signals import sink_found
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Request, Response
+
+logger = logging.getLogger(__name__)
+
+CLOSE_REASON = "simhash_sink"
+
+
+class Walls:
+    """Notes the pages that show a wall; `closing` ends the crawl at the first one."""
+
+    def __init__(self, crawler: Crawler, *, closing: bool) -> None:
+        self._crawler = crawler
+        self._closing = closing
+        self._met: set[int] = set()  # numbers of their documents
+        self._end: asyncio.Future[None] | None = None  # kept, because the loop does not
+
+    async def note(self, request: Request, response: Response, verdict: dict[str, Any]) -> None:
+        """Note a page, whatever it shows."""
+        if not verdict["sink"]:
+            return
+        count(self._crawler, "sink")
+        wall = verdict["match_document"] or verdict["document"]
+        if wall not in self._met:
+            self._met.add(wall)
+            count(self._crawler, "sinks_found")
+            logger.warning(
+                "Addresses that have nothing in common lead to %s: perhaps a login, a captcha or a "
+                '"not found" page; `undo --sink` lists the pages that were dropped for it%s',
+                quote(verdict["match_url"] or verdict["url"]),
+                "; the crawl ends" * self._closing,
+                extra={"spider": self._crawler.spider},
+            )
+            await self._crawler.signals.send_catch_log_async(
+                sink_found,
+                response=response,
+                request=request,
+                verdict=verdict,
+                spider=self._crawler.spider,
+            )
+        engine = self._crawler.engine
+        if self._closing and self._end is None and engine is not None:
+            # Not awaited: the engine waits for this page in turn.
+            self._end = asyncio.ensure_future(engine.close_spider_async(reason=CLOSE_REASON))

@@ -1,0 +1,453 @@
+"""The detector: a page in, a decision out. All threads and processes are behind it; no Scrapy."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
+from scrapy_simhash._shared import SharedByKey
+from scrapy_simhash.config import DEFAULT_LOG, SECONDS_A_DAY, Config
+from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_crawl
+from scrapy_simhash.detector.workers import Workers
+from scrapy_simhash.detector.writer import GroupWriter, Relay
+from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
+from scrapy_simhash.judging import LostPage, Verdict, make_document
+from scrapy_simhash.pages import PageFingerprint, make_recipe
+from scrapy_simhash.pages.files import fingerprint_file
+from scrapy_simhash.pages.reading import load_reader
+from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.header import describe_other_reader
+from scrapy_simhash.stores.parking import ParkingAnswer
+from scrapy_simhash.stores.urls import check_store_url
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from scrapy_simhash.judging.urls.acting import ActingRules
+    from scrapy_simhash.judging.urls.records import Link, RuleChange
+    from scrapy_simhash.pages.links import PageLinks
+    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.parking import Parking, TakenRequest
+
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+# What a decision and a fingerprint both have.
+_NOTED_OF_FINGERPRINT = (
+    *("features", "words", "language", "links", "canonical", "extractor"),
+    *("extract_ms", "fingerprint_ms"),
+)
+# Reasons whose cause is not the page but the user's extractor, feature set or scope.
+_USERS_FAULTS = {"failed", "scope_failed"}
+
+
+# While detectors are open, the garbage collector passes over what was there before: 80,000 objects
+# that stay, which else hold the event loop for 30 ms every few hundred pages.
+_frozen: SharedByKey[str, None] = SharedByKey(lambda _: gc.unfreeze())
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as the detector takes it."""
+
+    url: str  # of the response
+    body: bytes  # HTML, decompressed
+    encoding: str | None  # as the response declares it
+    identity: bytes  # of the final request
+    aliases: tuple[bytes, ...] = ()  # identities of the requests that were redirected to it
+    time: float | None = None  # when it was fetched, seconds since 1970, UTC; None for now
+    requested: str = ""  # URL of the request that was redirected to it, if one was
+    is_file: bool = False  # no HTML: its bytes are compared, and nothing else
+    callback: str = ""  # name of the callback of its request; "" where that is not known
+
+
+class Detector:
+    """Judges the pages of one crawl. Raises SettingError if a setting names something unknown."""
+
+    # `log` is the decision log, once it is open; None if none is written. The caller writes a
+    # decision there once the action is chosen, too.
+
+    def __init__(
+        self,
+        config: Config,
+        prefix: str = "",
+        on_second_opinion: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        # `on_second_opinion` is called for each page that the second reader read, with the reason:
+        # `raised` or `worker_died`.
+        self._config = config
+        self._on_second_opinion = on_second_opinion
+        self._rule = config.rule
+        with _naming("SIMHASH_EXTRACTOR"):
+            load_reader(config.extractor)
+        with _naming("SIMHASH_FEATURES"):
+            self._recipe = make_recipe(config.extractor, config.features)
+        with _naming("SIMHASH_STORE"):
+            check_store_url(config.store)
+        with _naming("SIMHASH_SCOPE"):
+            self._scope = load_scope(config.scope)
+        self._keep_text = (
+            config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
+        )
+        self._workers = Workers(
+            config.workers, config.page_timeout, config.page_memory, config.min_features
+        )
+        self._store: Store | None = None
+        self._writer: GroupWriter | None = None
+        self._relay = Relay()
+        self._on_their_way = 0  # pages that are being fingerprinted
+        self._failing = False
+        self._has_frozen = False
+        self.crawl = new_crawl(prefix)
+        self.is_open = False
+        self.log: DecisionLog | None = None
+
+    @property
+    def distance(self) -> int:
+        """Bits within which pages are compared: those of the store, once it is open."""
+        return self._store.distance if self._store else self._config.distance
+
+    async def open(self, spider: str) -> None:
+        """Open store and log and start the workers; the name of the spider is for people."""
+        if self._store is not None:
+            raise RuntimeError("this detector is open")
+        try:
+            await asyncio.to_thread(self._open, spider)
+        except BaseException:
+            await self.close()
+            raise
+
+    def _open(self, spider: str) -> None:
+        config = self._config
+        self._store = open_store(
+            config.store,
+            config.distance_to_open,
+            config.tables,
+            self._recipe,
+            config.readonly,
+            config.confirm,
+        )
+        if other := describe_other_reader(self._store.recipe, self._store.libraries):
+            logger.warning("SIMHASH_STORE: %s", other)
+        path: str | Path | None = config.log
+        if path == DEFAULT_LOG:
+            # A read-only crawl leaves nothing in the store's folder.
+            path = None if config.readonly else find_log_in(config.store)
+        if path:
+            try:
+                self.log = DecisionLog(Path(path))
+            except OSError as error:
+                raise StoreUnusableError(
+                    f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
+                    "path, or to None"
+                ) from error
+        if not config.readonly:
+            self._store.start_crawl(self.crawl, spider)
+        self._workers.start()
+        # On the event loop, to load the public suffixes would hold it for a tenth of a second.
+        on_one_site("http://one.example/", "http://two.example/")
+        _frozen.acquire("", gc.freeze)
+        self._has_frozen = True
+        learns = config.url_rules != "off"
+        self._writer = GroupWriter(
+            self._store,
+            self.crawl,
+            config.url_confidence if learns else None,
+            deciding=config.url_rules == "skip",
+        )
+        if learns:
+            self._writer.load_rules()
+        self.is_open = True
+
+    async def close(self) -> None:
+        """Write what is left and release everything; harmless if closed twice or never opened."""
+        self.is_open = False
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        self._workers.stop()
+        if self._has_frozen:
+            self._has_frozen = False
+            _frozen.release("")
+        if self.log is not None:
+            self.log.close()
+        store, self._store = self._store, None
+        if store is not None:
+            if not store.readonly:
+                with suppress(StoreError):  # a full disk: the lease ends all the same
+                    store.end_crawl(self.crawl)
+            store.close()
+
+    async def judge(
+        self,
+        page: Page,
+        turn: Callable[[], Awaitable[None]] | None = None,
+        take_text: Callable[[str], object] | None = None,
+        take_links: Callable[[PageLinks], object] | None = None,
+    ) -> Decision:
+        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`."""
+        # `turn` is awaited between fingerprint and decision, so that pages fingerprinted at once
+        # are judged in the caller's order; not awaited if there is no fingerprint. `take_text` gets
+        # the main text of a page that was read, under SIMHASH_HAND_OVER_TEXT; `take_links` gets
+        # its links.
+        decision = self.pass_over(page.url, len(page.body))
+        decision.extractor = self._config.extractor
+        try:
+            made = await self._fingerprint(page)
+            _note_fingerprint(decision, made)
+            if made.second_opinion:
+                self._on_second_opinion(made.second_opinion)
+            if take_text is not None and self._config.hand_over_text and not made.is_file:
+                take_text(made.text)
+            if take_links is not None:
+                take_links(made.targets)
+            if turn is not None:
+                await turn()
+            await self._decide(page, made, decision)
+        except UnjudgedError as error:
+            decision.reason = error.reason
+            level = logging.WARNING if error.reason in _USERS_FAULTS else logging.DEBUG
+            detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
+            logger.log(level, "Not judged: %s: %s: %s", quote(page.url), error.reason, detail)
+        return decision
+
+    def pass_over(self, url: str, body_bytes: int, reason: str = "") -> Decision:
+        """Make the decision for a page that is not judged; `reason` says why."""
+        return Decision(
+            time=round(time.time(), 3),
+            url=url,
+            status="unjudged",
+            reason=reason,
+            body_bytes=body_bytes,
+            crawl=self.crawl if self.is_open else "",
+        )
+
+    async def _fingerprint(self, page: Page) -> PageFingerprint:
+        assert self._store is not None  # noqa: S101 - opened before the first page
+        self._on_their_way += 1
+        try:
+            if page.is_file:  # in a thread, because it may be large
+                return await asyncio.to_thread(fingerprint_file, page.body, self._store.seed)
+            return await self._workers.fingerprint(
+                page.body,
+                page.encoding,
+                self._recipe,
+                self._store.seed,
+                page.url,
+                keep_text=self._keep_text,
+            )
+        finally:
+            self._on_their_way -= 1
+
+    async def _decide(self, page: Page, made: PageFingerprint, decision: Decision) -> None:
+        assert self._writer is not None  # noqa: S101 - opened before the first page
+        decision.scope = self._find_scope(page, made)
+        fetched = decision.time if page.time is None else page.time
+        expiry = self._config.expire_days
+        document = make_document(
+            made,
+            self._rule,
+            page.identity,
+            keep_text=self._config.keep_text,
+            url=page.url,
+            crawl=self.crawl,
+            scope=decision.scope,
+            aliases=page.aliases,
+            requested=page.requested,
+            time=fetched,
+            not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
+        )
+        started = time.perf_counter()
+        try:
+            verdict = await self._relay.wait(
+                self._writer.submit(
+                    document,
+                    page.callback,
+                    more=self._on_their_way > 0,
+                )
+            )
+        except Exception as error:
+            self._store_failed(error)
+            raise UnjudgedError("store_unavailable", str(error)) from error
+        self._failing = False
+        decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
+        _note_verdict(decision, verdict)
+
+    def _find_scope(self, page: Page, made: PageFingerprint) -> str:
+        if self._config.scope == "global":
+            return ""
+        try:
+            return str(self._scope(page.url, made)).encode("utf-8", "replace").decode()
+        except Exception as error:
+            raise UnjudgedError("scope_failed", describe_error(error)) from error
+
+    def _store_failed(self, error: Exception) -> None:
+        if not self._failing:
+            logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
+        self._failing = True
+
+    def mark_done(self, document: int) -> None:
+        """Note that the items of a document came through; 0 stands for none."""
+        if document and self._writer is not None:
+            self._writer.mark(document, done=True)
+
+    def withdraw(self, document: int) -> None:
+        """Note that the items of a document never will; 0 stands for none."""
+        if document and self._writer is not None:
+            self._writer.mark(document, done=False)
+
+    def keep_request(self, document: int, request: bytes | None) -> None:
+        """Keep the request of a page that was dropped for a pending one; None if it was not."""
+        if self._writer is not None:
+            self._writer.keep_request(document, request)
+
+    def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
+        """Claim the spider's lost pages once all marks are written; none if the store fails."""
+        if self._writer is None:
+            return []
+        try:
+            return self._writer.take_lost(spider, ending=ending).result()
+        except StoreError as error:
+            self._store_failed(error)
+            return []
+
+    def count_waiting(self) -> int:
+        """Count the drops of this crawl that wait for another one; 0 if the store fails."""
+        if self._writer is None:
+            return 0
+        try:
+            return self._writer.ask(lambda store: store.count_waiting(self.crawl)).result()
+        except StoreError as error:
+            self._store_failed(error)
+            return 0
+
+    @property
+    def acting(self) -> ActingRules | None:
+        """The URL rules that act, as the last commit saw them; None if there are none."""
+        return None if self._writer is None else self._writer.acting
+
+    @property
+    def acting_texts(self) -> Mapping[str, str]:
+        """The texts of the rules in `acting`, by their ids."""
+        return self._writer.rule_texts if self._writer is not None else {}
+
+    @property
+    def seed(self) -> int:
+        """The secret of the store; 0 before it is open."""
+        return self._store.seed if self._store is not None else 0
+
+    async def park(self, requests: Sequence[Parking]) -> list[ParkingAnswer]:
+        """Park requests, see `Store.park`; waits until they are on disk. Never raises StoreError.
+
+        Those whose answer has a reason must be made: `unavailable` if the store fails.
+        """
+        if self._writer is None:
+            return [ParkingAnswer("unavailable")] * len(requests)
+        try:
+            waiting = self._writer.park(requests, more=self._on_their_way > 0)
+            return await self._relay.wait(waiting)
+        except StoreError as error:
+            self._store_failed(error)
+            return [ParkingAnswer("unavailable")] * len(requests)
+
+    def unpark(self, key: bytes) -> None:
+        """Note that a parked request was made, and its page judged."""
+        if self._writer is not None:
+            self._writer.unpark(key)
+
+    def take_parked(self, spider: str) -> list[TakenRequest]:
+        """Claim parked requests that must be made after all; none if the store fails."""
+        return self._wait_for(lambda writer: writer.take_parked(spider), [])
+
+    def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
+        """Claim a sample of the parked requests, see `Store.sample_parked`."""
+        return self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
+
+    def take_rule_changes(self) -> list[RuleChange]:
+        """Take the URL rules that changed their state since the last call, oldest first."""
+        changes = self._writer.rule_changes if self._writer is not None else deque()
+        return [changes.popleft() for _ in range(len(changes))]
+
+    def _wait_for(self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result) -> Result:
+        """Ask the writer, and wait; another answer if the store fails or is not open."""
+        if self._writer is None:
+            return otherwise
+        try:
+            return ask(self._writer).result()
+        except StoreError as error:
+            self._store_failed(error)
+            return otherwise
+
+    def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> None:
+        """Keep links and forget others, see `Store.keep_links`; does not wait for that."""
+        if self._writer is not None and (links or gone):
+            kept = self._writer.ask(lambda store: store.keep_links(links, gone))
+            kept.add_done_callback(self._note_failure)
+
+    def _note_failure(self, future: Future[Any]) -> None:
+        if isinstance(error := future.exception(), StoreError):
+            self._store_failed(error)
+
+    def list_links(self, spider: str) -> list[Link]:
+        """List the links of a spider that the store keeps; none if that fails."""
+        return self._wait_for(lambda writer: writer.ask(lambda store: store.list_links(spider)), [])
+
+    def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
+        """Find out which identities the store knows; none if that fails."""
+        return self._wait_for(
+            lambda writer: writer.ask(lambda store: store.find_known(identities)), set()
+        )
+
+    async def settle(self) -> None:
+        """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
+        if self._writer is not None:
+            await self._relay.wait(self._writer.settle())
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise SettingError(f"{setting}: {error}") from None
+
+
+def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
+    decision.fingerprint = f"{made.fingerprint:016x}"
+    for name in _NOTED_OF_FINGERPRINT:
+        setattr(decision, name, getattr(made, name))
+
+
+def _note_verdict(decision: Decision, verdict: Verdict) -> None:
+    decision.status = verdict.status
+    decision.reason = verdict.reason
+    decision.document = verdict.document
+    decision.sink = verdict.sink
+    if match := verdict.match:
+        decision.match_url = match.url
+        decision.match_document = match.document
+        decision.distance = match.distance
+        decision.similarity = match.similarity
+        decision.tests = list(match.tests)
+        decision.new_links = match.new_links
+        decision.match_pending = match.pending
+    if nearest := verdict.nearest:
+        decision.nearest_url = nearest.url
+        decision.nearest_distance = nearest.distance
+        decision.nearest_similarity = nearest.similarity
+        decision.nearest_tests = list(nearest.tests)

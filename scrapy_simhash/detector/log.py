@@ -1,0 +1,208 @@
+"""The decision log: JSON Lines, one object a page, written by a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import secrets
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from scrapy_simhash.config import DROPPING, LOG_IN_STORE
+from scrapy_simhash.stores.urls import store_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+logger = logging.getLogger(__name__)
+
+# Ids of imports, which count as crawls, begin with it.
+IMPORT_PREFIX = "import-"
+_FILE_MODE = 0o600
+_LINES_DELAY_SECONDS = 0.05
+
+
+def find_log_in(store: str) -> Path:
+    """Find the decision log of a store that is a folder, when SIMHASH_LOG has its default."""
+    return store_folder(store) / LOG_IN_STORE
+
+
+def new_crawl(prefix: str = "") -> str:
+    """Make the id of a crawl that starts now."""
+    return f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+# Status of a request that was not made, because URL rules lead to a page that the store has.
+NOT_FETCHED = "not_fetched"
+# The last second of the year 9999: Python and browsers know no later times.
+LAST_SECOND = 253_402_300_799
+_Bits = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Decision(msgspec.Struct, kw_only=True):
+    """What was decided on a page; docs/reference.md says what each field means.
+
+    The fields, in this order, are the keys of a line of the log and of the verdict in meta, signal
+    and exception. A line of an older version lacks later fields; they have their defaults then.
+    """
+
+    time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
+    url: str
+    status: str
+    reason: str = ""
+    action: str = ""
+    match_url: str | None = None
+    distance: _Bits | None = None
+    similarity: _Share | None = None
+    tests: list[str] = []
+    new_links: float | None = None
+    nearest_url: str | None = None
+    nearest_distance: _Bits | None = None
+    nearest_similarity: _Share | None = None
+    nearest_tests: list[str] = []
+    fingerprint: str | None = None
+    features: int = 0
+    words: int = 0
+    links: _Count = 0
+    body_bytes: _Count | None = None
+    language: str = ""
+    scope: str = ""
+    extractor: str = ""
+    extract_ms: float | None = None
+    fingerprint_ms: float | None = None
+    store_ms: float | None = None
+    crawl: str = ""
+    document: _Count = 0
+    match_document: _Count = 0
+    match_pending: bool = False
+    canonical: str = ""
+    sink: bool = False
+    rule: str = ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the page was compared with others at all."""
+        return self.status not in {"unjudged", NOT_FETCHED}
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether there was a page; otherwise a URL rule led to a known one."""
+        return self.status != NOT_FETCHED
+
+    @property
+    def is_near_duplicate(self) -> bool:
+        """Whether it is one, whatever was done with it."""
+        return self.status == "near_duplicate"
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its items were dropped; an import has no action, and drops nothing."""
+        return self.is_near_duplicate and self.action in DROPPING
+
+    @property
+    def is_unparsed(self) -> bool:
+        """Whether its callback did not run."""
+        return self.is_near_duplicate and self.action == "drop"
+
+    @property
+    def unparsed_bytes(self) -> int:
+        """Size of the body if the callback did not run, as in `simhash/bytes_dropped`; else 0."""
+        return (self.body_bytes or 0) if self.is_unparsed else 0
+
+    @property
+    def links_not_followed(self) -> int:
+        """Number of links that nobody followed because the page is a near-duplicate."""
+        ignored = self.is_near_duplicate and self.action in {"drop", "ignore-outlinks"}
+        return self.links if ignored else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Make the plain dict that users see; it has every key."""
+        verdict: dict[str, Any] = msgspec.to_builtins(self)
+        return verdict
+
+
+class DecisionLog:
+    """Appends decisions to a file; several processes may share it."""
+
+    # Each line is one write to a file opened for appending, so lines of different processes do not
+    # mix, and `tail -f` shows each soon. If a write fails, the line is counted as lost, with one
+    # warning, and the crawl goes on.
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lost = 0  # number of lines that could not be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A line cut by a crash or a full disk is ended, so that it spoils no later one.
+        self._ending = b"\n" if _ends_within_a_line(path) else b""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="scrapy_simhash-log", daemon=True)
+        self._thread.start()
+
+    def write(self, verdict: dict[str, Any]) -> None:
+        """Append a decision, as `Decision.to_dict` makes it; returns at once."""
+        self._queue.put(_make_line(verdict))
+
+    def _run(self) -> None:
+        """Write lines until there is a None among them."""
+        while (line := self._queue.get()) is not None:
+            self._append(line)
+            # Nothing wakes this thread meanwhile: to take the interpreter's lock for each line
+            # would cost the event loop more than the line.
+            self._closing.wait(_LINES_DELAY_SECONDS)
+            with suppress(queue.Empty):
+                while (line := self._queue.get_nowait()) is not None:
+                    self._append(line)
+                return
+
+    def _append(self, line: bytes) -> None:
+        data = self._ending + line + b"\n"
+        problem = ""
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):
+                problem = f"{written} of {len(data)} bytes written"
+                self._ending = b"\n"
+            else:
+                self._ending = b""
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            if not self.lost:
+                logger.warning("Decision log %s: %s; lines are missing", self.path, problem)
+            self.lost += 1
+
+    def close(self) -> None:
+        """Write what is left and close the file; blocks. Harmless if closed twice."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._queue.put(None)
+            self._thread.join()
+            os.close(self._file)
+
+
+def _make_line(verdict: dict[str, Any]) -> bytes:
+    # ASCII only: no line break, escape sequence or lone surrogate of a page gets through.
+    with suppress(UnicodeEncodeError):  # a lone surrogate
+        line = msgspec.json.encode(verdict)
+        if line.isascii() and b"\x7f" not in line:
+            return line
+    return json.dumps(verdict, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

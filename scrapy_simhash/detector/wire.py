@@ -1,0 +1,192 @@
+"""What goes between the crawl's process and a worker.
+
+::
+
+    orders, to the worker       length of the head, head (pickle: a list of `Order`), bodies
+    answers, from the worker    length, MessagePack of an `_Answer`; a length of 0: it is ready
+    place, of the worker        memory that both see: the page it is at, and since when
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import socket
+import struct
+import tempfile
+import time
+from collections import deque
+from functools import cache
+from multiprocessing import reduction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from scrapy_simhash.errors import UnjudgedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scrapy_simhash.pages import PageFingerprint, Recipe
+
+# Bodies are taken from the socket in one call each.
+_LENGTH = struct.Struct("<I")
+READY = _LENGTH.pack(0)
+_PLACE_BYTES = mmap.PAGESIZE
+_CHANGING = -1.0
+
+
+class How(NamedTuple):
+    """How pages are read, the same for all of a crawl."""
+
+    recipe: Recipe
+    seed: int
+    keep_text: bool
+    min_features: int | None
+    memory_bytes: int
+    timeout_seconds: float
+
+
+class Order(NamedTuple):
+    """A page that a worker shall read; its body goes beside it."""
+
+    number: int  # ascending for one worker
+    body_bytes: int
+    encoding: str | None
+    url: str
+    how: How
+    second_opinion: str  # why only the second reader shall read it, or ""
+
+
+class _Answer(msgspec.Struct, array_like=True):
+    """What a worker found: the fingerprint of a page, or the reason why there is none."""
+
+    # Not pickled: what native code made of a hostile page must not become objects of any kind in
+    # the crawl's process.
+    number: int
+    made: bytes = b""  # MessagePack of it
+    reason: str = ""
+    detail: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Answer).decode
+
+
+@cache
+def load_pages() -> Callable[[bytes], PageFingerprint]:
+    """Load what reads answers; done ahead of the first one, because it takes long."""
+    from scrapy_simhash.pages.fingerprint import PageFingerprint  # noqa: PLC0415 - loads readers
+
+    return msgspec.msgpack.Decoder(PageFingerprint).decode
+
+
+def pack_orders(orders: Sequence[Order]) -> bytes:
+    """Make the message that goes before the bodies."""
+    head = pickle.dumps(list(orders), pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(head)) + head
+
+
+def receive_orders(orders: socket.socket) -> deque[tuple[Order, bytes]]:
+    """Wait for pages and take them; an EOFError says that there will be none."""
+    (length,) = _LENGTH.unpack(_receive(orders, _LENGTH.size))
+    listed: list[Order] = pickle.loads(_receive(orders, length))  # noqa: S301 - from the crawl
+    # All bodies at once: whoever sends them need not come back for the rest.
+    return deque((order, _receive(orders, order.body_bytes)) for order in listed)
+
+
+def _receive(source: socket.socket, size: int) -> bytes:
+    """Take so many bytes; an EOFError if they do not come."""
+    parts: list[bytes] = []
+    while size:
+        part = source.recv(size, socket.MSG_WAITALL)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
+    """Make the message with what was found on a page."""
+    if isinstance(found, UnjudgedError):
+        detail = found.detail.encode("utf-8", "backslashreplace").decode()
+        answer = _Answer(number, reason=found.reason, detail=detail)
+    else:
+        answer = _Answer(number, _encode(found))
+    message = _encode(answer)
+    return _LENGTH.pack(len(message)) + message
+
+
+def take_answers(received: bytearray) -> Iterator[tuple[int, PageFingerprint | UnjudgedError]]:
+    """Take the whole answers from what was received; a `msgspec.DecodeError` if one is none."""
+    place = 0
+    decode_page = load_pages()
+    try:
+        while len(received) >= place + _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(received, place)
+            end = place + _LENGTH.size + length
+            if len(received) < end:
+                return
+            answer = _decode(received[place + _LENGTH.size : end])
+            place = end
+            if answer.reason:
+                yield answer.number, UnjudgedError(answer.reason, answer.detail)
+            else:
+                yield answer.number, decode_page(answer.made)
+    finally:
+        del received[:place]
+
+
+class Place:
+    """Where a worker is: which page, since when, and whether it still loads what reads it."""
+
+    # Memory, because a message for each page would wake the crawl's process each time.
+
+    def __init__(self, file: int | None = None) -> None:
+        self._file = _make_file() if file is None else file
+        self._memory = mmap.mmap(self._file, _PLACE_BYTES)
+        self._values = memoryview(self._memory).cast("d")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Give the process that is being started the same memory."""
+        return _share_place, (reduction.DupFd(self._file),)
+
+    def begin(self, number: int, *, loading: bool = False) -> None:
+        """Note that a page begins now; called by the worker."""
+        values = self._values
+        values[0] = _CHANGING
+        values[1], values[2] = time.monotonic(), loading
+        values[0] = number
+
+    def read(self) -> tuple[int, float, bool]:
+        """Read number, beginning (`time.monotonic`, one clock for all processes), and loading."""
+        number, began, loading, again = (self._values[i] for i in (0, 1, 2, 0))
+        now = time.monotonic()
+        if number == _CHANGING or number != again:
+            return 0, now, False
+        return int(number), min(began, now), bool(loading)
+
+    def close(self) -> None:
+        """Let the memory go; harmless if closed twice."""
+        if self._file >= 0:
+            self._values.release()
+            self._memory.close()
+            os.close(self._file)
+            self._file = -1
+
+
+def _share_place(file: Any) -> Place:
+    return Place(file.detach())
+
+
+def _make_file() -> int:
+    """Make a file without a name that has its room, so that no write to the memory fails."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("scrapy_simhash-place", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
+    os.write(file, bytes(_PLACE_BYTES))
+    return file

@@ -1,0 +1,133 @@
+"""All errors that the package raises on purpose; each message names the cure.
+
+::
+
+    StoreError
+    +-- StoreUnusableError      at opening: nothing was changed
+    |   +-- StoreMismatchError  made with another recipe or table design
+    +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
+    +-- StoreDamagedError       the data in a store is inconsistent
+    +-- DamagedError            one record cannot be read
+    +-- ArchiveError            an archive cannot be read or written
+    ValueError
+    +-- SettingError            a setting has an invalid value
+    +-- LabelsError             a file of labels cannot be used
+    UnjudgedError               a page has no fingerprint, for a reason
+    SourceError                 something to import cannot be read
+    InspectionError             a command has no answer
+    PartlyFailedError           a command did part of its work
+    CorpusError                 a folder has no labelled pages
+    SparkError                  a job on Spark cannot run
+
+`exceptions.NearDuplicate`, which a spider gets, is not an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def suggest(given: str, known: list[str]) -> str:
+    """Suggest a known name like an unknown one: `; did you mean ...?`, or "" if there is none."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
+
+    return "".join(f"; did you mean {name}?" for name in get_close_matches(given, known, 1))
+
+
+class StoreError(Exception):
+    """A store cannot do what it was asked to do."""
+
+
+class StoreUnusableError(StoreError):
+    """The store cannot be opened, and is unchanged. The message names the cure."""
+
+
+class StoreMismatchError(StoreUnusableError):
+    """The store was made with another recipe or table design than the wanted one."""
+
+
+class StoreUnavailableError(StoreError):
+    """A write failed and changed nothing; later writes are tried again."""
+
+
+class StoreDamagedError(StoreError):
+    """The data in a store is inconsistent.
+
+    Args:
+        message: a text that names the cure.
+        problems: lines as `check` lists them; kept as an attribute.
+    """
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class DamagedError(StoreError):
+    """A record cannot be read; `what` says which one and why, the message names the cure."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}; restore the store from a backup (`scrapy simhash check` lists all damage)"
+        )
+        self.what = what
+
+
+class ArchiveError(StoreError):
+    """A file is not an archive, or is damaged; the message says which file, and where."""
+
+
+class SettingError(ValueError):
+    """A setting has an invalid value; the message names setting, value and range."""
+
+    # Scrapy's log prints what ended a crawl with all frames, seventy lines that say nothing about a
+    # setting. Whoever catches the error still finds them by `sys.exc_info`.
+    @property
+    def __traceback__(self) -> TracebackType | None:
+        """Hide the frames from those who print the error."""
+        return None
+
+    @__traceback__.setter
+    def __traceback__(self, frames: TracebackType | None) -> None:
+        BaseException.with_traceback(self, frames)
+
+
+class InspectionError(Exception):
+    """A command has no answer; the message says why."""
+
+
+class PartlyFailedError(Exception):
+    """A command did only part of its work; the message says which part failed, and why."""
+
+
+class SourceError(Exception):
+    """A source cannot be read, or not to its end; the message names source, place and cure."""
+
+
+class UnjudgedError(Exception):
+    """A page cannot be judged; it goes to the spider unchanged.
+
+    Args:
+        reason: a word for stats and log: `binary`, `bad_encoding`, `no_text`, ...
+        detail: details for the log.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)  # both, so that it pickles
+        self.reason = reason
+        self.detail = detail
+
+
+class CorpusError(InspectionError):
+    """The folder is not a corpus of labelled pages; the message says what is missing."""
+
+
+class LabelsError(ValueError):
+    """The file has no labels, or is in use; the message says why."""
+
+
+class SparkError(Exception):
+    """A job cannot run, or not with this input; the message says why, and what to do."""

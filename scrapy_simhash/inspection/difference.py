@@ -1,0 +1,194 @@
+"""Compare two pages: their bits and tables, their features, and their texts side by side."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import textwrap
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._printable import printable_text
+from scrapy_simhash.simhash import FINGERPRINT_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scrapy_simhash.tables import Design
+
+
+# difflib's time grows with the square of this number for crafted texts.
+_MOST_SENTENCES = 1_000
+_MOST_WORDS = 1_000
+# Characters; a longer sentence is cut into several. There is space to show two, in any script.
+_LONGEST_SENTENCE = 1_500
+# For both texts together, in UTF-8: as much as a reader looks at. A Chinese character has three
+# bytes, and says as much as three Latin letters.
+_BYTES_SHOWN = 12_000
+# Number of sentences shown on either side of a changed one.
+_SENTENCES_AROUND = 1
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")  # noqa: RUF001 - Chinese ends
+# Scripts without spaces are compared character by character: Thai, Lao, Myanmar, Khmer, Kana, Han.
+_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]|\w+|\s+|[^\w\s]")
+
+
+def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
+    """Compare two texts sentence by sentence, and changed sentences word by word.
+
+    Takes milliseconds, or seconds for crafted texts. The rows are ready for JSON, without control
+    characters. Each has one of: `same`, a sentence of both; `first` and `second`, a changed passage
+    in pieces, alternately equal and changed; `skipped`, the number of equal sentences left out
+    here; `left_out`, the number of sentences at the end of both texts that were not compared.
+
+    >>> compare_side_by_side("Old cars.", "New cars.")
+    [{'first': ['', 'Old', ' cars.'], 'second': ['', 'New', ' cars.']}]
+    """
+    texts = [_split(text) for text in (first, second)]
+    ours, theirs = (sentences[:_MOST_SENTENCES] for sentences in texts)
+    rows: list[dict[str, Any]] = []
+    room = _BYTES_SHOWN
+    shown = 0
+    for row, sentences in _compare_sentences(ours, theirs):
+        pieces = [*row.get("first", ()), *row.get("second", ()), row.get("same", "")]
+        room -= len("".join(pieces).encode())
+        if room < 0:
+            break
+        rows.append(row)
+        shown += sentences
+    if left_out := sum(map(len, texts)) - shown:
+        rows.append({"left_out": left_out})
+    return rows
+
+
+def _split(text: str) -> list[str]:
+    sentences = (" ".join(part.split()) for part in _SENTENCE_END.split(text))
+    pieces = [
+        sentence[start : start + _LONGEST_SENTENCE]
+        for sentence in sentences
+        for start in range(0, len(sentence), _LONGEST_SENTENCE)
+    ]
+    return [piece if piece.isprintable() else printable_text(piece) for piece in pieces]
+
+
+def _compare_sentences(
+    first: Sequence[str], second: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Make the rows, each with the number of sentences in both texts that it stands for."""
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        if kind == "equal":
+            rows = _shorten(first[start:end], first=start == 0, last=end == len(first))
+            for row in rows:
+                yield row, 2 * row.get("skipped", 1)
+        else:
+            yield from _compare_passages(first[start:end], second[other_start:other_end])
+
+
+def _shorten(sentences: Sequence[str], *, first: bool, last: bool) -> Iterator[dict[str, Any]]:
+    """From a passage that both texts have, keep only the sentences next to a change."""
+    before = 0 if first else _SENTENCES_AROUND
+    after = 0 if last else _SENTENCES_AROUND
+    skipped = len(sentences) - before - after
+    if skipped <= 1:
+        yield from ({"same": sentence} for sentence in sentences)
+        return
+    yield from ({"same": sentence} for sentence in sentences[:before])
+    yield {"skipped": skipped}
+    yield from ({"same": sentence} for sentence in sentences[before + skipped :])
+
+
+def _compare_passages(
+    first: Sequence[str], second: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Compare changed passages; as a whole if sentences were joined or split."""
+    whole = " ".join(first), " ".join(second)
+    if whole[0] == whole[1]:  # only line breaks differ
+        yield {"same": whole[0]}, len(first) + len(second)
+        return
+    if len(first) != len(second) and sum(map(len, whole)) <= _LONGEST_SENTENCE:
+        mine, yours = _compare_words(*map(_WORD.findall, whole))
+        yield {"first": mine, "second": yours}, len(first) + len(second)
+        return
+    for ours, theirs in zip_longest(first, second, fillvalue=""):
+        mine, yours = _compare_words(_WORD.findall(ours), _WORD.findall(theirs))
+        yield {"first": mine, "second": yours}, bool(ours) + bool(theirs)
+
+
+def _compare_words(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
+    """Cut two passages into pieces, alternately equal and changed."""
+    if not first or not second or max(len(first), len(second)) > _MOST_WORDS:
+        return ["", "".join(first)], ["", "".join(second)]
+    pieces: tuple[list[str], list[str]] = ([""], [""])
+    matcher = SequenceMatcher(None, first, second)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        for side, words in zip(
+            pieces, (first[start:end], second[other_start:other_end]), strict=True
+        ):
+            if (kind == "equal") == (len(side) % 2 == 1):
+                side[-1] += "".join(words)
+            else:
+                side.append("".join(words))
+    return pieces
+
+
+_MOST_SHOWN = {"only_in_first": 10, "only_in_second": 10, "text_difference": 60}
+_DIFF_WIDTH = 76
+
+
+def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
+    """Find in which bits two fingerprints differ, and which tables find the pair."""
+    # Bit 0 is the lowest one; the leading block comes first.
+    differing = [bit for bit in range(FINGERPRINT_BITS) if (first ^ second) >> bit & 1]
+    flipped_bits = design.flips_for(min(len(differing), design.reach_bits))
+    found_by = [
+        number
+        for number, table in enumerate(design.tables)
+        if ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
+        <= flipped_bits
+    ]
+    # The blocks between all places where any table cuts.
+    starts = sorted({block.shift for table in design.tables for block in table.blocks})
+    blocks = list(zip(starts, [*starts[1:], FINGERPRINT_BITS], strict=True))
+    return {
+        "compared": [f"{first:016x}", f"{second:016x}"],
+        "distance": len(differing),
+        "differing_bits": differing,
+        "blocks": [
+            {
+                "bits": f"{end - 1} to {start}",
+                "differing": [bit for bit in reversed(differing) if start <= bit < end],
+            }
+            for start, end in reversed(blocks)
+        ],
+        "design": design.name,
+        "found_by_tables": found_by,
+    }
+
+
+def compare_texts(features: str, first: str, second: str) -> dict[str, Any]:
+    """Find in which features two main texts differ, and make a unified diff of the texts."""
+    from scrapy_simhash.pages.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
+
+    counts = [load_features(features).count(text) for text in (first, second)]
+    shared = counts[0].keys() & counts[1].keys()
+    total = len(counts[0].keys() | counts[1].keys())
+    diff = difflib.unified_diff(_wrap(first), _wrap(second), "first", "second", lineterm="", n=1)
+    lists = {
+        "only_in_first": [word for word, _ in (counts[0] - counts[1]).most_common()],
+        "only_in_second": [word for word, _ in (counts[1] - counts[0]).most_common()],
+        "text_difference": list(diff),
+    }
+    shown = {name: each[: _MOST_SHOWN[name]] for name, each in lists.items()}
+    return {
+        "jaccard": round(len(shared) / max(1, total), 4),
+        "shared_features": len(shared),
+        **shown,
+        "left_out": {name: len(each) - len(shown[name]) for name, each in lists.items()},
+    }
+
+
+def _wrap(text: str) -> list[str]:
+    """Wrap each line of a text separately, so that an insertion stays local."""
+    return [part for line in text.splitlines() for part in textwrap.wrap(line, _DIFF_WIDTH)]

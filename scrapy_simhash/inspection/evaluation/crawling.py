@@ -1,0 +1,250 @@
+"""`scrapy simhash evaluate DIR --crawl`: what a crawl of labelled pages drops, and keeps.
+
+All pages of a folder go through one store, as with the action `drop`, in several random orders. The
+labels say of each drop whether it was right: two pages of one document, two of different ones, or
+nothing that helps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass, field, replace
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from scrapy_simhash._progress import show_steps
+from scrapy_simhash.errors import InspectionError
+from scrapy_simhash.inspection.evaluation.evaluation import (
+    CRAWL,
+    fingerprint_all,
+    make_documents,
+    open_empty_store,
+)
+from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus, read_grey
+from scrapy_simhash.inspection.evaluation.quality import rounded
+from scrapy_simhash.pages import make_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.judging import Document, Match, Verdict
+
+
+# As many as the plugin puts into a transaction at most.
+_PAGES_PER_TRANSACTION = 64
+_MEANS = ("dropped", "right", "wrong", "cannot_tell", "wrong_share", "found_share", "lost")
+
+
+def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
+    """Judge all pages of a folder in one store, in so many orders, each with a seed of its own."""
+    if not folder.is_dir():
+        raise InspectionError(
+            f"--crawl goes through the pages of a folder with pages.csv and pairs.csv, and "
+            f"{folder} is none"
+        )
+    corpus = read_corpus(folder)
+    truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
+    with show_steps("pages", len(corpus.pages)) as advance:
+        return crawl(corpus, truth, config, orders, advance)
+
+
+def crawl(
+    corpus: Corpus,
+    truth: Truth,
+    config: Config,
+    orders: int,
+    advance: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """Judge all pages of a corpus in one store, in so many orders; see `crawl_labelled`."""
+    problems = list(corpus.problems)
+    known = _forget_addresses(corpus)
+    made = asyncio.run(fingerprint_all(known, config, advance, problems, orders))
+    crawled = []
+    for seed in range(orders):
+        documents = make_documents(
+            known, {name: by_seed[seed] for name, by_seed in made.items()}, config
+        )
+        names = sorted(documents)
+        Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
+        drops = _crawl_once({name: documents[name] for name in names}, config)
+        crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
+    return {
+        "recipe": asdict(make_recipe(config.extractor, config.features)),
+        "distance": config.distance,
+        "confirm": config.confirm,
+        "pages": len(made),
+        "documents": len({truth.document_of(name) for name in made}),
+        "unjudged": Counter(
+            page for by_seed in made.values() for page in by_seed[:1] if isinstance(page, str)
+        ),
+        "problems": problems,
+        "orders": crawled,
+        "mean": {name: _mean(each[name] for each in crawled) for name in _MEANS},
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return rounded(fmean(known)) if known else None
+
+
+def _forget_addresses(corpus: Corpus) -> Corpus:
+    """Leave only addresses that a crawl could fetch, and that no other page has."""
+    # A crawl takes an equal address for a revisit. "" is of no host, so it speaks for nothing.
+    shared = Counter(page.url for page in corpus.pages.values())
+    pages = {
+        name: page
+        if shared[page.url] == 1 and page.url.startswith(("http://", "https://"))
+        else structs.replace(page, url="")
+        for name, page in corpus.pages.items()
+    }
+    return replace(corpus, pages=pages)
+
+
+def _crawl_once(
+    documents: Mapping[str, Document | None], config: Config
+) -> dict[str, tuple[str, Match]]:
+    """Judge pages in their order; returned are, for each dropped page, the kept one and why."""
+    names = [name for name, document in documents.items() if document is not None]
+    judged: dict[int, str] = {}
+    drops = {}
+    with open_empty_store(config) as store:
+        for start in range(0, len(names), _PAGES_PER_TRANSACTION):
+            group = names[start : start + _PAGES_PER_TRANSACTION]
+            verdicts: list[Verdict] = store.find_and_add(
+                [
+                    structs.replace(document, identity=b"%d" % number, crawl=CRAWL)
+                    for number, name in enumerate(group, start)
+                    if (document := documents[name]) is not None
+                ]
+            )
+            for name, verdict in zip(group, verdicts, strict=True):
+                judged[verdict.document] = name
+                if verdict.match is not None:
+                    drops[name] = (judged[verdict.match.document], verdict.match)
+    return drops
+
+
+class Truth:
+    """What the labels of a corpus say of any two of its pages.
+
+    Args:
+        corpus: with its labelled pairs.
+        clusters: name of the cluster that a page is in, by the page's id.
+        grey: pairs of ids that are alike, and that nobody would label.
+    """
+
+    # Two documents are different if people said so of two of their pages, and did not shrink from
+    # saying it of two others.
+
+    def __init__(
+        self, corpus: Corpus, clusters: Mapping[str, str], grey: Iterable[tuple[str, str]]
+    ) -> None:
+        self._document: dict[str, str] = {}
+        together: defaultdict[str, list[str]] = defaultdict(list)
+        for page, cluster in clusters.items():
+            together[cluster].append(page)
+        for first, *others in together.values():
+            self._document.update(dict.fromkeys(others, first))
+        by_label = defaultdict(list)
+        for pair in corpus.pairs:
+            by_label[pair.label].append((pair.first, pair.second))
+        for first, second in by_label["dup"]:
+            one, other = self.document_of(first), self.document_of(second)
+            if one != other:
+                self._document[other] = one
+        unsure = dict.fromkeys(map(frozenset, [*grey, *by_label["unknown"]]), "grey")
+        different = dict.fromkeys(map(frozenset, by_label["distinct"]), "wrong")
+        self._pages = unsure | different
+        self._documents = {
+            frozenset(map(self.document_of, pair)): said
+            for pair, said in [*different.items(), *unsure.items()]
+        }
+
+    def document_of(self, page: str) -> str:
+        """Get the page that stands for all pages of its document; one in no cluster for itself."""
+        while (other := self._document.get(page, page)) != page:
+            page = other
+        return page
+
+    def judge_drop(self, dropped: str, kept: str) -> str:
+        """Say `right` or `wrong` of a drop, or why nobody can tell: `grey`, `unlabelled`."""
+        said = self._pages.get(frozenset((dropped, kept)))
+        if said == "wrong":
+            return said
+        documents = frozenset(map(self.document_of, (dropped, kept)))
+        if len(documents) == 1:
+            return "right"
+        return said or self._documents.get(documents, "unlabelled")
+
+
+@dataclass
+class _Kept:
+    """What a crawl did with the pages of one document, in the order in which they came."""
+
+    kept: list[str] = field(default_factory=list)
+    found: int = 0  # dropped after one was kept, not for another document
+    redundant: int = 0  # came after one was kept
+    wrongly: int = 0  # dropped for another document
+
+
+def _describe(
+    corpus: Corpus, truth: Truth, names: Iterable[str], drops: Mapping[str, tuple[str, Match]]
+) -> dict[str, Any]:
+    """Count what one order of the pages gave."""
+    said = {name: truth.judge_drop(name, kept) for name, (kept, _) in drops.items()}
+    documents: defaultdict[str, _Kept] = defaultdict(_Kept)
+    for name in names:
+        document = documents[truth.document_of(name)]
+        document.redundant += bool(document.kept)
+        if name not in drops:
+            document.kept.append(name)
+        elif said[name] == "wrong":
+            document.wrongly += 1
+        else:
+            document.found += bool(document.kept)
+    counts = Counter(said.values())
+    right, wrong = counts["right"], counts["wrong"]
+    redundant = sum(each.redundant for each in documents.values())
+    found = sum(each.found for each in documents.values())
+    gone = {name: each for name, each in documents.items() if not each.kept}
+    return {
+        "dropped": len(drops),
+        "right": right,
+        "wrong": wrong,
+        "cannot_tell": counts["grey"] + counts["unlabelled"],
+        "grey": counts["grey"],
+        "wrong_share": rounded(wrong / (right + wrong)) if right + wrong else None,
+        "redundant": redundant,
+        "found": found,
+        "found_share": rounded(found / redundant) if redundant else None,
+        "lost": sum(bool(each.wrongly) for each in gone.values()),
+        "perhaps_lost": sum(not each.wrongly for each in gone.values()),
+        "lost_documents": [name for name, each in gone.items() if each.wrongly],
+        "redundant_kept": [page for each in documents.values() for page in each.kept[1:]],
+        "wrong_drops": [
+            _describe_drop(corpus, name, kept, match)
+            for name, (kept, match) in drops.items()
+            if said[name] == "wrong"
+        ],
+    }
+
+
+def _describe_drop(corpus: Corpus, dropped: str, kept: str, match: Match) -> dict[str, Any]:
+    """Describe a drop for people."""
+    return {
+        "dropped": dropped,
+        "dropped_url": corpus.pages[dropped].url,
+        "kept": kept,
+        "kept_url": corpus.pages[kept].url,
+        "distance": match.distance,
+        "similarity": match.similarity,
+        "tests": list(match.tests),
+    }

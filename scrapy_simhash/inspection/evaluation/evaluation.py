@@ -1,0 +1,374 @@
+"""`scrapy simhash evaluate`: measure how often the plugin is right on pages labelled by people.
+
+The code that judges pages in a crawl judges every pair: both pages go through the workers, the
+first one into a store, and the second one is judged against it. Each pair has its own scope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from msgspec import structs
+
+from scrapy_simhash._printable import printable
+from scrapy_simhash._progress import show_steps
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.errors import InspectionError, UnjudgedError
+from scrapy_simhash.inspection.evaluation.labels import read_corpus, read_labels
+from scrapy_simhash.inspection.evaluation.quality import (
+    NO_DISTANCE,
+    SIMILARITIES,
+    Judged,
+    describe_seeds,
+    summarise,
+)
+from scrapy_simhash.judging import Document, StoredDocument, compare, make_document
+from scrapy_simhash.judging.comparison import Deciding
+from scrapy_simhash.judging.documents import facts_of, look_at
+from scrapy_simhash.pages import PageFingerprint, Recipe, make_recipe
+from scrapy_simhash.pages.files import fingerprint_file
+from scrapy_simhash.pages.links import measure_new_links
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores import open_as_it_is, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.inspection.evaluation.labels import (
+        Corpus,
+        LabelledPage,
+        LabelledPair,
+        LabelledRow,
+        Labels,
+    )
+    from scrapy_simhash.stores import Store
+
+    # By the ids of a corpus or the numbers of a store; None if the plugin lets the page pass
+    # unjudged.
+    _Documents: TypeAlias = Mapping[str, Document | None]
+
+
+CRAWL = "evaluation"
+# Documents of these kinds are equal, or count as unrelated.
+_EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
+_PAIRS_PER_TRANSACTION = 64
+
+
+def evaluate_labelled(
+    config: Config, labelled: Path, seeds: int = 1
+) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge labelled pairs of a folder, see `read_corpus`, or of a file from `calibrate`."""
+    # Returns the figures, including the `problems` of rows left out, and the answers.
+    if not labelled.exists():
+        raise InspectionError(
+            f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file from "
+            "`scrapy simhash calibrate`"
+        )
+    if labelled.is_file():
+        if seeds > 1:
+            raise InspectionError(
+                f"{labelled} is about the pages of a store, which has one seed; --seeds is for "
+                "folders of labelled pages"
+            )
+        labels = read_labels(labelled)
+        with open_as_it_is(config.store) as store:
+            judged, problems = judge_labels(store, labels, config)
+            figures = _describe(store.recipe, config, judged, problems)
+        figures["note"] = (
+            "each pair counts once, however many it stands for; calibrate --results weights the "
+            "pairs by how many the store has at their distance"
+        )
+        return figures, judged
+    corpus = read_corpus(labelled)
+    with show_steps("pages", len(corpus.pages)) as advance:
+        return evaluate(corpus, config, advance, seeds)
+
+
+def evaluate(
+    corpus: Corpus,
+    config: Config,
+    advance: Callable[[], object] = lambda: None,
+    seeds: int = 1,
+) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge the pairs of a corpus with so many seeds; `advance` is called after each page."""
+    # Figures and answers are those of seed 0; those of all stand in `seeds`, if there are several.
+    problems = list(corpus.problems)
+    by_seed = judge_by_seed(corpus, config, seeds, advance, problems)
+    pages, judged, judging_ms = by_seed[0]
+    made = [page for page in pages if not isinstance(page, str) and not page.is_file]
+    recipe = make_recipe(config.extractor, config.features)
+    figures = _describe(recipe, config, judged, problems) | {
+        "pages": len(pages),
+        "unjudged": Counter(page for page in pages if isinstance(page, str)),
+        "milliseconds_per_page": {
+            "extract": _mean([page.extract_ms for page in made]),
+            "fingerprint": _mean([page.fingerprint_ms for page in made]),
+            "judge": judging_ms,
+        },
+    }
+    if seeds > 1:
+        figures["seeds"] = describe_seeds([each.judged for each in by_seed])
+    return figures, judged
+
+
+class JudgedCorpus(NamedTuple):
+    """A corpus judged with one seed."""
+
+    pages: list[PageFingerprint | str]  # a `str` is the reason why one is unjudged
+    judged: list[Judged]
+    milliseconds: float  # a page, of the judging
+
+
+def judge_by_seed(
+    corpus: Corpus,
+    config: Config,
+    seeds: int,
+    advance: Callable[[], object] = lambda: None,
+    problems: list[str] | None = None,
+) -> list[JudgedCorpus]:
+    """Judge the pairs of a corpus with the seeds 0 to `seeds` - 1; `problems` gets what failed."""
+    found: list[str] = [] if problems is None else problems
+    by_page = asyncio.run(fingerprint_all(corpus, config, advance, found, seeds))
+    by_seed = []
+    for seed in range(seeds):
+        pages = {name: made[seed] for name, made in by_page.items()}
+        documents = make_documents(corpus, pages, config)
+        judged, milliseconds = judge_pairs(corpus.pairs, documents, config)
+        by_seed.append(JudgedCorpus(list(pages.values()), judged, milliseconds))
+    return by_seed
+
+
+def make_documents(
+    corpus: Corpus, pages: Mapping[str, PageFingerprint | str], config: Config
+) -> dict[str, Document | None]:
+    """Make the documents of pages with one seed; None for those that pass unjudged."""
+    return {
+        name: None
+        if isinstance(page, str)
+        else make_document(page, config.rule, url=corpus.pages[name].url)
+        for name, page in pages.items()
+    }
+
+
+async def fingerprint_all(
+    corpus: Corpus,
+    config: Config,
+    advance: Callable[[], object],
+    problems: list[str],
+    seeds: int,
+) -> dict[str, list[PageFingerprint | str]]:
+    """Fingerprint the pages with each seed; a `str` is the reason why a page is unjudged."""
+    made: dict[str, list[PageFingerprint | str]] = {}
+    workers = Workers(config.workers, config.page_timeout, config.page_memory, config.min_features)
+    recipe = make_recipe(config.extractor, config.features)
+    # Keeps only as many bodies in memory as the workers need.
+    room = asyncio.Semaphore(2 * max(1, config.workers))
+
+    async def fingerprint(page: LabelledPage) -> None:
+        async with room:
+            try:
+                body = page.read()
+            except OSError as error:
+                problems.append(f"page {page.id!r} cannot be read: {error}")
+            else:
+                # Each seed by the way that a crawl goes, its deadlines included.
+                made[page.id] = [await one(body, page.url, seed) for seed in range(seeds)]
+            advance()
+
+    async def one(body: bytes, url: str, seed: int) -> PageFingerprint | str:
+        try:
+            return await workers.fingerprint(body, None, recipe, seed, url, keep_text=False)
+        except UnjudgedError as error:
+            # In a crawl the response says what is no page; here only the bytes do.
+            is_file = config.files and error.reason == "binary"
+            return fingerprint_file(body, seed) if is_file else error.reason
+
+    workers.start()
+    try:
+        await asyncio.gather(*map(fingerprint, corpus.pages.values()))
+    finally:
+        workers.stop()
+    return made
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(statistics.fmean(values), 3) if values else None
+
+
+def _describe(
+    recipe: Recipe, config: Config, judged: Sequence[Judged], problems: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "recipe": asdict(recipe),
+        "distance": config.distance,
+        "confirm": config.confirm,
+        "pages": len({name for each in judged for name in (each.pair.first, each.pair.second)}),
+        "pairs": len(judged),
+        "unjudged": {},
+        "problems": problems,
+        **summarise(judged, config.distance),
+        "milliseconds_per_page": {},
+    }
+
+
+def judge_pairs(
+    pairs: Sequence[LabelledPair], documents: _Documents, config: Config
+) -> tuple[list[Judged], float]:
+    """Judge pairs whose pages exist, the first in the store; also measures milliseconds a page."""
+    listed = [pair for pair in pairs if pair.first in documents and pair.second in documents]
+    sides = [(documents[pair.first], documents[pair.second]) for pair in listed]
+    started = time.perf_counter()
+    dropped = _judge_in_store(sides, config)
+    milliseconds = 1000 * (time.perf_counter() - started) / max(1, 2 * len(listed))
+    judged = [
+        _judge(pair, *both, config, duplicate=number in dropped)
+        for number, (pair, both) in enumerate(zip(listed, sides, strict=True))
+    ]
+    return judged, round(milliseconds, 3)
+
+
+@contextmanager
+def open_empty_store(config: Config) -> Iterator[Store]:
+    """Make a store for a while, with the settings in force and the crawl `CRAWL` at work on it."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(folder, config.distance, config.tables, None, confirm=config.confirm) as store,
+    ):
+        store.start_crawl(CRAWL, "evaluate")
+        yield store
+
+
+def _judge_in_store(
+    pairs: Sequence[tuple[Document | None, Document | None]], config: Config
+) -> set[int]:
+    """Return the indexes of the pairs whose second page is dropped."""
+    dropped: set[int] = set()
+    asked = [number for number, sides in enumerate(pairs) if None not in sides]
+    with open_empty_store(config) as store:
+        for start in range(0, len(asked), _PAIRS_PER_TRANSACTION):
+            group = asked[start : start + _PAIRS_PER_TRANSACTION]
+            verdicts = store.find_and_add(
+                [
+                    structs.replace(
+                        document, identity=b"%d%c" % (number, side), scope=str(number), crawl=CRAWL
+                    )
+                    for number in group
+                    for side, document in zip(b"ab", pairs[number], strict=True)
+                    if document is not None
+                ]
+            )
+            second = zip(group, verdicts[1::2], strict=True)
+            dropped |= {n for n, verdict in second if verdict.status == "near_duplicate"}
+    return dropped
+
+
+def _judge(
+    pair: LabelledPair,
+    first: Document | None,
+    second: Document | None,
+    config: Config,
+    *,
+    duplicate: bool,
+) -> Judged:
+    if first is None or second is None:
+        missing = pair.first if first is None else pair.second
+        return Judged(pair, duplicate, tests=(f"{missing} passes unjudged",))
+    answer = compare(first, second, config.rule)
+    bits = answer.distance
+    if answer.deciding in _EXACT:
+        bits = 0 if answer.duplicate else NO_DISTANCE
+    plain_bits = NO_DISTANCE
+    if not any(each.stub or each.features < config.min_features for each in (first, second)):
+        plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
+    new_links = None
+    if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:
+        new_links = measure_new_links(
+            second.link_sketch, second.links, second.url, first.link_sketch, first.url
+        )
+    return Judged(
+        pair,
+        duplicate,
+        distance=bits,
+        plain_distance=plain_bits,
+        similarity=answer.similarity or 0.0,
+        confirmed=answer.confirmed,
+        confirmed_at={
+            least: compare(first, second, config.rule._replace(confirm=least)).confirmed
+            for least in {*SIMILARITIES, config.confirm}
+        },
+        tests=answer.why,
+        new_links=new_links,
+    )
+
+
+def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Judged], list[str]]:
+    """Judge labelled pairs of a store; returns the answers, and why rows could not be used."""
+    documents: dict[str, Document | None] = {}
+    pairs, problems = [], list(labels.problems)
+    for row in labels.rows.values():
+        found = [store.get_document(number) for number in row.documents]
+        if problem := _find_problem(row, found):
+            problems.append(problem)
+            continue
+        pairs.append(row.pair)
+        for name, stored in zip((row.pair.first, row.pair.second), found, strict=True):
+            documents[name] = None if stored is None else _as_document(stored, config)
+    judged, _ = judge_pairs(pairs, documents, config)
+    return judged, problems
+
+
+def _find_problem(row: LabelledRow, found: list[StoredDocument | None]) -> str:
+    for number, url, document in zip(row.documents, row.urls, found, strict=True):
+        if document is None:
+            return (
+                f"line {row.line}: document {number} ({url}) is not in the store; was it deleted?"
+            )
+        if printable(document.url) != url:
+            return (
+                f"line {row.line}: document {number} is {printable(document.url)}, not {url}; "
+                "the label is from another store"
+            )
+    return ""
+
+
+def _as_document(stored: StoredDocument, config: Config) -> Document | None:
+    """Make a stored document ready to be judged; None if it is too short for plain simhash."""
+    if config.confirm is None and not stored.stub and stored.features < config.min_features:
+        return None
+    looked_at = look_at(stored, config.rule)
+    return Document(**facts_of(stored) | {"fingerprints": looked_at, "scope": ""})
+
+
+def plot_by_distance(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Plot the rows `by_distance`: Figure 1 of the paper; the suffix chooses the image format."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - optional library
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")  # no window system
+    axes = figure.add_subplot()
+    bits = [row["distance"] for row in rows]
+    for name, prefix, style in (("confirmed", "", "-"), ("plain simhash", "plain_", "--")):
+        for figure_name, colour in (("precision", "C0"), ("recall", "C1")):
+            shares = [row[prefix + figure_name] for row in rows]
+            points = [
+                (bit, share) for bit, share in zip(bits, shares, strict=True) if share is not None
+            ]
+            axes.plot(
+                *zip(*points, strict=True) if points else ([], []),
+                style,
+                color=colour,
+                marker="o",
+                label=f"{figure_name}, {name}",
+            )
+    axes.set(xlabel="distance k in bits", ylabel="share", xticks=bits, ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(path)

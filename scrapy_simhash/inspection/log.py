@@ -1,0 +1,289 @@
+"""Read decision logs: filter, follow, count."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import msgspec
+
+from scrapy_simhash._printable import printable
+from scrapy_simhash.config import DEFAULT_LOG, Config
+from scrapy_simhash.crawl.paths import find_default_log
+from scrapy_simhash.detector.log import NOT_FETCHED, Decision
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+LAST_CRAWL = "last"
+IMPORTED = "(an imported fingerprint)"
+STATUSES = ("new", "near_duplicate", "revisit", "unjudged", NOT_FETCHED)
+# Interval at which `--follow` looks for new lines; short enough for a person who is watching.
+_FOLLOW_SECONDS = 0.2
+# The beginning of a line that is not a decision shows what kind of file it is.
+_CHARACTERS_SHOWN = 80
+_LINES_PER_STEP = 1_000
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Selects decisions; a field that is None accepts all."""
+
+    status: str | None = None
+    url: str | None = None  # text in the URL of the page or of its match
+    distance: int | None = None
+    crawl: str | None = None  # an id, or `last`
+
+    def accepts(self, decision: Decision) -> bool:
+        """Whether a decision is wanted."""
+        return (
+            self.status in (None, decision.status)
+            and self.distance in (None, decision.distance)
+            and self.crawl in (None, decision.crawl)
+            and (
+                self.url is None
+                or self.url in decision.url
+                or self.url in (decision.match_url or "")
+            )
+        )
+
+
+def find_log(config: Config, log_path: str | None) -> Path:
+    """Find the named decision log, or that of the settings or store; it need not exist."""
+    if log_path:
+        return Path(log_path)
+    if config.log is not None and config.log != DEFAULT_LOG:
+        return Path(config.log)
+    return find_default_log(config.store)
+
+
+def find_crawl(config: Config, crawl: str | None) -> str | None:
+    """Get the id of the crawl that an argument names: `last` is the newest one of the log."""
+    if crawl != LAST_CRAWL:
+        return crawl
+    path = find_log(config, None)
+    _require(path)
+    if not (crawls := _list_crawls(path)):
+        raise PartlyFailedError(f"the decision log {path} has no complete line yet")
+    return crawls[-1]
+
+
+def show_log(  # noqa: PLR0913 - the arguments of the command
+    config: Config,
+    *,
+    log_path: str | None,
+    status: str | None,
+    url: str | None,
+    distance: int | None,
+    crawl: str | None,
+    last: int | None,
+    follow: bool,
+    summary: bool,
+    top: int,
+) -> Iterator[dict[str, Any]]:
+    """Read, follow or summarise the decision log: `scrapy simhash log`."""
+    if follow and summary:
+        raise ValueError("--follow never ends, so it cannot be combined with --summary")
+    path = find_log(config, log_path)
+    if follow and not path.exists():
+        sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
+        while not path.exists():
+            time.sleep(_FOLLOW_SECONDS)
+    if not follow:
+        _require(path)
+    lines = read_log(path, LogFilter(status, url, distance, crawl), last=last, follow=follow)
+    if summary:
+        yield from summarise((decision for decision, _ in lines), top)
+    else:
+        yield from (line for _, line in lines)
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise InspectionError(
+            f"there is no decision log {path}: no crawl has written it, or SIMHASH_LOG is None; "
+            "name another with --log"
+        )
+    if not path.stat().st_size and path.is_file():
+        raise PartlyFailedError(f"the decision log {path} is empty: no page was judged yet")
+
+
+def _list_crawls(path: Path) -> list[str]:
+    """List the crawls of a log in the order in which they began."""
+    with LogReader(path, LogFilter()) as reader:
+        return list(dict.fromkeys(decision.crawl for decision, _ in reader.read()))
+
+
+def read_log(
+    path: Path,
+    wanted: LogFilter,
+    *,
+    last: int | None = None,
+    follow: bool = False,
+    quiet: bool = False,
+) -> Iterator[tuple[Decision, dict[str, Any]]]:
+    """Read the wanted decisions of a log, oldest first, each with its line as it was written."""
+    # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
+    # `quiet`, standard error reports their number at the end. Following never ends, like `tail -f`;
+    # with crawl `last`, it switches to each new crawl.
+    with LogReader(path, wanted) as reader:
+        try:
+            written = reader.read()
+            yield from written if last is None else deque(written, maxlen=last)
+            if reader.damaged and not reader.sound:
+                raise ValueError(f"{path}: {reader.first_damaged!r} is not a decision")
+            if follow:
+                yield from reader.read(follow=True)
+        finally:
+            if reader.damaged and reader.sound and not quiet:
+                lines = "line was" if reader.damaged == 1 else "lines were"
+                sys.stderr.write(
+                    f"{reader.damaged:,} damaged {lines} skipped in {printable(path)}\n"
+                )
+
+
+class LogReader:
+    """Reads the wanted decisions of a log, and counts its good and damaged lines."""
+
+    # `progress` is called with the number of bytes read, and of all bytes.
+
+    def __init__(
+        self,
+        path: Path,
+        wanted: LogFilter,
+        progress: Callable[[int, int], object] = lambda *_: None,
+    ) -> None:
+        self._wanted = wanted
+        crawls = _list_crawls(path) if wanted.crawl == LAST_CRAWL else ()
+        self._crawls = dict.fromkeys(crawls)  # in the order of their beginning
+        self._progress = progress
+        self._file = path.open("rb")
+        self.sound = 0
+        self.damaged = 0
+        self.first_damaged = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, *, follow: bool = False) -> Iterator[tuple[Decision, dict[str, Any]]]:
+        """Read the next wanted decisions, oldest first, each with its line as a dict."""
+        # An incomplete line at the end, which a crawl is writing, is left for the next call; with
+        # `follow`, this waits for it.
+        size = os.fstat(self._file.fileno()).st_size
+        done = 0
+        for number, octets in enumerate(_read_lines(self._file, waiting=follow)):
+            done += len(octets)
+            if number % _LINES_PER_STEP == 0:
+                self._progress(done, max(size, done))
+            text = octets.decode("utf-8", "replace")
+            parsed = _parse(text)
+            if parsed is None:
+                self.first_damaged = self.first_damaged or text[:_CHARACTERS_SHOWN]
+                self.damaged += 1
+                continue
+            self.sound += 1
+            if self._accepts(parsed[0]):
+                yield parsed
+        self._progress(done, done)
+
+    def _accepts(self, decision: Decision) -> bool:
+        if self._wanted.crawl != LAST_CRAWL:
+            return self._wanted.accepts(decision)
+        self._crawls.setdefault(decision.crawl)
+        newest = next(reversed(self._crawls))
+        return replace(self._wanted, crawl=newest).accepts(decision)
+
+
+def _read_lines(file: BinaryIO, *, waiting: bool) -> Iterator[bytes]:
+    """Read whole lines; at the end stop, or wait for more."""
+    while True:
+        line = file.readline()
+        if line.endswith(b"\n"):
+            yield line
+            continue
+        file.seek(-len(line), os.SEEK_CUR)  # an incomplete line: its writer is not done
+        if not waiting:
+            return
+        time.sleep(_FOLLOW_SECONDS)
+
+
+def _parse(text: str) -> tuple[Decision, dict[str, Any]] | None:
+    """Read a decision; None if the line is not a decision, or has impossible values."""
+    try:
+        line: dict[str, Any] = json.loads(text)
+        return msgspec.convert(line, Decision), line
+    except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors, too
+        return None
+
+
+class Counts:
+    """Counts decisions; `log --summary` and the report show them."""
+
+    def __init__(self) -> None:
+        self.pages = 0  # that were fetched, including unjudged ones
+        self.statuses: Counter[str] = Counter()  # with their reasons
+        self.crawls: dict[str, dict[str, Any]] = {}  # by id, in the order of their beginning
+        self.actions: Counter[str] = Counter()  # "" for an import
+        self.distances: Counter[int] = Counter()
+        # By the URL of the original, "" for bulk-loaded fingerprints; a page counts once.
+        self.groups: Counter[str] = Counter()
+        # Hashes of page and original: the URLs would take several times the memory.
+        self._grouped: set[int] = set()
+
+    def add(self, decision: Decision) -> None:
+        """Count a decision."""
+        self.pages += decision.is_fetched
+        reason = f" ({decision.reason})" if decision.reason else ""
+        self.statuses[f"{decision.status}{reason}"] += 1
+        self._count_crawl(decision)
+        if decision.is_near_duplicate:
+            self.actions[decision.action] += 1
+            if decision.distance is not None:
+                self.distances[decision.distance] += 1
+            original = decision.match_url or ""
+            if (grouped := hash((decision.url, original))) not in self._grouped:
+                self._grouped.add(grouped)
+                self.groups[original] += 1
+
+    def _count_crawl(self, decision: Decision) -> None:
+        if (crawl := self.crawls.get(decision.crawl)) is None:
+            crawl = {"crawl": decision.crawl, "first_time": decision.time, "pages": 0}
+            crawl |= dict.fromkeys(STATUSES, 0)
+            self.crawls[decision.crawl] = crawl
+        crawl["last_time"] = decision.time
+        crawl["pages"] += decision.is_fetched
+        if decision.status in STATUSES:
+            crawl[decision.status] += 1
+
+    def sort_distances(self) -> dict[str, int]:
+        """Return the near-duplicates by distance, smallest first, ready for JSON."""
+        return {str(bits): self.distances[bits] for bits in sorted(self.distances)}
+
+
+def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str, Any]]:
+    """Yield counts and the `top` pages with most near-duplicates; nothing if there are none."""
+    counts = Counts()
+    for decision in decisions:
+        counts.add(decision)
+    if counts.statuses:
+        yield {
+            "pages": counts.pages,
+            "crawls": list(counts.crawls.values()),
+            "statuses": dict(counts.statuses.most_common()),
+            "actions": dict(counts.actions.most_common()),
+            "distances": counts.sort_distances(),
+            "largest_groups": {
+                original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
+            },
+        }

@@ -1,0 +1,258 @@
+"""Self-contained HTML files: the pages of `report` and of `explain --html`.
+
+Data from pages and URLs may be hostile: the template escapes it, the script only ever sets text,
+and a policy in the file forbids requests and everything except the script and the style sheet of
+this package, by their digests.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from scrapy_simhash._files import open_whole
+from scrapy_simhash._printable import printable, show, show_bytes
+from scrapy_simhash.errors import InspectionError
+from scrapy_simhash.inspection.report.charts import make_charts
+from scrapy_simhash.inspection.report.groups import EDGE, LARGE, STUB, TEMPLATE, WALL, by_similarity
+from scrapy_simhash.pages.kinds import LOGIN, SOFT_404
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from scrapy_simhash.detector.log import Decision
+
+
+# Excludes javascript:, data:, and URLs that were cut or had to be escaped; as in report.js.
+_LINK = re.compile(r"https?://[^\s\\…]*", re.IGNORECASE)
+_POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; "
+    "form-action 'none'; require-trusted-types-for 'script'"
+)
+
+
+def render(template: str, values: dict[str, Any], data: str) -> bytes:
+    """Make a page from a template, the values it shows, and data for the script, from `pack`."""
+    environment = make_environment()
+    script, style = (_read(environment, name) for name in ("report.js", "report.css"))
+    page = environment.get_template(template).render(
+        **values,
+        policy=_POLICY.format(script=_digest(script), style=_digest(style)),
+        script=Markup(script),  # noqa: S704 - our own file
+        style=Markup(style),  # noqa: S704 - our own file
+        data=data,
+    )
+    return page.encode()
+
+
+def make_environment() -> Environment:
+    """Make the environment of the templates: their filters and tests."""
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": show,
+        "printable": printable,
+        "count": "{:,}".format,
+        "octets": show_bytes,
+        "share": lambda part, whole: f"{100 * part / max(1, whole):.1f} %",
+        "moment": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
+    }
+    environment.tests["link"] = is_link
+    return environment
+
+
+def pack(data: dict[str, Any]) -> str:
+    """Write data for the script: `pairs` (see `compare_pairs`), and `table` (see `make_table`)."""
+    # Escapes would take space, and base64 has no characters that mean anything in HTML.
+    octets = json.dumps(data, ensure_ascii=False).encode()
+    # Without a time, the same data give the same file.
+    return base64.b64encode(gzip.compress(octets, mtime=0)).decode()
+
+
+def is_link(shown: str) -> bool:
+    """Whether a URL, as shown, may be a link."""
+    return _LINK.fullmatch(shown) is not None
+
+
+def _read(environment: Environment, name: str) -> str:
+    assert environment.loader is not None  # noqa: S101 - given above
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+_NUMBER = re.compile(r"\d[\d.,]*(?<=\d)(\s?%| bits?)?")
+
+
+def make_table(
+    decisions: Sequence[Decision],
+    pairs: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Convert near-duplicates to columns, as `report.js` reads them."""
+    # `pair` is the number of its difference, -1 for none; shared columns are indexes into lists.
+    numbers = {
+        (pair["second"]["url"], pair["first"]["url"]): number for number, pair in enumerate(pairs)
+    }
+    shared: dict[str, dict[str, int]] = {
+        name: {} for name in ("original", "rule", "action", "crawl")
+    }
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("url", "time", "distance", "similarity", "pair", *shared)
+    }
+    for decision in decisions:
+        columns["url"].append(show(decision.url))
+        columns["time"].append(int(decision.time) or None)
+        columns["distance"].append(decision.distance)
+        columns["similarity"].append(decision.similarity)
+        columns["pair"].append(numbers.get((show(decision.url), show(decision.match_url)), -1))
+        for name, value in (
+            ("original", show(decision.match_url or "")),
+            ("rule", name_rule(decision.tests)),
+            ("action", show(decision.action)),
+            ("crawl", show(decision.crawl)),
+        ):
+            columns[name].append(shared[name].setdefault(value, len(shared[name])))
+    lists = {f"{name}s": list(values) for name, values in shared.items()}
+    return {"rows": len(columns["url"]), **columns, **lists}
+
+
+def name_rule(tests: Sequence[str]) -> str:
+    """Name the rule that decided: the last words of each test, without figures.
+
+    >>> name_rule(["distance 3 bits", "main text 0.93 alike: main text is alike, with 1,204 words"])
+    'main text is alike, with n words'
+    """
+    # The distance has its own column, and is the only test in plain simhash.
+    told = tests[1:] if len(tests) > 1 else tests
+    return printable("; ".join(_NUMBER.sub("n", test.rpartition(": ")[2]) for test in told))
+
+
+_MOST_ROWS = 100_000
+# Size of the file: 5 MB, less some space by which numbers in the page may grow.
+_MOST_BYTES = 4_999_000
+_ADVICE = {
+    SOFT_404: "Dead links that answer 200. Dropping them is correct; fix the links.",
+    LOGIN: "URLs that show a login form instead of their page. Log in, or leave them out.",
+    WALL: "Addresses that have nothing in common lead here: a captcha, a consent page? What is "
+    "behind it was not fetched; `scrapy simhash undo --sink` lists the addresses.",
+    STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
+    TEMPLATE: "Their titles name different things. If the pages are different, raise "
+    "SIMHASH_CONFIRM or name them in SIMHASH_NEVER_DROP.",
+    LARGE: "One text rarely has so many URLs; often a parameter or a path is to blame.",
+    EDGE: "The least similar of all drops: with slightly lower similarity they would have been "
+    "kept. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
+}
+
+
+def render_report(
+    figures: dict[str, Any],
+    near_duplicates: Sequence[Decision],
+    pairs: Sequence[dict[str, Any]],
+    missing: Sequence[str],
+) -> tuple[bytes, int, int]:
+    """Make the page, below 5 MB; also returns the numbers of its rows and differences."""
+    # Takes near-duplicates oldest first, pairs most telling first, and `missing` as sentences.
+    values = {
+        "figures": figures,
+        "charts": make_charts(figures),
+        "missing": missing,
+        "sentence": _summarise(figures),
+        "advice": _ADVICE,
+    }
+    room = _MOST_BYTES - len(render("report.html", {**values, "pairs": pairs, "rows": 0}, ""))
+    # Differences get half of the size, so that long texts leave some of it to the table.
+    while pairs and len(pack({"pairs": pairs})) > room / 2:
+        pairs = pairs[: 3 * len(pairs) // 4]
+    rows = _choose_rows(list(near_duplicates), _MOST_ROWS)
+    while True:
+        data = pack({"table": make_table(rows, pairs), "pairs": pairs})
+        if len(data) <= room or not rows:
+            break
+        rows = _choose_rows(rows, len(rows) // 2)
+    page = render("report.html", {**values, "pairs": pairs, "rows": len(rows)}, data)
+    return page, len(rows), len(pairs)
+
+
+def _choose_rows(rows: list[Decision], most: int) -> list[Decision]:
+    """Choose the least similar if there are more than `most`; keep their order in time."""
+    if len(rows) <= most:
+        return rows
+    return sorted(sorted(rows, key=by_similarity)[:most], key=lambda row: row.time)
+
+
+def _summarise(figures: dict[str, Any]) -> str:
+    """Summarise what happened in a sentence."""
+    judged, dropped = figures["judged"], figures["dropped"]
+    if not figures["near_duplicates"]:
+        return f"None of {judged:,} pages judged was a near-duplicate of another."
+    told = (
+        f"Of {judged:,} pages judged {dropped:,} ({dropped / judged:.0%}) were dropped as "
+        f"near-duplicates of {figures['originals']:,} others"
+    )
+    if kept := figures["near_duplicates_kept"]:
+        told += f", {kept:,} more were near-duplicates and kept"
+    largest = figures["groups"][0]
+    if largest["near_duplicates"] > 1:
+        original = show(largest["url"]) or "one bulk-loaded fingerprint"
+        told += f"; {largest['near_duplicates']:,} pages repeat {original}"
+    return told + "."
+
+
+def write_differences(
+    answers: Sequence[dict[str, Any]], path: Path, *, overwrite: bool
+) -> Sequence[dict[str, Any]]:
+    """Write the answers of `explain` that have texts; sets `html` of the last to the file name."""
+    shown = [answer for answer in answers if "side_by_side" in answer]
+    if not shown:
+        told = [
+            answer.get("note") or answer["verdict"] for answer in answers if "verdict" in answer
+        ]
+        found = told[0] if told else "no two pages were compared"
+        raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
+    described = [
+        {
+            "verdict": answer["verdict"],
+            "facts": _list_facts(answer),
+            "tests": answer.get("tests", []),
+        }
+        for answer in shown
+    ]
+    pairs = [
+        {
+            side: {"url": show(each["url"]), "title": show(each["title"])}
+            for side, each in zip(("first", "second"), answer["pages"], strict=True)
+        }
+        | {"rows": answer["side_by_side"]}
+        for answer in shown
+    ]
+    page = render("pair.html", {"pairs": described}, pack({"pairs": pairs}))
+    with open_whole(path, overwrite=overwrite) as file:
+        file.write(page)
+    return [{**each, "html": str(path)} if each is shown[-1] else each for each in answers]
+
+
+def _list_facts(answer: dict[str, Any]) -> dict[str, str]:
+    facts = {
+        "bits apart": f"{answer['distance']}",
+        "of words in common": f"{answer['jaccard']:.0%}",
+    }
+    for name in ("main", "whole"):
+        if (alike := answer.get(f"{name}_similarity")) is not None:
+            facts[f"{name} texts alike"] = f"{alike:.2f}"
+    return facts

@@ -1,0 +1,226 @@
+"""The command report: show what a crawl dropped, and why, in one self-contained HTML file."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._files import open_whole
+from scrapy_simhash._printable import printable
+from scrapy_simhash._progress import show_progress
+from scrapy_simhash.detector.log import IMPORT_PREFIX, LAST_SECOND, Decision
+from scrapy_simhash.errors import InspectionError, LabelsError, StoreUnusableError
+from scrapy_simhash.inspection.evaluation.labels import LABELS_FILE
+from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log
+from scrapy_simhash.inspection.report.figures import Figures, describe_fingerprints
+from scrapy_simhash.inspection.report.groups import (
+    collect_groups,
+    compare_pairs,
+    describe_largest,
+    find_suspicious,
+)
+from scrapy_simhash.inspection.urlaudit import describe_addresses
+from scrapy_simhash.stores import open_as_it_is
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.judging import StoredDocument
+    from scrapy_simhash.stores import Store
+
+_LINKS_SHOWN = 100
+
+
+def write_report(
+    config: Config,
+    *,
+    output: Path,
+    log_path: str | None,
+    crawl: str | None,
+    labels: Path | None,
+    overwrite: bool,
+) -> Iterator[dict[str, Any]]:
+    """Write the report.
+
+    Args:
+        config: the current settings.
+        output: the file to write.
+        log_path: path of the decision log; None for that of the settings.
+        crawl: id of the only crawl to report on, or `last`; None for all crawls.
+        labels: labelled pairs, a folder or a file from `calibrate`, see `evaluate`; None for the
+            file that `calibrate` keeps beside the log, if it exists.
+        overwrite: replace an existing file.
+
+    Raises:
+        InspectionError: there is neither a log nor a store.
+        FileExistsError: the file exists, and `overwrite` is false.
+        OSError: a file cannot be read or written; an existing file is unchanged.
+        StoreError: the store is damaged.
+    """
+    from scrapy_simhash.inspection.report.page import render_report  # noqa: PLC0415 - loads jinja2
+
+    with open_whole(output, overwrite=overwrite) as file, ExitStack() as opened:
+        missing: list[str] = []
+        # Before the store is opened: labels of its pairs need it, and a process opens it only once.
+        judged = _judge_labels(config, labels, log_path, missing)
+        store = _open_store(config, opened, missing)
+        counted = _count(config, store, log_path, crawl, missing)
+        pairs: list[dict[str, Any]] = []
+        if store is not None:
+            with show_progress("differences") as progress:
+                pairs = compare_pairs(counted.near_duplicates, store, progress)
+            if not pairs and counted.near_duplicates:
+                missing.append(
+                    "The store has no texts of near-duplicates and their originals; set "
+                    "SIMHASH_KEEP_TEXT = True to see differences after the next crawl."
+                )
+        groups = collect_groups(counted, store)
+        fingerprints = counted.fingerprints if store is None else store.fingerprints()
+        figures = counted.describe() | {
+            "suspicious": find_suspicious(groups, counted.near_duplicates, config.rule),
+            "groups": describe_largest(groups),
+            "fingerprints": describe_fingerprints(fingerprints),
+            "addresses": describe_addresses(store, config.rule) if store else None,
+            "lost_links": _describe_links(store),
+            **judged,
+        }
+        page, rows, differences = render_report(figures, counted.near_duplicates, pairs, missing)
+        file.write(page)
+    yield {
+        "file": str(output),
+        "file_bytes": len(page),
+        "rows": rows,
+        "differences": differences,
+        "damaged_lines": counted.damaged,
+        "missing": missing,
+        **figures,
+    }
+
+
+def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store | None:
+    try:
+        return opened.enter_context(open_as_it_is(config.store))
+    except StoreUnusableError as error:
+        missing.append(
+            f"There is no store ({printable(error)}), so titles, differences of texts, and groups "
+            "found by titles are missing, and fingerprints come from the log."
+        )
+        return None
+
+
+def _describe_links(store: Store | None) -> dict[str, Any]:
+    """Describe the links that only dropped pages have, and that nobody requested."""
+    links = store.list_links() if store is not None else []
+    shown = [{"url": link.url, "page": link.page} for link in links[:_LINKS_SHOWN]]
+    return {"links": len(links), "first": shown}
+
+
+def _count(
+    config: Config,
+    store: Store | None,
+    log_path: str | None,
+    crawl: str | None,
+    missing: list[str],
+) -> Figures:
+    """Count the decisions of the log or, if there is none, of the store."""
+    figures = Figures()
+    log = find_log(config, log_path)
+    if log.is_file() or log_path is not None:
+        with (
+            show_progress("bytes of the log") as progress,
+            LogReader(log, LogFilter(crawl=crawl), progress) as reader,
+        ):
+            for decision, _ in reader.read():
+                figures.add(decision)
+        figures.damaged += reader.damaged
+        if figures.damaged:
+            missing.append(f"{figures.damaged:,} lines of the log {log} are damaged.")
+        if figures.without_bytes:
+            missing.append(
+                f"The log does not have the sizes of {figures.without_bytes:,} dropped pages; "
+                "they count as 0 bytes."
+            )
+    elif store is None:
+        raise InspectionError(
+            f"there is neither a decision log {log} nor a store; name them (--log, --store), or "
+            "crawl with the plugin first"
+        )
+    else:
+        decisions, damaged = _read_store(store, crawl)
+        for decision in decisions:
+            figures.add(decision)
+        missing.append(
+            f"There is no decision log {log}, so each page counts once, at the time of its last "
+            "visit; near-duplicates that were crawled count as dropped; bytes, links and unjudged "
+            "pages are unknown."
+        )
+        if damaged:
+            missing.append(f"{damaged:,} records of the store are damaged (scrapy simhash check).")
+    if not figures.counts.pages:
+        raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
+    return figures
+
+
+def _read_store(store: Store, crawl: str | None) -> tuple[list[Decision], int]:
+    """List the last decision on each document, oldest first; also counts damaged records."""
+    documents: dict[int, StoredDocument] = {}
+    damaged = store.visit(lambda document: documents.update({document.document: document}))
+    urls = {number: document.url for number, document in documents.items()}
+    walls = {wall.document for wall in store.list_walls()}
+    made = [
+        _remember(document, urls.get(document.original), walls)
+        for document in documents.values()
+        if crawl in {None, document.crawl}
+    ]
+    return sorted(made, key=lambda decision: decision.time), damaged
+
+
+def _remember(
+    document: StoredDocument, original_url: str | None, walls: Collection[int]
+) -> Decision:
+    known: dict[str, Any] = {
+        "url": document.url,
+        "time": min(max(0.0, document.time), LAST_SECOND),
+        "crawl": document.crawl,
+        "document": document.document,
+    }
+    if document.state != "duplicate":
+        return Decision(status="new", **known)
+    return Decision(
+        status="near_duplicate",
+        match_url=original_url,
+        # A store does not record the action: near-duplicates of crawls count as dropped.
+        action="" if document.crawl.startswith(IMPORT_PREFIX) else "drop",
+        distance=max(0, document.distance),
+        similarity=document.similarity,
+        tests=list(document.tests),
+        match_document=document.original,
+        sink=document.original in walls,
+        **known,
+    )
+
+
+def _judge_labels(
+    config: Config, labels: Path | None, log_path: str | None, missing: list[str]
+) -> dict[str, Any]:
+    """Get precision and recall by distance on labelled pairs; adds a note on problems."""
+    beside = find_log(config, log_path).with_name(LABELS_FILE)
+    if labels is None and not beside.is_file():
+        return {"quality": None, "quality_note": ""}
+    from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled  # noqa: PLC0415 - loads trafilatura
+
+    judged: dict[str, Any] = {"by_distance": []}
+    try:
+        judged, _ = evaluate_labelled(config, labels or beside)
+    except (LabelsError, OSError, StoreUnusableError) as error:
+        if labels is not None:
+            raise
+        missing.append(f"The labels in {beside} were not used: {printable(error)}.")
+    if problems := judged.get("problems"):
+        missing.append(f"{len(problems):,} labelled rows or pages were left out.")
+    rows = judged["by_distance"]
+    # Without any, no labelled pair is a duplicate, and none would be dropped.
+    known = any(row[share] is not None for row in rows for share in ("precision", "recall"))
+    return {"quality": rows if known else None, "quality_note": judged.get("note", "")}

@@ -1,0 +1,383 @@
+"""Documents as a store takes and keeps them, what it says of them, and its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks
+from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.tables.permutation import check_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.pages import PageFingerprint
+
+
+Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
+_Kind = TypeVar("_Kind", bound=type[msgspec.Struct])
+MOST_FINGERPRINTS = 8
+MOST_IDENTITY_BYTES = 64
+
+
+class PageFacts(msgspec.Struct, frozen=True):
+    """What is known of a page, whoever keeps it: `Document`, `Record`, `StoredDocument`, Spark.
+
+    Attributes:
+        identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
+            request. The same identity is never its own near-duplicate.
+        fingerprints: 1 to 8 simhashes, each 0 to 2**64 - 1.
+        text_digest: of its text, at most 64 bytes; equal digests mean "unchanged".
+        url: for people.
+        scope: only documents of one scope are compared; "" is the global one.
+        title, heading, canonical: what names it, for the confirmation.
+        language, features: for people, and for `explain`.
+        words, whole_words: of main and whole text, for the confirmation.
+        sketch: of main and whole text, 512 bytes (`sketch.sketch_text` of each); b"" for none.
+        link_sketch: sample of its links, see `links`.
+        stub: it has too little text for a simhash; only a stub with the same `text_digest` and
+            fingerprint is a near-duplicate of it.
+        time: seconds since 1970, UTC.
+    """
+
+    identity: bytes
+    fingerprints: tuple[int, ...]
+    text_digest: bytes
+    url: str = ""
+    scope: str = ""
+    title: str = ""
+    heading: str = ""
+    canonical: str = ""
+    language: str = ""
+    features: int = 0
+    words: int = 0
+    whole_words: int = 0
+    sketch: bytes = b""
+    link_sketch: bytes = b""
+    stub: bool = False
+    time: float = 0.0
+
+    @property
+    def file(self) -> bool:
+        """Whether this is no HTML page but a file, such as a PDF, known by a digest of its bytes.
+
+        It is a stub, too, and only a file with the same digest is a near-duplicate of it.
+        """
+        return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
+
+
+FACTS = PageFacts.__struct_fields__
+_get_facts = attrgetter(*FACTS)
+
+
+def facts_of(page: PageFacts) -> dict[str, Any]:
+    """Get the facts of a page by their names, to make another kind of document of them."""
+    return dict(zip(FACTS, _get_facts(page), strict=True))
+
+
+class Document(PageFacts, frozen=True):
+    """A page as a store takes it.
+
+    Attributes:
+        crawl: id of the crawl that fetched it, or "" outside of crawls.
+        aliases: identities of the requests that were redirected here.
+        text: its main text, kept compressed; None to keep none.
+        not_before: seconds since 1970, UTC; what was last fetched before then makes it no
+            near-duplicate.
+        requested: the address that was asked for, where redirects led from it to `url`; else "".
+        links: where the page's links lead; not kept.
+
+    The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
+    """
+
+    crawl: str = ""
+    aliases: tuple[bytes, ...] = ()
+    text: str | None = None
+    not_before: float = 0.0
+    requested: str = ""
+    links: PageLinks = NO_LINKS
+
+    def __post_init__(self) -> None:
+        # LMDB would refuse or cut it in the middle of a transaction.
+        for identity in (self.identity, *self.aliases):
+            if not 1 <= len(identity) <= MOST_IDENTITY_BYTES:
+                raise ValueError(
+                    f"an identity has 1 to {MOST_IDENTITY_BYTES} bytes, got {identity!r} "
+                    f"for {self.url!r}"
+                )
+        if not 1 <= len(self.fingerprints) <= MOST_FINGERPRINTS:
+            raise ValueError(
+                f"a document has 1 to {MOST_FINGERPRINTS} fingerprints, "
+                f"got {len(self.fingerprints)} for {self.url!r}"
+            )
+        for fingerprint in self.fingerprints:
+            check_fingerprint(fingerprint)
+        if len(self.sketch) not in {0, SKETCH_BYTES}:
+            raise ValueError(
+                f"a sketch has {SKETCH_BYTES} bytes or none, got {len(self.sketch)} "
+                f"for {self.url!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stored document within the distance asked for.
+
+    Attributes:
+        document: its number in the store; 0 for a fingerprint that was bulk-loaded without one.
+        fingerprint: the one that matched.
+        distance: bits between it and the query.
+        url: of the document; None for a bulk-loaded fingerprint.
+        similarity: of the sketches, 0 to 1; None where none was compared.
+        tests: what decided, one line each, for people.
+        new_links: share of the new document's links that were not on this one, 0 to 1; None
+            where there are none, or none that the samples can tell of.
+        pending: nobody has its items yet; its crawl is at work on them.
+        rule: of `judging.urls`, as text: without it the two would not match; otherwise "".
+    """
+
+    document: int
+    fingerprint: int
+    distance: int
+    url: str | None
+    similarity: float | None = None
+    tests: tuple[str, ...] = ()
+    new_links: float | None = None
+    # Of the moment, not of the match.
+    pending: bool = field(default=False, compare=False)
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a store says of a document.
+
+    Attributes:
+        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`:
+            kept as a new one, but not everything near could be looked at.
+        reason: of a revisit, `unchanged` or `changed`; of an unjudged document, `bucket_too_full`:
+            it had more candidates than are compared, of which the nearest were no match, or too
+            many documents share its keys; otherwise "".
+        document: its number in the store; 0 where a read-only store noted nothing.
+        match: of which document it is a near-duplicate; None otherwise.
+        nearest: of a document that is kept, the one most like it within the distance, whose `tests`
+            say what parts them; None where there is none.
+        sink: the page shows a wall, see `judging.sinks`: the document that it repeats, or is, is
+            one to which addresses lead that have nothing in common.
+    """
+
+    status: Status
+    reason: str
+    document: int
+    match: Match | None = None
+    nearest: Match | None = None
+    sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LostPage:
+    """A page that was dropped for one whose items never came through.
+
+    Attributes:
+        document: its number in the store.
+        url: of the page.
+        request: what its crawl kept to fetch it again, or b"".
+        spider: name of the spider that requested it, or "".
+    """
+
+    document: int
+    url: str
+    request: bytes
+    spider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """A document to which addresses lead that have nothing in common, see `judging.sinks`.
+
+    Attributes:
+        document: its number in the store.
+        url: of the page that showed it first.
+        title: of that page.
+        near_duplicates: pages that were judged its near-duplicates.
+        addresses: those that proved it, all of one host.
+        since: when it was recognised, seconds since 1970, UTC.
+    """
+
+    document: int
+    url: str
+    title: str
+    near_duplicates: int
+    addresses: tuple[str, ...]
+    since: float
+
+
+class StoredDocument(PageFacts, frozen=True, kw_only=True):
+    """What a store keeps of a document, for people and `explain`.
+
+    Attributes:
+        document: its number in the store.
+        state: `pending` (its items did not come through yet), `done`, or `duplicate`.
+        crawl: id of the crawl that fetched it.
+        original: number of the document it is a near-duplicate of, or 0.
+        distance: bits between the two, or -1.
+        similarity: of their sketches, or None.
+        tests: what decided.
+        text: its main text where texts are kept, else None.
+        spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
+
+    The other attributes are those of `PageFacts`.
+    """
+
+    document: int
+    state: str
+    crawl: str
+    original: int
+    distance: int
+    similarity: float | None
+    tests: tuple[str, ...]
+    text: str | None = None
+    spared: bool = False
+
+
+def make_document(
+    page: PageFingerprint,
+    rule: Rule,
+    identity: bytes = b"-",
+    *,
+    keep_text: bool = False,
+    **fetched: Any,
+) -> Document:
+    """Make the document of a page; `fetched` are its attributes that tell where and when it was.
+
+    With confirmation, main text and whole text both propose candidates, each when it has enough
+    features. In plain simhash only the main text does, as in the paper. A page without enough is
+    a stub: its "fingerprint" is half of a digest of all it may differ in, which equal pages
+    share and others do not come near to (section 4.2 of the paper: short pages all look alike).
+    A file goes the same way.
+
+    Raises:
+        ValueError: the page is a stub by this rule, and was read without a stub's digest.
+    """
+    fingerprints = choose_fingerprints(page, rule)
+    if not fingerprints and not page.stub:
+        raise ValueError(
+            f"a page of {page.features} features was read for a smaller `min_features` than the "
+            f"rule's, {rule.min_features}; read it again with this one"
+        )
+    return Document(
+        identity=identity,
+        fingerprints=fingerprints or (int.from_bytes(page.stub[:8], "big"),),
+        text_digest=page.text_digest if fingerprints else page.stub,
+        title=page.title,
+        heading=page.heading,
+        canonical=page.canonical,
+        language=page.language,
+        features=page.features,
+        words=page.words,
+        whole_words=page.whole_words,
+        sketch=page.sketch,
+        link_sketch=page.link_sketch,
+        stub=not fingerprints,
+        text=page.text if keep_text and not page.is_file else None,
+        links=page.targets,
+        **fetched,
+    )
+
+
+def choose_fingerprints(page: PageFingerprint, rule: Rule) -> tuple[int, ...]:
+    """List the simhashes that a page is found by; none for a stub."""
+    fingerprints = []
+    if page.features >= rule.min_features:
+        fingerprints.append(page.fingerprint)
+    if rule.confirm is not None and page.whole_features >= rule.min_features:
+        fingerprints.append(page.whole_fingerprint)
+    return tuple(dict.fromkeys(fingerprints))
+
+
+def look_at(page: PageFacts, rule: Rule) -> tuple[int, ...]:
+    """List the fingerprints of a page that a rule looks at: plain simhash goes by main texts."""
+    return page.fingerprints if rule.confirm is not None else page.fingerprints[:1]
+
+
+class State(IntEnum):
+    """The state of a document."""
+
+    PENDING = 0
+    """Its items did not come through yet; counts only while its crawl's lease is alive."""
+    DONE = 1
+    DUPLICATE = 2
+    """A near-duplicate of another document; not in the tables."""
+
+
+def _laid_out(*names: str) -> Callable[[_Kind], _Kind]:
+    """Make of a class a struct with its fields in this order, written as a MessagePack array."""
+
+    def make(kind: _Kind) -> _Kind:
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        assert fields.keys() == set(names)  # noqa: S101 - when it is imported
+        ordered = [
+            (name, fields[name].type, msgspec.field(default=fields[name].default)) for name in names
+        ]
+        return msgspec.defstruct(  # type: ignore[return-value]
+            kind.__name__,
+            ordered,
+            namespace={"__doc__": kind.__doc__, "file": PageFacts.file},
+            module=kind.__module__,
+            array_like=True,
+            kw_only=True,
+        )
+
+    return make
+
+
+# On disk the facts do not stand together, so at run time this is a struct of its own with all their
+# fields. Later versions append theirs.
+@_laid_out(
+    *("identity", "state", "delivered", "crawl", "fingerprints", "text_digest", "scope", "url"),
+    *("title", "language", "features", "words", "first_time", "time", "original", "distance"),
+    *("similarity", "heading", "canonical", "whole_words", "sketch", "link_sketch", "stub"),
+    *("tests", "spared"),
+)
+class Record(PageFacts, frozen=False, kw_only=True):  # type: ignore[misc]
+    """A document."""
+
+    # `delivered`: it was done at least once, whatever its state is now. `spared`: judged again it
+    # is no near-duplicate of anything, because somebody took its drop back.
+
+    state: State
+    delivered: bool
+    crawl: str
+    first_time: float
+    original: int = 0
+    distance: int = -1
+    similarity: float | None = None
+    tests: tuple[str, ...] = ()
+    spared: bool = False
+
+
+class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A drop that may have to be taken back: when it was made its original was pending."""
+
+    # `text_digest` is of the text it was dropped for; `crawl` answers for it; `request` is how it
+    # can be fetched again, or b"".
+
+    original: int
+    text_digest: bytes
+    crawl: str
+    request: bytes = b""
+
+
+class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A crawl; `ended` is 0 until it ends by itself."""
+
+    spider: str
+    started: float
+    ended: float = 0.0

@@ -1,0 +1,497 @@
+"""The judgement of a store: new, near-duplicate or revisit, inside one transaction.
+
+A record makes another page a near-duplicate only when it is *done*, or *pending* in a crawl whose
+lease is alive. Any other pending record is an *orphan*: its items never came through, so it never
+causes a drop; the next similar page takes over, and the page itself is judged afresh.
+
+A page dropped for a pending one is *lost* if that one's callback fails, or its crawl dies: nobody
+has the text. So such a drop is noted until its original is done, and taken back when it never will
+be: a crawl of the same spider requests the page again, or it is listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from scrapy_simhash.judging.comparison import (
+    Answer,
+    compare,
+    compare_by_rule,
+    compare_many,
+    find_nearest,
+)
+from scrapy_simhash.judging.documents import (
+    Document,
+    LostPage,
+    Match,
+    PageFacts,
+    Record,
+    State,
+    Status,
+    Verdict,
+    Waiting,
+    facts_of,
+)
+from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
+from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from scrapy_simhash.judging.interface import Documents, Reading
+    from scrapy_simhash.judging.rule import Rule
+
+
+# Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
+_CANDIDATES_PER_PASS = 256
+# No page may cost more than this many records and sketches, some 60 milliseconds, however many
+# pages of one template there are. Ordinary pages have fewer than 20 candidates.
+MOST_CANDIDATES = 1_024
+# No crawl can have this id, so its lease is never alive.
+_WITHDRAWN = "(withdrawn)"
+BUCKET_TOO_FULL = "bucket_too_full"
+
+
+def counts(record: Record, alive: Callable[[str], bool]) -> bool:
+    """Whether a record makes another document a near-duplicate; `alive` tells it of a crawl."""
+    if record.state == State.PENDING:
+        return alive(record.crawl)
+    return record.state == State.DONE
+
+
+class _Candidate(NamedTuple):
+    """A stored document near to the one that is judged; candidates sort by these fields."""
+
+    distance: int
+    number: int
+    fingerprint: int
+
+
+@dataclass
+class Matcher:
+    """Finds matches inside one transaction; `alive` tells whether a crawl is still running."""
+
+    documents: Reading
+    rule: Rule
+    alive: Callable[[str], bool]
+
+    def counts(self, record: Record) -> bool:
+        """Whether this record makes another document a near-duplicate."""
+        return counts(record, self.alive)
+
+    def find_match(self, document: Document) -> tuple[Match | None, Match | None, bool]:
+        """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
+        # Of more than 256 candidates the nearest are asked first, and the first that agree decide.
+        # The document's own record must not count. Returns the match; or else the record that would
+        # have been it, had it been confirmed; and whether every document that could be one was
+        # asked.
+        candidates, complete = self._find_candidates(document)
+        parted: list[_Asked] = []
+
+        def admits(_: int, record: Record) -> bool:
+            return record.time >= document.not_before
+
+        for asked in self._ask_in_passes(document, candidates, admits, bulk_loaded=True):
+            if matches := [each for each in asked if each.answer.duplicate]:
+                return _make_match(document, min(matches, key=_rank)), None, complete
+            parted = [min((*parted, *asked), key=_rank)] if asked else parted
+        return None, _make_match(document, parted[0]) if parted else None, complete
+
+    def list_matches(self, page: PageFacts, admits: Callable[[int, Record], bool]) -> list[Match]:
+        """List all records that count and match, if they are admitted by number and record."""
+        # Bulk-loaded fingerprints have no record and are left out.
+        candidates, _ = self._find_candidates(page)
+        passes = self._ask_in_passes(page, candidates, admits, bulk_loaded=False)
+        return [
+            _make_match(page, each) for asked in passes for each in asked if each.answer.duplicate
+        ]
+
+    def is_alike(self, page: PageFacts, record: Record) -> bool:
+        """Whether a record matches, whatever its scope, and whether or not it counts."""
+        facts = structs.replace(record, scope=page.scope)
+        return compare(page, facts, self.rule).duplicate
+
+    def _ask_in_passes(
+        self,
+        page: PageFacts,
+        candidates: Sequence[_Candidate],
+        admits: Callable[[int, Record], bool],
+        *,
+        bulk_loaded: bool,
+    ) -> Iterator[list[_Asked]]:
+        """Compare the nearest candidates; if there are more than those, the ones after them."""
+        asked = candidates[:MOST_CANDIDATES]
+        for start in range(0, len(asked), _CANDIDATES_PER_PASS):
+            found: list[tuple[_Candidate, Record | None]] = []
+            for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
+                if not candidate.number:
+                    if bulk_loaded:
+                        found.append((candidate, None))
+                    continue
+                record = self.documents.get(candidate.number)
+                if record is not None and self.counts(record) and admits(candidate.number, record):
+                    found.append((candidate, record))
+            yield self._ask(page, found)
+
+    def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
+        """Find the documents within the distance, each once, nearest first."""
+        # Also returns whether these are all: there may be more fingerprints than are asked (those
+        # of other scopes count, too), or buckets may be too full.
+        complete = True
+        nearest: dict[int, _Candidate] = {}
+        distance = 0 if page.stub else self.rule.distance
+        for fingerprint in set(page.fingerprints):
+            asked = 0
+            # One more than is used, to know that there are more.
+            probe = self.documents.near(fingerprint, distance, MOST_CANDIDATES + 1, bounded=True)
+            if len(probe.near) > MOST_CANDIDATES or probe.complete_bits < distance:
+                complete = False
+            for bits, found in probe.near:
+                if asked > MOST_CANDIDATES:
+                    complete = False
+                    break
+                for number in self.documents.numbers(found, page.scope, MOST_CANDIDATES + 1):
+                    asked += 1
+                    candidate = _Candidate(bits, number, found)
+                    nearest[number] = min(candidate, nearest.get(number, candidate))
+        return sorted(nearest.values()), complete and len(nearest) <= MOST_CANDIDATES
+
+    def _ask(
+        self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]]
+    ) -> list[_Asked]:
+        """Compare candidates; a bulk-loaded one has no record."""
+        answers = compare_many(
+            page,
+            [record or _bulk_loaded(candidate, page.scope) for candidate, record in found],
+            self.rule,
+            [candidate.distance for candidate, _ in found],
+        )
+        return [
+            _Asked(candidate, record, answer)
+            for (candidate, record), answer in zip(found, answers, strict=True)
+        ]
+
+
+def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:
+    """Make what is known of a bulk-loaded fingerprint, which is in every scope."""
+    return PageFacts(b"", (candidate.fingerprint,), b"", scope=scope)
+
+
+class _Asked(NamedTuple):
+    """A candidate that was compared; a bulk-loaded one has no record."""
+
+    candidate: _Candidate
+    record: Record | None
+    answer: Answer
+
+
+def _rank(asked: _Asked) -> tuple[float, _Candidate]:
+    """Rank candidates: the one most alike first, then the nearest, then the oldest."""
+    return -(asked.answer.similarity or 0.0), asked.candidate
+
+
+def _make_match(page: PageFacts, asked: _Asked) -> Match:
+    candidate, record, answer = asked
+    new_links = None
+    if record is not None and record.sketch:  # without one nobody looked at its links
+        links = NO_LINKS
+        if answer.duplicate and isinstance(page, Document):
+            links = page.links
+        new_links = measure_new_links(
+            page.link_sketch, links, page.url, record.link_sketch, record.url
+        )
+    return Match(
+        candidate.number,
+        candidate.fingerprint,
+        candidate.distance,
+        record.url if record else None,
+        answer.similarity,
+        (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
+        new_links,
+        pending=record is not None and record.state == State.PENDING,
+    )
+
+
+@dataclass
+class Judge(Matcher):
+    """Judges documents one after the other, each against all before it."""
+
+    # `writing` are the same documents in a write transaction; None to judge only.
+    writing: Documents | None = None
+    # Lists the documents to which proven URL rules lead from an address: rule and number.
+    witness: Callable[[str], Iterable[tuple[str, int]]] | None = None
+    # Lasts from one judge to the next.
+    siblings: Siblings | None = None
+
+    def judge(self, document: Document) -> Verdict:
+        """Judge a document, and record it if this judge may write."""
+        number, own = self._find_own(document)
+        if own is not None and self._seen(own):
+            return self._revisit(document, number, own)
+        match, nearest, complete = self.find_match(document)
+        if own is not None and own.spared:
+            match, complete = None, True
+        elif match is None and self.witness is not None:
+            match = self._ask_rules(document, number)
+        status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
+        writing = self.writing
+        number = self._record(writing, document, number, own, match) if writing is not None else 0
+        reason = BUCKET_TOO_FULL if status == "unjudged" else ""
+        if status == "new" and self.siblings is not None:
+            self.siblings.add(document.url, number)
+        sink = match is not None and self._leads_to_sink(document, match.document)
+        return Verdict(status, reason, number, match, nearest, sink)
+
+    def _ask_rules(self, document: Document, own: int) -> Match | None:
+        """Find the match that only a URL rule makes one."""
+        assert self.witness is not None  # noqa: S101 - it was asked for
+        for rule, found in self.witness(document.url):
+            number, record = found, self.documents.get(found)
+            if record is not None and record.state == State.DUPLICATE:
+                number, record = record.original, self.documents.get(record.original)
+            if record is None or number == own or not self.counts(record):
+                continue
+            answer = compare_by_rule(document, record, self.rule, rule)
+            if answer is not None and record.time >= document.not_before:
+                nearest = find_nearest(document.fingerprints, record.fingerprints)[1]
+                candidate = _Candidate(answer.distance, number, nearest)
+                match = _make_match(document, _Asked(candidate, record, answer))
+                return replace(match, rule=rule)
+        return None
+
+    def _leads_to_sink(self, document: Document, original: int) -> bool:
+        """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
+        if self.writing is None or self.siblings is None or not original:
+            return is_sink(self.documents, original)
+        return note_address(self.writing, original, document, self.siblings)
+
+    def _find_own(self, document: Document) -> tuple[int, Record | None]:
+        """Find the record of the document itself, by its identity or that of a redirect."""
+        # An alias leads to the same document only while the text is alike: a redirect to a login
+        # page does not make that page the document, nor the other way round.
+        for identity in (document.identity, *document.aliases):
+            number = self.documents.find_number(identity)
+            record = self.documents.get(number) if number else None
+            if number is None or record is None:
+                continue
+            if record.identity == document.identity:
+                return number, record
+            if self._seen(record) and self.is_alike(document, record):
+                return number, record
+        return 0, None
+
+    def _seen(self, record: Record) -> bool:
+        """Whether this document came through before, or is about to."""
+        return record.delivered or self.counts(record)
+
+    def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
+        changed = own.text_digest != document.text_digest or own.scope != document.scope
+        if (writing := self.writing) is not None:
+            # The whole text changes with every advertisement: indexed anew, but not "changed".
+            moved = changed or own.fingerprints != document.fingerprints
+            if moved:
+                take_out(writing, number, own)
+            if changed or not self.counts(own):
+                own.state, own.crawl = State.PENDING, document.crawl
+            for field, value in facts_of(document).items():
+                if field != "identity":  # that of the visit may be an alias
+                    setattr(own, field, value)
+            if changed:
+                writing.drop_text(number)
+                forget_sink(writing, number)
+            names = (document.identity, *document.aliases)
+            if moved:
+                add(writing, number, own, document.text, aliases=names)
+            else:
+                others = [name for name in names if name != own.identity]
+                writing.put(number, own, document.text, others)
+        reason = "changed" if changed else "unchanged"
+        return Verdict("revisit", reason, number, sink=is_sink(self.documents, number))
+
+    def _record(
+        self,
+        writing: Documents,
+        document: Document,
+        number: int,
+        own: Record | None,
+        match: Match | None,
+    ) -> int:
+        """Record a judgement, in place of its own record where it has one; return its number."""
+        if own is not None:
+            take_out(writing, number, own)
+            forget_sink(writing, number)
+        record = Record(
+            **facts_of(document),
+            state=State.PENDING,
+            delivered=False,
+            crawl=document.crawl,
+            first_time=document.time,
+            spared=own is not None and own.spared,
+        )
+        waiting = None
+        if match is not None:
+            make_duplicate(record, match)
+            if match.pending and (original := writing.get(match.document)):
+                waiting = Waiting(match.document, original.text_digest, document.crawl)
+        return add(
+            writing, number, record, document.text, aliases=document.aliases, waiting=waiting
+        )
+
+
+def make_duplicate(record: Record, match: Match) -> None:
+    """Make a near-duplicate of a record; it is not written."""
+    record.state, record.delivered = State.DUPLICATE, False
+    record.original, record.distance = match.document, match.distance
+    record.similarity, record.tests = match.similarity, match.tests
+
+
+def add(
+    documents: Documents,
+    number: int,
+    record: Record,
+    text: str | None = None,
+    *,
+    aliases: Iterable[bytes] = (),
+    waiting: Waiting | None = None,
+) -> int:
+    """Write a document and all that leads to it; one of this number must have been taken out."""
+    # A `text` of None leaves what is kept as it is. `aliases` lead to the document, too, unless
+    # they lead to another one. `waiting` is of a drop that may have to be taken back. Returns its
+    # number, the next one in place of 0.
+    number = number or documents.next_number()
+    if record.state == State.DUPLICATE:
+        documents.link(record.original, number)
+        if waiting is not None:
+            documents.put_waiting(number, waiting)
+    else:
+        # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
+        documents.keep_bulk_loaded(record.fingerprints)
+        documents.index(number, record)
+    documents.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
+    return number
+
+
+def take_out(documents: Documents, number: int, record: Record) -> None:
+    """Delete every entry by which a document is found from elsewhere; its record stays."""
+    if record.state == State.DUPLICATE:
+        documents.unlink(record.original, number)
+        documents.drop_waiting(number)
+    else:
+        documents.unindex(number, record)
+
+
+def mark_done(documents: Documents, numbers: Iterable[int], crawl: str) -> None:
+    """Mark those documents done that are pending in this crawl."""
+    for number, record in _list_pending(documents, numbers, crawl):
+        record.state, record.delivered = State.DONE, True
+        documents.put(number, record)
+        _settle_drops(documents, number, record)
+
+
+def withdraw(documents: Documents, numbers: Iterable[int], crawl: str) -> None:
+    """Make orphans of those documents that are pending in this crawl."""
+    for number, record in _list_pending(documents, numbers, crawl):
+        record.crawl = _WITHDRAWN
+        documents.put(number, record)
+
+
+def _list_pending(
+    documents: Documents, numbers: Iterable[int], crawl: str
+) -> Iterator[tuple[int, Record]]:
+    for number in numbers:
+        record = documents.get(number)
+        if record is not None and record.state == State.PENDING and record.crawl == crawl:
+            yield number, record
+
+
+def _settle_drops(stored: Documents, number: int, record: Record) -> None:
+    """Settle what was dropped for a document, and for its text, because its items came through."""
+    if not stored.has_waiting():
+        return
+    for duplicate in stored.list_duplicates(number):
+        waiting = stored.get_waiting(duplicate)
+        if waiting is not None and waiting.text_digest == record.text_digest:
+            stored.drop_waiting(duplicate)
+
+
+def list_lost(
+    stored: Documents, alive: Callable[[str], bool]
+) -> Iterator[tuple[int, Waiting, Record]]:
+    """List the drops whose original never came through: number, note and record of each."""
+    # The original does not count any more, or its text is another one now.
+    alive = cache(alive)
+    for number, waiting in stored.list_waiting():
+        original, record = stored.get(waiting.original), stored.get(number)
+        expected = (
+            original is not None
+            and original.text_digest == waiting.text_digest
+            and counts(original, alive)
+        )
+        if record is not None and not expected:
+            yield number, waiting, record
+
+
+def count_waiting(stored: Documents, alive: Callable[[str], bool], crawl: str) -> int:
+    """Count the drops of a crawl for documents that another running crawl is at work on."""
+    originals = (
+        stored.get(waiting.original)
+        for _, waiting in stored.list_waiting()
+        if waiting.crawl == crawl
+    )
+    return sum(
+        original is not None
+        and original.state == State.PENDING
+        and original.crawl != crawl
+        and alive(original.crawl)
+        for original in originals
+    )
+
+
+def list_lost_pages(stored: Documents, alive: Callable[[str], bool]) -> list[LostPage]:
+    """List the lost pages of all spiders, with the requests that were kept."""
+    crawls = cache(stored.get_crawl)
+    pages = []
+    for number, waiting, record in list_lost(stored, alive):
+        crawl = crawls(waiting.crawl)
+        spider = crawl.spider if crawl is not None else ""
+        pages.append(LostPage(number, record.url, waiting.request, spider))
+    return pages
+
+
+def take_lost(
+    stored: Documents,
+    alive: Callable[[str], bool],
+    crawl: str,
+    spider: str,
+    *,
+    ending: bool = False,
+) -> list[LostPage]:
+    """Hand the lost pages of a spider over to one of its crawls, see `stores.Store.take_lost`."""
+    # Those that another running crawl answers for are left to it.
+    taken = []
+    lasting = (lambda other: other != crawl and alive(other)) if ending else alive
+    for number, waiting, record in list(list_lost(stored, lasting)):
+        owner = stored.get_crawl(waiting.crawl)
+        if waiting.crawl != crawl:
+            if owner is None or owner.spider != spider or alive(waiting.crawl):
+                continue
+            waiting.crawl = crawl
+            stored.put_waiting(number, waiting)
+        taken.append(LostPage(number, record.url, waiting.request, spider))
+    return taken
+
+
+def keep_requests(stored: Documents, requests: Mapping[int, bytes | None]) -> None:
+    """Keep the requests of dropped pages, by document, as long as they may be needed again."""
+    # None stands for a page that was not dropped after all.
+    for number, request in requests.items():
+        waiting = stored.get_waiting(number)
+        if request is None:
+            stored.drop_waiting(number)
+        elif waiting is not None:
+            waiting.request = request
+            stored.put_waiting(number, waiting)

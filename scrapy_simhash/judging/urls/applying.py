@@ -1,0 +1,266 @@
+"""Apply URL rules to addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from scrapy_simhash.judging.urls.addresses import Address, split_pair
+from scrapy_simhash.judging.urls.records import RuleKind, UrlRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# What these drop stands in an address as it stands in the rule.
+_NAMING = {
+    *(RuleKind.DROP_VALUE, RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS),
+    *(RuleKind.DROP_MATRIX, RuleKind.STRIP_INDEX),
+    *(RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS),
+}
+# As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".
+SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
+
+
+def apply_rule(rule: UrlRule, address: Address) -> Address:
+    """Get the normal form of an address; the same object where the rule leaves it alone."""
+    # A host alias aside, rules of other hosts must not be asked.
+    if rule.exceptions and is_excepted(rule.exceptions, address):
+        return address
+    return _FUNCTIONS[rule.kind](address, rule.args)
+
+
+def may_change(rule: UrlRule, url: str) -> bool:
+    """Whether a rule might change an address: False is certain, and does not cut it into parts."""
+    return rule.kind not in _NAMING or all(split_pair(each)[0] in url for each in rule.args)
+
+
+def is_excepted(exceptions: Iterable[str], address: Address) -> bool:
+    """Whether one of the exceptions of a rule covers an address."""
+    path = "/" + "/".join(address.path)
+    return any(
+        path.startswith(each) if each.startswith("/") else each in address.query
+        for each in exceptions
+    )
+
+
+def _with_query(address: Address, query: tuple[str, ...]) -> Address:
+    if len(query) == len(address.query):
+        return address
+    return Address(address.scheme, address.host, address.path, query)
+
+
+def _with_path(address: Address, path: tuple[str, ...]) -> Address:
+    if path == address.path:
+        return address
+    return Address(address.scheme, address.host, path or ("",), address.query)
+
+
+def _drop_value(address: Address, args: tuple[str, ...]) -> Address:
+    dropped = args[0]
+    return _with_query(address, tuple([pair for pair in address.query if pair != dropped]))
+
+
+def _drop_parameter(address: Address, args: tuple[str, ...]) -> Address:
+    start = args[0] + "="
+    return _with_query(
+        address, tuple([pair for pair in address.query if not pair.startswith(start)])
+    )
+
+
+def _drop_parameters(address: Address, args: tuple[str, ...]) -> Address:
+    if not {split_pair(pair)[0] for pair in address.query}.issuperset(args):
+        return address
+    kept = [pair for pair in address.query if split_pair(pair)[0] not in args]
+    return _with_query(address, tuple(kept))
+
+
+def _drop_matrix(address: Address, args: tuple[str, ...]) -> Address:
+    name = args[0]
+    path = tuple(
+        ";".join(
+            part
+            for place, part in enumerate(segment.split(";"))
+            if not place or part.partition("=")[0] != name
+        )
+        if ";" in segment
+        else segment
+        for segment in address.path
+    )
+    return _with_path(address, path)
+
+
+def _drop_session(address: Address, args: tuple[str, ...]) -> Address:
+    del args
+    kept = [segment for segment in address.path if not SESSION.fullmatch(segment)]
+    return _with_path(address, tuple(kept))
+
+
+def _strip_slash(address: Address, args: tuple[str, ...]) -> Address:
+    del args
+    path = address.path
+    if len(path) < 2 or path[-1]:  # noqa: PLR2004  # the root keeps its slash
+        return address
+    return _with_path(address, path[:-1])
+
+
+def _strip_index(address: Address, args: tuple[str, ...]) -> Address:
+    if address.path[-1] != args[0]:
+        return address
+    return _with_path(address, (*address.path[:-1], ""))
+
+
+def _fold_case(address: Address, args: tuple[str, ...]) -> Address:
+    del args
+    return _with_path(address, tuple([segment.lower() for segment in address.path]))
+
+
+def _drop_repeated(address: Address, args: tuple[str, ...]) -> Address:
+    del args
+    return _with_query(address, tuple(dict.fromkeys(address.query)))
+
+
+def _host_alias(address: Address, args: tuple[str, ...]) -> Address:
+    scheme, found, host = args[0].rpartition("://")
+    return address._replace(scheme=scheme if found else address.scheme, host=host)
+
+
+def _use_https(address: Address, args: tuple[str, ...]) -> Address:
+    del args
+    return address if address.scheme == "https" else address._replace(scheme="https")
+
+
+def _drop_leading(address: Address, args: tuple[str, ...]) -> Address:
+    if address.path[: len(args)] != args:
+        return address
+    return _with_path(address, address.path[len(args) :])
+
+
+def _drop_segments(address: Address, args: tuple[str, ...]) -> Address:
+    path, size = address.path, len(args)
+    for place in range(len(path) - size + 1):
+        if path[place : place + size] == args:
+            return _with_path(address, path[:place] + path[place + size :])
+    return address
+
+
+def _free_segment(address: Address, args: tuple[str, ...]) -> Address:
+    place, size = int(args[0]), int(args[1])
+    path = address.path
+    if len(path) != size or path[place] in {"", "*"}:
+        return address
+    return _with_path(address, (*path[:place], "*", *path[place + 1 :]))
+
+
+def _substitute(address: Address, args: tuple[str, ...]) -> Address:
+    old, new = args
+    path = address.path
+    # Never the last one: it names the page.
+    if old not in path[:-1]:
+        return address
+    place = path.index(old)
+    return _with_path(address, (*path[:place], new, *path[place + 1 :]))
+
+
+_Function: TypeAlias = Callable[[Address, tuple[str, ...]], Address]
+# A rule, its function, and what that takes; enumerations hash slowly.
+_Compiled: TypeAlias = tuple[UrlRule, _Function, tuple[str, ...], tuple[str, ...]]
+_FUNCTIONS: dict[RuleKind, _Function] = {
+    RuleKind.DROP_VALUE: _drop_value,
+    RuleKind.DROP_PARAMETER: _drop_parameter,
+    RuleKind.DROP_PARAMETERS: _drop_parameters,
+    RuleKind.DROP_MATRIX: _drop_matrix,
+    RuleKind.DROP_SESSION: _drop_session,
+    RuleKind.STRIP_SLASH: _strip_slash,
+    RuleKind.STRIP_INDEX: _strip_index,
+    RuleKind.FOLD_CASE: _fold_case,
+    RuleKind.DROP_REPEATED: _drop_repeated,
+    RuleKind.HOST_ALIAS: _host_alias,
+    RuleKind.USE_HTTPS: _use_https,
+    RuleKind.DROP_LEADING: _drop_leading,
+    RuleKind.DROP_SEGMENTS: _drop_segments,
+    RuleKind.FREE_SEGMENT: _free_segment,
+    RuleKind.SUBSTITUTE: _substitute,
+}
+# What an address must have for a rule to change it, where looking into a dictionary tells.
+_BY_NAME = {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
+_BY_SEGMENT = {
+    RuleKind.STRIP_INDEX,
+    RuleKind.DROP_LEADING,
+    RuleKind.DROP_SEGMENTS,
+    RuleKind.SUBSTITUTE,
+}
+# The same for the path as a whole, and for the parameters.
+_SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
+    RuleKind.STRIP_SLASH: lambda path, _: path.endswith("/"),
+    RuleKind.DROP_MATRIX: lambda path, _: ";" in path,
+    RuleKind.DROP_SESSION: lambda path, _: "(" in path,
+    RuleKind.FOLD_CASE: lambda path, _: path != path.lower(),
+    RuleKind.DROP_REPEATED: lambda _, address: len(address.query) > 1,
+    RuleKind.USE_HTTPS: lambda _, address: address.scheme == "http",
+    RuleKind.FREE_SEGMENT: lambda path, _: "/" in path,
+    RuleKind.HOST_ALIAS: lambda _, __: True,
+}
+_NOTHING: tuple[_Compiled, ...] = ()
+
+
+class RulesOfHost:
+    """The rules of one host, found by what they need: an address asks only those about it."""
+
+    def __init__(self, rules: Iterable[UrlRule]) -> None:
+        self.rules = tuple(rules)
+        self._by_parameter: dict[str, list[_Compiled]] = {}
+        self._by_segment: dict[str, list[_Compiled]] = {}
+        by_sign: dict[RuleKind, list[_Compiled]] = {}
+        for rule in self.rules:
+            compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
+            if rule.kind in _BY_SEGMENT:
+                self._by_segment.setdefault(rule.args[0], []).append(compiled)
+            elif rule.kind is RuleKind.DROP_VALUE:
+                self._by_parameter.setdefault(rule.args[0], []).append(compiled)
+            elif rule.kind in _BY_NAME:
+                self._by_parameter.setdefault(rule.args[0] + "=", []).append(compiled)
+            else:
+                by_sign.setdefault(rule.kind, []).append(compiled)
+        self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
+        self._together = [rule for rule in self.rules if rule.kind is RuleKind.DROP_PARAMETERS]
+
+    def list_changes(self, address: Address) -> list[tuple[UrlRule, Address]]:
+        """List the rules that change an address, each with the normal form."""
+        changes = []
+        for rule, function, args, exceptions in self._list_concerned(address):
+            if not exceptions or not is_excepted(exceptions, address):
+                form = function(address, args)
+                if form is not address:
+                    changes.append((rule, form))
+        return changes
+
+    def list_loose(self, address: Address) -> list[UrlRule]:
+        """List the rules on parameters that occur together of which an address has only some."""
+        if not self._together or not address.query:
+            return []
+        names = {split_pair(pair)[0] for pair in address.query}
+        return [
+            rule
+            for rule in self._together
+            if not names.isdisjoint(rule.args) and not names.issuperset(rule.args)
+        ]
+
+    def _list_concerned(self, address: Address) -> list[_Compiled]:
+        """List the rules that may change an address, each once."""
+        concerned: list[_Compiled] = []
+        if self._by_parameter and address.query:
+            parameters = self._by_parameter
+            names = dict.fromkeys([pair[: pair.index("=") + 1] for pair in address.query])
+            # "a=" is the pair without a value and the name.
+            for key in {**dict.fromkeys(address.query), **names}:
+                concerned += parameters.get(key, _NOTHING)
+        if self._by_segment:
+            for segment in dict.fromkeys(address.path):
+                concerned += self._by_segment.get(segment, _NOTHING)
+        if self._by_sign:
+            path = "/".join(address.path)
+            for sign, some in self._by_sign:
+                if sign(path, address):
+                    concerned += some
+        return concerned

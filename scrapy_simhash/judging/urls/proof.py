@@ -1,0 +1,156 @@
+"""When a rule is proven, and what is left of one that is not.
+
+The votes of a rule are a sample of the pairs of pages that it makes one. It may act when the lower
+bound of Wilson's one-sided 95 % interval (Wilson 1927) for the share of `same` among `same` and
+`different` reaches the confidence that the user asked for: without a `different`, 25 votes for .90.
+
+Who looks at every vote whether it is enough by now is right too often by chance. So the first test
+is made when enough votes are there for a proof without any `different`, and each later one when
+votes have grown by half.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import sys
+from functools import lru_cache
+
+from msgspec import structs
+
+from scrapy_simhash.judging.urls.addresses import Address, parse_address
+from scrapy_simhash.judging.urls.applying import apply_rule
+from scrapy_simhash.judging.urls.records import (
+    MOST_EXCEPTIONS,
+    RuleKind,
+    RuleState,
+    UrlRule,
+    UrlRuleRecord,
+)
+
+# The 95 % quantile of the normal distribution, for a one-sided interval.
+Z = 1.6449
+LEAST_DIRECTORIES = 3
+# Two hosts are two sites until much says otherwise.
+_DOUBTED = {RuleKind.HOST_ALIAS, RuleKind.USE_HTTPS}
+# Proven rules of these kinds are only reported.
+_ONLY_REPORTED = {RuleKind.FREE_SEGMENT, RuleKind.SUBSTITUTE}
+# With one conflict, whatever it has would be an exception.
+LEAST_CONFLICTS = 2
+
+
+def lower_bound(same: int, different: int) -> float:
+    """Get the lower bound, 0 to 1, of Wilson's one-sided 95 % interval of same / all votes."""
+    votes = same + different
+    if not votes:
+        return 0.0
+    share = same / votes
+    square = Z * Z
+    spread = Z * math.sqrt(share * (1 - share) / votes + square / (4 * votes * votes))
+    return max(0.0, (share + square / (2 * votes) - spread) / (1 + square / votes))
+
+
+@lru_cache(maxsize=64)
+def count_votes_needed(confidence: float) -> int:
+    """Count the votes, all of them `same`, that it takes to reach a confidence, 0 to 1."""
+    if confidence >= 1:
+        return sys.maxsize  # no number of votes is certain
+    # n / (n + z^2) is the bound then.
+    needed = max(1, math.floor(confidence * Z * Z / (1 - confidence)))
+    while lower_bound(needed, 0) < confidence:
+        needed += 1
+    return needed
+
+
+def required_bound(rule: UrlRule, confidence: float) -> float:
+    """Get the bound that a rule must reach: with half the error where more speaks against it.
+
+    That are host aliases; and rules with exceptions, which were chosen so that votes agree.
+    """
+    if rule.kind in _DOUBTED or rule.exceptions:
+        return 1 - (1 - confidence) / 2
+    return confidence
+
+
+def test_record(record: UrlRuleRecord, confidence: float) -> bool:
+    """Test whether a rule is proven, if a test is due; notes in the record that it was made."""
+    votes = record.same + record.different
+    bound = required_bound(record.rule, confidence)
+    due = max(count_votes_needed(bound), math.ceil(1.5 * record.tested_at))
+    # Where directories are missing nothing was looked at yet: the test is still to come.
+    if votes < due or len(record.directories) < LEAST_DIRECTORIES:
+        return False
+    record.tested_at = votes
+    # As many pairs nobody can tell apart as pairs that are the same say that nobody can tell.
+    return (
+        lower_bound(record.same, record.different) >= bound
+        and "d" not in record.recent
+        and record.grey <= record.same
+    )
+
+
+def proven_state(rule: UrlRule) -> RuleState:
+    """Get the state of a rule that is proven: what only a person may let act is reported."""
+    return RuleState.REPORTED if rule.kind in _ONLY_REPORTED else RuleState.ACTING
+
+
+def can_act(rule: UrlRule) -> bool:
+    """Whether a rule makes addresses that exist; ignoring a segment does not."""
+    return rule.kind is not RuleKind.FREE_SEGMENT
+
+
+def split_rule(record: UrlRuleRecord) -> UrlRule | None:
+    """Make the rule that leaves out what all conflicts of a rule have in common, or None.
+
+    That is a parameter with its value, or a folder, which no page has that is known to have voted
+    `same`.
+    """
+    rule = record.rule
+    known = len(record.conflicts)
+    if not LEAST_CONFLICTS <= known >= record.different or len(rule.exceptions) >= MOST_EXCEPTIONS:
+        return None
+    conflicts = [_parse_pair(pair) for pair in record.conflicts]
+    examples = [_parse_pair(pair) for pair in record.examples]
+    if not examples or not all(map(all, conflicts)):
+        return None
+    for exception in _list_common(rule, conflicts):
+        narrowed = structs.replace(rule, exceptions=tuple(sorted({*rule.exceptions, exception})))
+        covers = any(folder.startswith(exception) for folder in record.directories)
+        if (
+            not covers
+            and all(_explains(narrowed, pair) for pair in examples)
+            and not any(_explains(narrowed, pair) for pair in conflicts)
+        ):
+            return narrowed
+    return None
+
+
+def _parse_pair(pair: tuple[str, str]) -> list[Address | None]:
+    return [parse_address(url) for url in pair]
+
+
+def _explains(rule: UrlRule, pair: list[Address | None]) -> bool:
+    """Whether a rule makes one address of two."""
+    forms = {
+        apply_rule(rule, address) if address and address.host == rule.host else address
+        for address in pair
+    }
+    return len(forms) == 1
+
+
+def _list_common(rule: UrlRule, conflicts: list[list[Address | None]]) -> list[str]:
+    """List what the addresses have in common that a rule changes, one or both of each conflict."""
+    changed = [
+        [
+            each
+            for each in pair
+            if each and each.host == rule.host and apply_rule(rule, each) != each
+        ]
+        for pair in conflicts
+    ]
+    pairs = set.intersection(*({text for each in pair for text in each.query} for pair in changed))
+    paths = [each.path[:-1] for pair in changed for each in pair]
+    folders = ["/" + "/".join(path) + "/" for path in paths if path]
+    common = posixpath.commonpath(folders) + "/" if len(folders) == len(paths) > 0 else "/"
+    # A rule that drops one value would be left with nothing.
+    return [*sorted(pairs.difference(rule.args)), *([common] if common != "/" else [])]

@@ -1,0 +1,402 @@
+"""What a store keeps of URL rules: the rules, their evidence, and the requests they saved.
+
+A rule is a function on the addresses of one host. It is right as far as pages whose addresses it
+maps to one *normal form* are the same page. As text, which people see and type, a rule is
+
+::
+
+    HOST KIND [ARGUMENT...] [except EXCEPTION...]
+
+such as `example.com drop-parameter sid except /shop/ lang=de`. An exception is a path prefix, which
+begins with `/`, or `name=value`: the rule leaves addresses alone that are below the prefix, or have
+this parameter. Spaces and `%` within an argument are escaped as `%20` and `%25`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+import xxhash
+
+from scrapy_simhash.errors import DamagedError
+
+MOST_CONFLICTS = 8
+MOST_EXAMPLES = 3
+MOST_HISTORY = 16
+MOST_DIRECTORIES = 8
+MOST_RECENT = 100
+MOST_EXCEPTIONS = 4
+# As many as a confidence of .99 takes, and half of them again.
+MOST_GROUPS = 400
+GROUP_BYTES = 6
+
+
+class RuleKind(StrEnum):
+    """What a rule does to an address; in the order of the ladder, from safe to dangerous."""
+
+    DROP_VALUE = "drop-value"
+    """Drops one `name=value`."""
+    DROP_PARAMETER = "drop-parameter"
+    """Drops one parameter, whatever its value."""
+    DROP_PARAMETERS = "drop-parameters"
+    """Drops two to five parameters where all of them are there."""
+    DROP_MATRIX = "drop-matrix"
+    """Drops `;name=...` from the path."""
+    DROP_SESSION = "drop-session"
+    """Drops segments such as `(S(4tyb0x))`."""
+    STRIP_SLASH = "strip-slash"
+    """Strips the slash at the end of a path."""
+    STRIP_INDEX = "strip-index"
+    """Strips a last segment of this name, `index.html`."""
+    FOLD_CASE = "fold-case"
+    """Makes a path lower-case."""
+    DROP_REPEATED = "drop-repeated"
+    """Drops parameters that are there twice with one value."""
+    HOST_ALIAS = "host-alias"
+    """Puts another host in place of this one."""
+    USE_HTTPS = "use-https"
+    """Puts https in place of http."""
+    DROP_LEADING = "drop-leading"
+    """Drops these segments from the beginning of a path."""
+    DROP_SEGMENTS = "drop-segments"
+    """Drops these segments, which follow each other, where they first occur in a path."""
+    FREE_SEGMENT = "free-segment"
+    """Ignores the segment at a place, from 0, of paths of so many segments. Never acts."""
+    SUBSTITUTE = "substitute"
+    """Puts one segment in place of another one. Acts only if it is pinned."""
+
+
+class RuleState(StrEnum):
+    """What a rule may do."""
+
+    LEARNING = "learning"
+    """Collects votes."""
+    ACTING = "acting"
+    """Is proven: requests are parked."""
+    PINNED = "pinned"
+    """Acts because a person said so, whatever its votes."""
+    BANNED = "banned"
+    """Never acts because a person said so; collects no votes."""
+    RETIRED = "retired"
+    """Was found wrong, or was retired by a person: what it parked is requested again."""
+    REPORTED = "reported"
+    """Is proven, but of a kind that does not act by itself."""
+
+
+ACTS = {RuleState.ACTING, RuleState.PINNED}
+# How many arguments each kind takes, at least and at most.
+_ARGUMENTS = {
+    **dict.fromkeys(RuleKind, (1, 1)),
+    RuleKind.DROP_PARAMETERS: (2, 5),
+    RuleKind.DROP_SESSION: (0, 0),
+    RuleKind.STRIP_SLASH: (0, 0),
+    RuleKind.FOLD_CASE: (0, 0),
+    RuleKind.DROP_REPEATED: (0, 0),
+    RuleKind.USE_HTTPS: (0, 0),
+    RuleKind.DROP_LEADING: (1, 4),
+    RuleKind.DROP_SEGMENTS: (1, 4),
+    RuleKind.FREE_SEGMENT: (2, 2),
+    RuleKind.SUBSTITUTE: (2, 2),
+}
+_EXCEPT = "except"
+
+
+class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False, dict=True):
+    """A rule; equal ones have one id.
+
+    Attributes:
+        kind: what it does.
+        host: of the addresses that it changes, lower case, with a port that is not the default.
+        args: parameters, segments and the like, as they stand in addresses.
+        exceptions: path prefixes and `name=value` where it does not hold.
+    """
+
+    kind: RuleKind
+    host: str
+    args: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The rule as people see and type it."""
+        words = [self.host, self.kind.value, *map(_escape, self.args)]
+        if self.exceptions:
+            words += [_EXCEPT, *map(_escape, sorted(self.exceptions))]
+        return " ".join(words)
+
+    @cached_property
+    def key(self) -> bytes:
+        """XXH3-64 of the text: 8 bytes, the key of its row in the table `rules`."""
+        return xxhash.xxh3_64_digest(self.text.encode())
+
+    @cached_property
+    def id(self) -> str:
+        """The key as 16 hex digits."""
+        return self.key.hex()
+
+
+def parse_rule(text: str) -> UrlRule:
+    """Read a rule as text.
+
+    Raises:
+        ValueError: it is none; says why.
+    """
+    host, _, rest = text.strip().partition(" ")
+    name, *words = rest.split() or [""]
+    if name not in set(RuleKind):
+        raise ValueError(
+            f"URL rule {text!r}: {name!r} is no kind of rule; write `HOST KIND ARGUMENT...`, with "
+            f"a kind of {', '.join(RuleKind)}"
+        )
+    place = words.index(_EXCEPT) if _EXCEPT in words else len(words)
+    args = tuple(map(unquote, words[:place]))
+    exceptions = tuple(sorted(map(unquote, words[place + 1 :])))
+    rule = UrlRule(RuleKind(name), host.lower(), args, exceptions)
+    check_rule(rule)
+    return rule
+
+
+def check_rule(rule: UrlRule) -> None:
+    """Raise a ValueError unless a rule can be applied."""
+    least, most = _ARGUMENTS[rule.kind]
+    wrong = ""
+    if not _is_host(rule.host):
+        wrong = f"{rule.host!r} is no host"
+    elif not least <= len(rule.args) <= most or not all(rule.args):
+        number = f"{least}" if least == most else f"{least} to {most}"
+        wrong = f"{rule.kind} takes {number} arguments, got {len(rule.args)}"
+    elif rule.kind is RuleKind.DROP_VALUE and "=" not in rule.args[0]:
+        wrong = f"{rule.args[0]!r} is no name=value"
+    elif rule.kind is RuleKind.FREE_SEGMENT and not _is_free_place(*rule.args):
+        wrong = f"{' '.join(rule.args)!r} is no place before the last one of so many segments"
+    elif rule.kind is RuleKind.HOST_ALIAS and (alias := _check_alias(rule)):
+        wrong = alias
+    elif rule.kind is RuleKind.SUBSTITUTE and rule.args[0] == rule.args[1]:
+        wrong = "puts a segment in its own place"
+    elif bad := [each for each in rule.exceptions if each[:1] != "/" and "=" not in each]:
+        wrong = f"exception {bad[0]!r} is neither a path prefix, such as /shop/, nor name=value"
+    if wrong:
+        raise ValueError(f"URL rule {rule.text!r}: {wrong}")
+
+
+def _is_host(host: str) -> bool:
+    return bool(host) and host == host.lower() and not set(host) & set("/?#@\\ ")
+
+
+def _check_alias(rule: UrlRule) -> str:
+    """Say what is wrong with the host that an alias leads to; "" if nothing is."""
+    scheme, _, host = rule.args[0].rpartition("://")
+    if scheme not in {"", "http", "https"} or not _is_host(host):
+        return f"{rule.args[0]!r} is no host"
+    return "leads to its own host" if host == rule.host else ""
+
+
+def _is_free_place(place: str, segments: str) -> bool:
+    """Whether a place is before the last one."""
+    return place.isdecimal() and segments.isdecimal() and int(place) < int(segments) - 1
+
+
+def _escape(word: str) -> str:
+    """Escape a word of a rule's text."""
+    escaped = "".join(
+        "".join(f"%{octet:02X}" for octet in letter.encode())
+        if letter == "%" or letter.isspace() or not letter.isprintable()
+        else letter
+        for letter in word
+    )
+    return f"%{ord(word[0]):02X}{word[1:]}" if escaped == _EXCEPT else escaped
+
+
+class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A rule with its evidence.
+
+    Attributes:
+        rule: what it does.
+        state: what it may do.
+        same, different, grey: votes: two pages that the rule makes one were one page, were two,
+            or could not be told apart.
+        directories: of normal forms that voted `same`; at most 8.
+        tested_at: votes `same` and `different` at the last test, or 0.
+        recent: the last 100 votes, oldest first: a letter `s`, `d` or `g` each.
+        conflicts: pairs of addresses that voted `different`; the last 8.
+        examples: pairs of addresses that voted `same`; the first 3.
+        parked: requests that wait.
+        sampled, sampled_same, sampled_different: pages that were fetched although the rule acts.
+        bytes_saved: estimated, of the pages that were not fetched.
+        history: when and why it changed its state: seconds since 1970, state, reason; the last 16.
+        created: seconds since 1970, UTC.
+        imported: from a rule file.
+        groups: digests, 6 bytes each, of the documents that voted `same`; the last 400.
+    """
+
+    rule: UrlRule
+    state: RuleState = RuleState.LEARNING
+    same: int = 0
+    different: int = 0
+    grey: int = 0
+    directories: tuple[str, ...] = ()
+    tested_at: int = 0
+    recent: str = ""
+    conflicts: tuple[tuple[str, str], ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    parked: int = 0
+    sampled: int = 0
+    sampled_same: int = 0
+    sampled_different: int = 0
+    bytes_saved: int = 0
+    history: tuple[tuple[float, RuleState, str], ...] = ()
+    created: float = 0.0
+    imported: bool = False
+    groups: bytes = b""
+
+    @property
+    def acts(self) -> bool:
+        """Whether requests are parked by it."""
+        return self.state in ACTS
+
+    def become(self, state: RuleState, reason: str, time: float) -> None:
+        """Change the state, and note when and why."""
+        self.state = state
+        self.history = (*self.history, (time, state, reason))[-MOST_HISTORY:]
+
+
+class RuleChange(NamedTuple):
+    """What learning changed, for log and signals.
+
+    Attributes:
+        rule: id of the rule.
+        text: the rule.
+        state: its state now. A `pinned` one stays so, and was found wrong.
+        reason: for people.
+    """
+
+    rule: str
+    text: str
+    state: RuleState
+    reason: str
+
+
+class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """The first document whose address a rule maps to a normal form.
+
+    Attributes:
+        document: its number in the store; it may have been deleted since.
+        voted: 0: the form did not vote; 1: it voted `grey`; 2: it voted `same`.
+        callback: name of the callback of its request; "" where that is not known.
+        born: when the rule was, to which its votes belong.
+    """
+
+    document: int
+    voted: int = 0
+    callback: str = ""
+    born: float = 0.0
+
+
+class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A request that was not made, because rules say that its page is known.
+
+    Attributes:
+        rule: id of the rule, 16 hex digits.
+        url: of the request.
+        spider, crawl: whose request it is.
+        target: number of the document that the rules lead to.
+        target_pending: that document was pending when the request was parked.
+        request: how to make it, see `crawl.refetch.pack_request`.
+        time: seconds since 1970, UTC.
+        body_bytes: estimated size of the page.
+        others: ids of the other rules that it takes to get to the target: when one of them is
+            retired, the request is made, too.
+        taken: id of the crawl that makes the request after all, or "".
+    """
+
+    rule: str
+    url: str
+    spider: str
+    crawl: str
+    target: int
+    target_pending: bool = False
+    request: bytes = b""
+    time: float = 0.0
+    body_bytes: int = 0
+    others: tuple[str, ...] = ()
+    taken: str = ""
+
+
+class Witness(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False):
+    """An address that led to a document, see `judging.sinks`.
+
+    Attributes:
+        url: as it was requested.
+        host: lower case, with a port.
+        form: what no rule explains away.
+    """
+
+    url: str
+    host: str
+    form: str
+
+
+class Sink(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A document to which unlike addresses lead: a wall, or perhaps one.
+
+    Attributes:
+        witnesses: addresses, no two of them alike; of a sink, those that proved it.
+        since: when it was recognised as a sink, seconds since 1970, UTC; None before that.
+    """
+
+    witnesses: tuple[Witness, ...] = ()
+    since: float | None = None
+
+
+class Link(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A link that only dropped pages had.
+
+    Attributes:
+        url: where it leads.
+        page: URL of a dropped page that has it.
+        time: seconds since 1970, UTC.
+        crawl: that found it.
+        spider: name of the spider of that crawl.
+        original: URL of the page that the dropped one repeats.
+        callback: name of the callback that did not see the dropped page.
+        depth: of the dropped page, as Scrapy counts it.
+        request: how to make it, see `crawl.refetch.pack_request`, or b"".
+    """
+
+    url: str
+    page: str = ""
+    time: float = 0.0
+    crawl: str = ""
+    spider: str = ""
+    original: str = ""
+    callback: str = ""
+    depth: int = 0
+    request: bytes = b""
+
+
+AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
+_encoder = msgspec.msgpack.Encoder()
+_CHECKSUM_BYTES = 8
+
+
+def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
+    """Pack a row of a table as `stores.records` packs documents: behind a checksum with its key."""
+    body = _encoder.encode(row)
+    return xxhash.xxh3_64_digest(key + body) + body
+
+
+def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
+    """Read the row of a key, or raise a DamagedError."""
+    body = packed[_CHECKSUM_BYTES:]
+    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
+        raise DamagedError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise DamagedError(
+            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
+        ) from error

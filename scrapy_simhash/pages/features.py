@@ -1,0 +1,310 @@
+"""Text to weighted features: normalise, tokenise, hash, shingle, weigh.
+
+Each step can be replaced on its own: build a `FeatureSet` with another tokeniser, window, hash or
+weight and name its import path in SIMHASH_FEATURES.
+
+Every distinct token is hashed once; shingles are made of the tokens' hashes, by numpy for all
+positions at once, instead of from the text of each shingle. Where a set's steps up to there are the
+usual ones, `words` makes the same hashes in less time.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import regex
+import xxhash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+# Raised whenever a change below alters the fingerprint of any text.
+FEATURES_VERSION = 2
+
+# Scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana and Han.
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+_UNSPACED += "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_ANY_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# A mark belongs to the character before it: a variation selector to its ideograph.
+_RUNS = regex.compile(rf"[{_UNSPACED}][{_UNSPACED}\p{{M}}]*|[^{_UNSPACED}]+")
+# \w of `regex` takes in combining marks and joiners; that of `re` leaves them out, and with them
+# the vowels of the Indic scripts.
+_WORD_CHARACTER = regex.compile(r"\w")
+# One character with the marks that combine with it.
+_CHARACTERS = regex.compile(r"\P{M}\p{M}*|\p{M}+")
+_MARK = regex.compile(r"\p{M}")
+_ASCII = bytes(range(128))
+_ASCII_SEPARATORS_TO_SPACES = bytes(
+    octet if octet not in _ASCII or chr(octet).isalnum() or octet == ord("_") else ord(" ")
+    for octet in range(256)
+)
+# Each replacement reads the whole text: a page made of all existing symbols would take minutes.
+_MOST_REPLACED = 256
+# Whole weights keep the simhash exact; a thousandth is finer than any weight function needs.
+_WEIGHT_UNIT = 1_000
+# Odd multipliers of SplitMix64 and MurmurHash3's finaliser: https://prng.di.unimi.it/splitmix64.c
+_FOLD = np.uint64(0xBF58476D1CE4E5B9)
+_FINAL = np.uint64(0xFF51AFD7ED558CCD)
+_HALF = np.uint64(32)
+_THIRD = np.uint64(29)
+
+
+class WeightedFeatures(NamedTuple):
+    """Distinct features of a text, shape (n,) each."""
+
+    hashes: NDArray[np.uint64]  # 64-bit hashes, ascending
+    weights: NDArray[np.int64]  # whole, positive weights
+
+
+class HashedText(NamedTuple):
+    """The tokens of a text, in its order."""
+
+    hashes: NDArray[np.uint64]  # 64-bit hash of each
+    tokens: Sequence[str]  # empty where nothing asks for them
+
+    def shingle(self, window: int) -> NDArray[np.uint64]:
+        """Hash the shingle of `window` tokens at each place; a shorter text is one shingle."""
+        # Returns 64-bit hashes in the order of the text, shape (words - window + 1,).
+        tokens = self.hashes
+        window = min(window, len(tokens))
+        if window <= 1:
+            return tokens
+        ends = len(tokens) - window + 1
+        folded = tokens[:ends]
+        for start in range(1, window):
+            folded = (folded ^ (folded >> _THIRD)) * _FOLD + tokens[start : start + ends]
+        folded = (folded ^ (folded >> _HALF)) * _FINAL
+        mixed: NDArray[np.uint64] = folded ^ (folded >> _HALF)
+        return mixed
+
+
+def normalise(text: str) -> str:
+    """Fold compatibility forms and case, so that the same words are the same characters."""
+    if text.isascii():
+        return text.lower()
+    # Case folding can leave a form that composes again, hence NFKC last.
+    return _compose(_compose(text).casefold())
+
+
+def _compose(text: str) -> str:
+    # Asking takes a sixth of the time that composing takes, and most texts are composed.
+    if unicodedata.is_normalized("NFKC", text):
+        return text
+    return unicodedata.normalize("NFKC", text)
+
+
+def tokenise(text: str) -> list[str]:
+    """Cut normalised text into words; scripts without spaces into pairs of characters.
+
+    Words are letters, digits, underscores and the marks that combine with them (without marks
+    the Indic scripts lose their vowels). Pairs overlap, as Lucene's CJKBigramFilter makes them.
+
+    >>> tokenise("red apples 東京都")
+    ['red', 'apples', '東京', '京都']
+    """
+    # Translating and replacing bytes takes a third of the time of a regular expression that finds
+    # words, and cutting texts into words is most of what a fingerprint costs.
+    octets = text.encode()
+    foreign = set(octets.translate(None, _ASCII).decode())
+    octets = octets.translate(_ASCII_SEPARATORS_TO_SPACES)
+    separators = [character for character in foreign if not is_word_character(character)]
+    if len(separators) <= _MOST_REPLACED:
+        for character in separators:
+            octets = octets.replace(character.encode(), b" ")
+        words = octets.decode().split()
+    else:
+        words = octets.decode().translate(dict.fromkeys(map(ord, separators), " ")).split()
+    unspaced = set(filter(is_unspaced, foreign))
+    if not unspaced:
+        return words
+    tokens: list[str] = []
+    for word in words:
+        if unspaced.isdisjoint(word):
+            tokens.append(word)
+        elif unspaced.issuperset(word):
+            tokens += _pairs(word)
+        else:
+            for run in _RUNS.findall(word):
+                tokens += _pairs(run) if is_unspaced(run[0]) else [run]
+    return tokens
+
+
+@lru_cache(maxsize=65_536)
+def is_word_character(character: str) -> bool:
+    """Whether words have it: letters, digits, underscores, marks and joiners."""
+    return bool(_WORD_CHARACTER.match(character))
+
+
+@lru_cache(maxsize=65_536)
+def is_unspaced(character: str) -> bool:
+    """Whether its script puts no spaces between words."""
+    return bool(_ANY_UNSPACED.match(character))
+
+
+def is_mark(character: str) -> bool:
+    """Whether it combines with the character before it."""
+    return bool(_MARK.match(character))
+
+
+def _pairs(run: str) -> Iterable[str]:
+    # Marks are not alphanumeric: without any, each code point is a character.
+    characters: Sequence[str] = run if run.isalnum() else _CHARACTERS.findall(run)
+    if len(characters) == 1:
+        return characters
+    return map(add, characters, characters[1:])
+
+
+def shingles(tokens: list[str], window: int) -> Iterable[str]:
+    """Slide a window over the tokens; a text shorter than the window is one shingle.
+
+    >>> list(shingles(["a", "b", "c"], 2))
+    ['a b', 'b c']
+    """
+    if window == 1 or not tokens:
+        return tokens
+    ends = range(window, max(len(tokens), window) + 1)
+    return (" ".join(tokens[end - window : end]) for end in ends)
+
+
+def log_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh a feature by 1 + ln(count): a word said ten times does not count ten times."""
+    return 1.0 + np.log(counts)
+
+
+def equal_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh each distinct feature the same, however often it occurs."""
+    return np.ones(len(counts))
+
+
+def count_weights(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh a feature by how often it occurs."""
+    return counts.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """A way to make features of a text; SIMHASH_FEATURES names it.
+
+    Attributes:
+        name: stands in the recipe; change it, or `version`, when anything below changes.
+        window: tokens in a shingle, 1 or more.
+        tokenise: normalised text to tokens.
+        hash_token: UTF-8 bytes of a token and the store's secret, a 64-bit seed, to a 64-bit hash;
+            XXH3 by default.
+        weigh: counts of the distinct shingles, shape (n,), to weights above 0, shape (n,). Never
+            weigh by position: a paragraph added at the top must not move the fingerprint more
+            than one at the end.
+        weigh_tokens: the distinct tokens to a factor above 0 each, shape (tokens,); a shingle's
+            weight is multiplied by the mean factor of its tokens. None for no factors.
+        version: of this set, a whole number.
+    """
+
+    name: str
+    window: int = 1
+    tokenise: Callable[[str], list[str]] = tokenise
+    hash_token: Callable[[bytes, int], int] = xxhash.xxh3_64_intdigest
+    weigh: Callable[[NDArray[np.int64]], NDArray[np.float64]] = log_weights
+    weigh_tokens: Callable[[list[str]], NDArray[np.float64]] | None = None
+    version: int = FEATURES_VERSION
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError(f"a shingle has at least 1 token, got window={self.window!r}")
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether `words.hash_words` makes the tokens and hashes of this set."""
+        usual = self.tokenise is tokenise and self.hash_token is xxhash.xxh3_64_intdigest
+        return usual and self.weigh_tokens is None
+
+    def count(self, text: str) -> Counter[str]:
+        """Count the shingles of a text: its features before they are hashed."""
+        return Counter(shingles(self.tokenise(normalise(text)), self.window))
+
+    def read(self, text: str, seed: int = 0, known: dict[str, int] | None = None) -> HashedText:
+        """Cut a text, any Unicode without lone surrogates, into tokens and hash these.
+
+        `known` are hashes by token, from another text with this seed; new ones are added.
+        """
+        return self.read_normal(normalise(text), seed, {} if known is None else known)
+
+    def read_normal(self, normal: str, seed: int, known: dict[str, int]) -> HashedText:
+        """Read a text that is normalised already."""
+        tokens = self.tokenise(normal)
+        new = [token for token in dict.fromkeys(tokens) if token not in known]
+        known.update(
+            zip(new, map(self.hash_token, map(str.encode, new), repeat(seed)), strict=True)
+        )
+        hashes = np.fromiter(map(known.__getitem__, tokens), np.uint64, len(tokens))
+        return HashedText(hashes, tokens)
+
+    def weigh_features(self, text: HashedText) -> WeightedFeatures:
+        """Make the weighted features of a text.
+
+        Raises:
+            ValueError: `weigh` or `weigh_tokens` did not give one number for each.
+        """
+        shingled = text.shingle(self.window)
+        hashes, counts = _count(shingled)
+        if self.weigh_tokens is not None and len(hashes):
+            weights = np.array(self.weigh(counts), np.float64)
+            weights *= self._mean_factors(text.tokens)[np.unique(shingled, return_index=True)[1]]
+            return WeightedFeatures(hashes, _to_whole(weights))
+        if self.weigh is log_weights and (not len(counts) or counts.max() < _COUNTS_IN_TABLE):
+            return WeightedFeatures(hashes, _WHOLE_LOG_WEIGHTS[counts])
+        return WeightedFeatures(hashes, _to_whole(np.array(self.weigh(counts), np.float64)))
+
+    def _mean_factors(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """Average the factors of the tokens of the shingle at each place."""
+        assert self.weigh_tokens is not None  # noqa: S101 - asked before
+        distinct = list(dict.fromkeys(tokens))
+        numbers = dict(zip(distinct, range(len(distinct)), strict=True))
+        places = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
+        factors = np.asarray(self.weigh_tokens(distinct), np.float64)[places]
+        window = min(self.window, len(factors))
+        return np.convolve(factors, np.full(window, 1 / window), "valid")
+
+    def extract(self, text: str, seed: int = 0) -> WeightedFeatures:
+        """Make the weighted features of a text, as `read` and `weigh_features` do."""
+        return self.weigh_features(self.read(text, seed))
+
+
+def _count(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Sort out the distinct hashes, ascending, and how often each is there."""
+    # `np.unique` takes twice the time for a page.
+    ordered = np.sort(hashes)
+    borders = np.ones(len(ordered) + 1, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=borders[1:-1])
+    (places,) = borders.nonzero()
+    return ordered[places[:-1]], places[1:] - places[:-1]
+
+
+def _to_whole(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.maximum(1, np.rint(weights * _WEIGHT_UNIT)).astype(np.int64)
+
+
+# Logarithms of the counts of nearly all texts; a text with a word more often takes its own.
+_COUNTS_IN_TABLE = 4_096
+_WHOLE_LOG_WEIGHTS = np.append(0, _to_whole(log_weights(np.arange(1, _COUNTS_IN_TABLE))))
+
+
+FEATURE_SETS = {
+    feature_set.name: feature_set
+    for feature_set in (
+        FeatureSet("words-1", window=1),
+        FeatureSet("words-2", window=2),
+        FeatureSet("words-3", window=3),
+        FeatureSet("words-3-set", window=3, weigh=equal_weights),
+        FeatureSet("words-1-counts", window=1, weigh=count_weights),
+    )
+}

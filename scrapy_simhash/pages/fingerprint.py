@@ -1,0 +1,246 @@
+"""A page in, its fingerprint and measures out: the unit of work of a worker process."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+
+import xxhash
+
+from scrapy_simhash._addresses import join_url
+from scrapy_simhash.pages.features import (
+    FEATURE_SETS,
+    FeatureSet,
+    HashedText,
+    normalise,
+)
+from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
+from scrapy_simhash.pages.reading import load_reader, read_page
+from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES, Recipe, load_named
+from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText
+from scrapy_simhash.pages.words import hash_words
+from scrapy_simhash.simhash import simhash
+
+_BLANKS = {"", " ", "\n"}
+# Browsers and servers take no longer ones, and every record holds it.
+_LONGEST_ADDRESS = 2_048
+_OPTIONAL_FEATURE_SETS = {
+    "zh-words": "scrapy_simhash.pages.chinese.WORDS",
+    "zh-keywords": "scrapy_simhash.pages.chinese.KEYWORDS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFingerprint:
+    """What the index knows of a page.
+
+    Attributes:
+        fingerprint, whole_fingerprint: 64-bit simhashes of its main and its whole visible text.
+        stub: digest, with the store's seed, of all that the page may differ in, 16 bytes: title,
+            visible text, addresses, data, scripts. For pages with too little text for a simhash;
+            b"" for others where `min_features` was given.
+        text_digest: 16 bytes, XXH3-128 of the normalised main text.
+        sketch: of main and whole text, 512 bytes; see `sketch`.
+        link_sketch: a sample of its links; see `links`.
+        features, whole_features: numbers of distinct features of main and whole text.
+        words, whole_words: numbers of tokens of both.
+        title, heading: its title and first heading, at most 300 characters each.
+        language: as the page declares it, or "".
+        canonical: target of `<link rel="canonical">`, absolute, or "".
+        links: number of distinct link targets on the page.
+        extractor: the extractor that gave the main text; `html2txt` where the chosen one found
+            none.
+        fell_back: whether that happened.
+        text: the main text.
+        extract_ms: milliseconds for decoding, parsing and extraction.
+        fingerprint_ms: milliseconds for features, simhashes and sketches.
+        second_opinion: why the second reader gave the text: the fast one `raised`, or its
+            `worker_died`; "" where it did not.
+        targets: where its links lead; not kept with it.
+    """
+
+    fingerprint: int
+    whole_fingerprint: int
+    stub: bytes
+    text_digest: bytes
+    sketch: bytes
+    link_sketch: bytes
+    features: int
+    whole_features: int
+    words: int
+    whole_words: int
+    title: str
+    heading: str
+    language: str
+    canonical: str
+    links: int
+    extractor: str
+    fell_back: bool
+    text: str
+    extract_ms: float
+    fingerprint_ms: float
+    second_opinion: str = ""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether this is no HTML page: then `stub` is a digest of its bytes, see `files`."""
+        return len(self.stub) == FILE_DIGEST_BYTES
+
+    targets: PageLinks = NO_LINKS
+
+
+@lru_cache(maxsize=16)
+def load_features(name: str) -> FeatureSet:
+    """Find a feature set by its name or import path; `ValueError` if there is none."""
+    if name in _OPTIONAL_FEATURE_SETS:
+        try:
+            import_module("jieba")
+        except ImportError:
+            raise ValueError(f"{name!r} needs pip install 'scrapy-simhash[zh]'") from None
+    features: FeatureSet = load_named(
+        _OPTIONAL_FEATURE_SETS.get(name, name),
+        FEATURE_SETS,
+        lambda found: isinstance(found, FeatureSet),
+        "a FeatureSet",
+    )
+    return features
+
+
+@lru_cache(maxsize=16)
+def make_recipe(extractor: str, features: str) -> Recipe:
+    """Complete a recipe with the versions of its parts; `ValueError` if a name leads nowhere."""
+    load_reader(extractor)
+    return Recipe(extractor, features, features_version=load_features(features).version)
+
+
+def fingerprint_page(
+    body: bytes | str,
+    encoding: str | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    url: str = "",
+    min_features: int | None = None,
+) -> PageFingerprint:
+    """Make the fingerprint of an HTML page.
+
+    Args:
+        body: HTML, decompressed; a `str` is taken as it is.
+        encoding: of the body as the response declares it; None to find out from the body.
+        recipe: extractor and features; None for the default ones.
+        seed: of the token hash, 0 to 2**64 - 1; a store's secret, 0 outside of stores.
+        url: of the page, against which its links and its canonical address are resolved; ""
+            leaves links as written.
+        min_features: 1 or more; a page whose main text has as many gets no digest as a stub, for
+            its reading takes longer than all fingerprints. None for one whatever the page is, as
+            rules with another `min_features` need it.
+
+    Raises:
+        UnjudgedError: the page has no text that could be judged; `reason` says why.
+        ValueError: the recipe names an extractor or feature set that does not exist.
+    """
+    recipe = recipe or Recipe()
+    if isinstance(body, str):
+        body, encoding = body.encode("utf-8", "replace"), "utf-8"
+    started = time.perf_counter()
+    page = read_page(body, encoding, recipe.extractor)
+    extracted = time.perf_counter()
+    made = fingerprint_text(page, load_features(recipe.features), seed, url, min_features)
+    finished = time.perf_counter()
+    return replace(
+        made,
+        extractor=WHOLE_TEXT if page.fell_back else recipe.extractor,
+        extract_ms=round(1000 * (extracted - started), 3),
+        fingerprint_ms=round(1000 * (finished - extracted), 3),
+    )
+
+
+def fingerprint_text(
+    page: PageText,
+    features: FeatureSet,
+    seed: int = 0,
+    url: str = "",
+    min_features: int | None = None,
+) -> PageFingerprint:
+    """Make the fingerprint of the texts read from a page; leaves its times and extractor unset."""
+    base = join_url(url, page.base) or url
+    # One step of the paper after the other, each for both texts.
+    main, whole, normal = _read_texts(page, features, seed)
+    main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
+    fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
+    sketch = sketch_text(main.shingle(SKETCH_WINDOW), whole.shingle(SKETCH_WINDOW))
+    link_sketch, targets = read_links(page.links, base)
+    may_be_stub = min_features is None or len(main_features.hashes) < min_features
+    return PageFingerprint(
+        fingerprint=fingerprint,
+        whole_fingerprint=whole_fingerprint,
+        # Keyed as the tokens are: half of it decides a short page's place in the tables.
+        stub=_digest(seed, page.title, page.whole, page.embedded) if may_be_stub else b"",
+        text_digest=xxhash.xxh3_128_digest(normal),
+        sketch=sketch,
+        link_sketch=link_sketch,
+        features=len(main_features.hashes),
+        whole_features=len(whole_features.hashes),
+        words=len(main.hashes),
+        whole_words=len(whole.hashes),
+        title=page.title,
+        heading=page.heading,
+        language=page.language,
+        canonical=_resolve_canonical(page.canonical, base),
+        links=len(page.links),
+        extractor="",
+        fell_back=page.fell_back,
+        text=page.main,
+        extract_ms=0.0,
+        fingerprint_ms=0.0,
+        targets=targets,
+    )
+
+
+def _read_texts(
+    page: PageText, features: FeatureSet, seed: int
+) -> tuple[HashedText, HashedText, bytes]:
+    """Read main and whole text, and normalise the main text, in UTF-8."""
+    if not features.reads_words:
+        return _read_tokens(page, features, seed)
+    # A main text that is a stretch of the whole text is not read again.
+    whole = hash_words(page.whole, seed, _find_main(page))
+    if whole.borders:
+        (octets, words), (end_octets, end_words) = whole.borders
+        main = whole.hashes[words:end_words]
+        normal = whole.normal[octets:end_octets]
+    else:
+        normal, main, _ = hash_words(page.main, seed)
+    return HashedText(main, ()), HashedText(whole.hashes, ()), normal
+
+
+def _find_main(page: PageText) -> tuple[int, int] | tuple[()]:
+    """Find where the main text begins and ends in the whole one; nothing if it is not a part."""
+    start = 0 if page.main == page.whole else page.main_at
+    if start is None or not page.whole.startswith(page.main, start):
+        return ()
+    end = start + len(page.main)
+    beside = page.whole[max(0, start - 1) : start], page.whole[end : end + 1]
+    return (start, end) if _BLANKS.issuperset(beside) else ()
+
+
+def _read_tokens(
+    page: PageText, features: FeatureSet, seed: int
+) -> tuple[HashedText, HashedText, bytes]:
+    """Read texts with the steps of a feature set; a token of both is hashed once."""
+    known: dict[str, int] = {}
+    normal = normalise(page.main)
+    main = features.read_normal(normal, seed, known)
+    whole = main if page.whole == page.main else features.read(page.whole, seed, known)
+    return main, whole, normal.encode()
+
+
+def _resolve_canonical(canonical: str, url: str) -> str:
+    """Make a canonical address absolute; "" for one that cannot be compared across hosts."""
+    address = join_url(url, canonical) if canonical else ""
+    absolute = address.startswith(("http://", "https://"))
+    return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
+
+
+def _digest(seed: int, *texts: str) -> bytes:
+    return xxhash.xxh3_128_digest("\0".join(texts).encode(), seed)

@@ -1,0 +1,169 @@
+"""The links of a page, and a sample of them: enough to tell whether another page leads to new ones.
+
+Bottom-k sampling (Cohen and Kaplan, PODC 2007) keeps the links with the smallest hashes. Below the
+largest hash that was kept the sample is complete: there, "was this link on that page?" has a
+certain answer, whichever page the link stands on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+import xxhash
+
+from scrapy_simhash._addresses import join_url, split_url
+from scrapy_simhash.pages.places import carry_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+# 64 links tell within 6 points (one standard error) how many are new, in 256 bytes a document.
+SAMPLE_LINKS = 64
+# A near-duplicate leads to new pages when at least this share of its links is not on the other:
+# lists that differ in their links only (`scrapy simhash evaluate` counts true duplicates beyond
+# it).
+MOSTLY_NEW = 0.5
+_HASH = np.dtype(">u4")
+# A page may have a hundred thousand links, and resolving one takes some microseconds. The sample is
+# taken of the first links only.
+_MOST_LINKS = 20_000
+# Links that `urljoin` resolves: with another scheme, and with characters of which it has rules.
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+_ODD = re.compile(r"[\s\[\]\\]")
+_WEB = (b"http://", b"https://")
+_TO_NO_PAGE = ("javascript:", "mailto:", "tel:", "data:")
+
+
+# What goes from a worker to the crawl's process: a page has some hundred links of 60 bytes.
+_MOST_HANDED_OVER = 2_000
+_LONGEST_HANDED_OVER = 2_000
+DIGESTS = np.dtype("<u8")
+
+
+class PageLinks(NamedTuple):
+    """The links of a page, for whoever asks what it leads to.
+
+    Attributes:
+        digests: XXH3-64 of each, 8 bytes, little-endian.
+        addresses: as many, absolute and without fragments, in UTF-8, one a line.
+    """
+
+    digests: bytes = b""
+    addresses: bytes = b""
+
+
+NO_LINKS = PageLinks()
+
+
+def digest_link(address: str) -> int:
+    """Make the digest that `PageLinks` has of an address."""
+    return xxhash.xxh3_64_intdigest(address.encode("utf-8", "replace"))
+
+
+def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
+    """Resolve the links of a page against its URL, sample the first 20,000, and list 2,000."""
+    # The sample has up to 64 ascending hashes of 4 bytes each. Only links to pages are listed, none
+    # longer than 2,000 bytes.
+    resolve = _Resolver(url)
+    resolved = dict.fromkeys(filter(None, map(resolve, links[:_MOST_LINKS])))
+    targets = [target.encode() for target in resolved]
+    listed = [
+        target
+        for target in targets
+        if target.startswith(_WEB) and len(target) <= _LONGEST_HANDED_OVER and b"\n" not in target
+    ][:_MOST_HANDED_OVER]
+    digests = np.array([xxhash.xxh3_64_intdigest(target) for target in listed], DIGESTS)
+    return _sample(targets), PageLinks(digests.tobytes(), b"\n".join(listed))
+
+
+def sketch_links(links: Sequence[str], url: str) -> bytes:
+    """Sample the links of a page, see `read_links`."""
+    return read_links(links, url)[0]
+
+
+def _sample(targets: Iterable[bytes]) -> bytes:
+    hashes = set(map(xxhash.xxh32_intdigest, targets))
+    return np.array(sorted(hashes)[:SAMPLE_LINKS], _HASH).tobytes()
+
+
+class _Resolver:
+    """Resolves the links of one page; nearly all of them without `urljoin`."""
+
+    # `urljoin` takes longer for the links of a page than its features and fingerprints do.
+
+    def __init__(self, url: str) -> None:
+        parts = split_url(url)
+        self._url = url if parts else ""
+        parts = parts or urlsplit("")
+        self._scheme = f"{parts.scheme}:"
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._folder = self._origin + (parts.path.rpartition("/")[0] or "") + "/"
+
+    def __call__(self, link: str) -> str:
+        """Make a link absolute, without its fragment; "" if it leads to no page."""
+        # The usual kinds first: a page has some hundred links.
+        link = link.strip()
+        if "#" in link:
+            link = link.partition("#")[0]
+        if link.startswith("/"):
+            if not self._url or "./" in link or _ODD.search(link):
+                return join_url(self._url, link)
+            return (self._scheme if link.startswith("//") else self._origin) + link
+        if link.startswith(("http://", "https://")):
+            return link
+        if not link or link.lower().startswith(_TO_NO_PAGE):
+            return ""
+        if not self._url or "./" in link or link[0] in "?." or _SCHEME.match(link):
+            return join_url(self._url, link)
+        return join_url(self._url, link) if _ODD.search(link) else self._folder + link
+
+
+def share_of_new_links(sample: bytes, seen: Iterable[bytes]) -> float | None:
+    """Estimate which share of a page's links, 0 to 1, was on none of some other pages."""
+    # None where the page has no links, or none that the samples can tell of: where one is full,
+    # links above its largest hash are left out.
+    # Of 64 numbers sets are as fast as numpy, whose set operations load `numpy.ma` on first use.
+    mine = np.frombuffer(sample, _HASH).tolist()
+    if not mine:
+        return None
+    others = [np.frombuffer(other, _HASH).tolist() for other in seen]
+    if not others:
+        return 1.0
+    # Whether a page has a link above the largest hash of its full sample is not known.
+    told = min((other[-1] for other in others if len(other) == SAMPLE_LINKS), default=mine[-1])
+    comparable = {link for link in mine if link <= told}
+    if not comparable:
+        return None
+    return len(comparable.difference(*others)) / len(comparable)
+
+
+def measure_new_links(
+    sample: bytes, links: PageLinks, url: str, seen: bytes, original: str | None
+) -> float | None:
+    """Estimate which share of a near-duplicate's links is new, relative to its place, too.
+
+    Args:
+        sample: of the links of the page.
+        links: of the page; those that were not handed over are not carried over, either.
+        url: of the page.
+        seen: the sample of its original.
+        original: URL of its original, or None.
+
+    Returns:
+        0 to 1, or None, as `share_of_new_links`. Where most are new by their addresses, they are
+        also carried over to the place of the original, and the smaller share counts: each link of a
+        mirror has a counterpart there.
+    """
+    share = share_of_new_links(sample, [seen])
+    if share is None or share < MOSTLY_NEW or not original or not links.addresses:
+        return share
+    carry = carry_over(url, original)
+    if carry is None:
+        return share
+    carried = {carry(link).encode() for link in links.addresses.decode().split("\n")}
+    there = share_of_new_links(_sample(carried), [seen])
+    return share if there is None else min(share, there)

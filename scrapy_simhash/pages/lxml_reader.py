@@ -1,0 +1,113 @@
+"""Reads a page by lxml, with an extractor of main texts that gets the tree: trafilatura's, or any.
+
+A function from an lxml tree to text is an extractor; SIMHASH_EXTRACTOR names it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import trafilatura
+from lxml import etree
+
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.pages.text import (
+    MOST_CHARACTERS_OF_A_STUB,
+    WHOLE_TEXT,
+    PageText,
+    choose_declared,
+    choose_headings,
+    make_language,
+    make_name,
+    one_line,
+    without_surrogates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lxml.html import HtmlElement
+
+    Extractor: TypeAlias = Callable[[HtmlElement], str | None]
+
+_CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
+_LINKS = etree.XPath("//a/@href", smart_strings=False)
+_BASE = etree.XPath("//base/@href", smart_strings=False)
+# All that a page without text can show or lead to: pictures, frames, scripts and their data, links.
+_EMBEDDED = etree.XPath(
+    "//@src | //@srcset | //@href | //@poster | //object/@data | //@*[starts-with(name(), 'data-')]"
+    " | //script/text()",
+    smart_strings=False,
+)
+_INVISIBLE = ("script", "style", "noscript", "template", "iframe", "object", etree.Comment)
+
+
+def main_text(tree: HtmlElement) -> str | None:
+    """Extract the main text; comments below an article are left out, tables stay."""
+    return trafilatura.extract(tree, include_comments=False)
+
+
+def fast_main_text(tree: HtmlElement) -> str | None:
+    """Extract as `main_text`, without trafilatura's fallback extractors: about twice as fast."""
+    return trafilatura.extract(tree, include_comments=False, fast=True)
+
+
+def whole_text(tree: HtmlElement) -> str | None:
+    """Take all visible text, boilerplate included."""
+    # trafilatura's own `html2txt` leaves out footers and the like, and with them all text of some
+    # pages.
+    body = deepcopy(tree if tree.tag == "body" else tree.find("body"))
+    if body is None:
+        return None
+    etree.strip_elements(body, *_INVISIBLE, with_tail=False)
+    return " ".join(" ".join(body.itertext()).split())
+
+
+EXTRACTORS: dict[str, Extractor] = {
+    "trafilatura": main_text,
+    "trafilatura-fast": fast_main_text,
+    WHOLE_TEXT: whole_text,
+}
+
+
+def read(html: str, extract: Extractor) -> PageText:
+    """Read a decoded page; an UnjudgedError says `no_text`."""
+    tree = trafilatura.load_html(html)
+    if tree is None:
+        raise UnjudgedError("no_text", "the HTML parser found no elements")
+    whole = _clean(whole_text(tree))
+    main = _clean(extract(tree))
+    if not main and not whole:
+        raise UnjudgedError("no_text", "neither main text nor any visible text")
+    heading, headings = choose_headings(
+        tree.iter("h1", "h2", "h3"), lambda element: element.itertext()
+    )
+    return PageText(
+        main=main or whole,
+        whole=whole or main,
+        title=make_name(tree.findtext(".//title")),
+        heading=heading,
+        language=make_language(tree.get("lang")),
+        canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
+        base=one_line("".join(_strings(_BASE, tree)[:1])),
+        links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
+        embedded=without_surrogates("\0".join(_strings(_EMBEDDED, tree)))
+        if len(whole) <= MOST_CHARACTERS_OF_A_STUB
+        else html,
+        fell_back=not main,
+        headings=headings,
+        declared=choose_declared(
+            (meta.get("property") or meta.get("name"), meta.get("content"))
+            for meta in tree.iter("meta")
+        ),
+    )
+
+
+def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:
+    return cast("list[str]", path(tree))
+
+
+def _clean(text: str | None) -> str:
+    lines = (" ".join(line.split()) for line in (text or "").splitlines())
+    return without_surrogates("\n".join(line for line in lines if line))

@@ -1,0 +1,111 @@
+"""The recipe: everything that decides which fingerprint a page gets.
+
+Fingerprints of different recipes cannot be compared, so a store keeps the recipe it was made with
+and refuses any other.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_EXTRACTOR = "turbohtml"
+# The default where turbohtml cannot be imported.
+SECOND_EXTRACTOR = "trafilatura-fast"
+DEFAULT_FEATURES = "words-1"
+# Stands in the place of an extractor where none read anything: a file that is no HTML page.
+FILE = "file"
+# Of the digest of a file; that of a page has 16. So records of both have one layout.
+FILE_DIGEST_BYTES = 32
+# Of each reader; raised whenever a change alters the main text of any page.
+TURBOHTML_TEXT_VERSION = 1
+LXML_TEXT_VERSION = 2
+
+
+@cache
+def default_extractor() -> str:
+    """Name the extractor that is used where none is named; logs once if it is the second one."""
+    try:
+        import_module("turbohtml")
+    except ImportError as error:
+        logger.warning(
+            "SIMHASH_EXTRACTOR is %r: %r, the default, cannot be imported here (%s). A page takes "
+            "several times as long",
+            SECOND_EXTRACTOR,
+            DEFAULT_EXTRACTOR,
+            error,
+        )
+        return SECOND_EXTRACTOR
+    return DEFAULT_EXTRACTOR
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a page becomes a fingerprint.
+
+    The versions of turbohtml, trafilatura and xxhash are not part of it: a new release changes the
+    text of few pages, and refusing every store at each upgrade would cost more than the few
+    misses. A store notes them, and a crawl warns where that of turbohtml is another.
+
+    Attributes:
+        extractor: name or import path (SIMHASH_EXTRACTOR).
+        features: name or import path of a feature set (SIMHASH_FEATURES).
+        extractor_version: of our own reader, 1 or more; 0 stands for the present one.
+        features_version: of the feature set.
+    """
+
+    extractor: str = field(default_factory=default_extractor)
+    features: str = DEFAULT_FEATURES
+    extractor_version: int = 0
+    features_version: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.extractor_version:
+            ours = self.extractor == DEFAULT_EXTRACTOR
+            present = TURBOHTML_TEXT_VERSION if ours else LXML_TEXT_VERSION
+            object.__setattr__(self, "extractor_version", present)
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits, the same on every machine and in every process."""
+        import hashlib  # noqa: PLC0415 - 4 MB in each worker, which needs no id
+
+        canonical = json.dumps(asdict(self), sort_keys=True).encode()
+        return hashlib.blake2b(canonical, digest_size=6).hexdigest()
+
+    def differences(self, other: Recipe) -> list[str]:
+        """Name what differs, one `field: this / that` each."""
+        mine, theirs = asdict(self), asdict(other)
+        return [
+            f"{field}: {mine[field]!r} / {theirs[field]!r}"
+            for field in mine
+            if mine[field] != theirs[field]
+        ]
+
+
+def load_named(
+    name: str, known: Mapping[str, Any], accept: Callable[[Any], bool], wanted: str
+) -> Any:
+    """Find an object by its short name in `known`, or by its import path."""
+    # A `ValueError` says that there is none, that it does not import, or that it is not `wanted`.
+    if name in known:
+        return known[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise ValueError(f"{name!r} is none of {', '.join(known)}, nor an import path")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise ValueError(f"{name!r} cannot be imported: {error!r}") from error
+    if not accept(found):
+        raise ValueError(f"{name!r} is {found!r}, not {wanted}")
+    return found

@@ -1,0 +1,101 @@
+"""Scopes: only pages of one scope are compared with each other."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+import tldextract
+
+from scrapy_simhash._addresses import split_url
+from scrapy_simhash.pages.recipe import load_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+
+    Scope: TypeAlias = Callable[[str, PageFingerprint], str]
+
+# More text makes detection slower and hardly ever changes its result.
+_CHARACTERS_TO_DETECT = 2_000
+# With the list of public suffixes that ships with tldextract: no download, no cache on disk.
+_SUFFIXES = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+def everything(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001 - scopes' signature
+    """Compare all pages with each other, as the paper does."""
+    return ""
+
+
+def host(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
+    """Compare pages of one host name and port."""
+    return urlsplit(url).netloc.rpartition("@")[2].lower()
+
+
+def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
+    """Compare pages of one registrable domain: www.example.co.uk and example.co.uk are one."""
+    return _site_of(urlsplit(url).hostname or "")
+
+
+def on_one_site(url: str, other: str | None) -> bool:
+    """Whether two addresses are of one registrable domain; None and broken ones are of none."""
+    first, second = split_url(url), split_url(other or "")
+    if other is None or first is None or second is None:
+        return False
+    return _site_of(first.hostname or "") == _site_of(second.hostname or "")
+
+
+@lru_cache(maxsize=10_000)
+def _site_of(hostname: str) -> str:
+    return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname
+
+
+def find_domain(url: str) -> str:
+    """Find the registrable domain of an address, or its host if that is below no public suffix."""
+    parts = _SUFFIXES(url)
+    return ".".join(part for part in (parts.domain, parts.suffix) if part)
+
+
+def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
+    """Compare pages of one language: the declared one, or else the one the text is in."""
+    # Detection takes some milliseconds on the event loop and much memory for its model, so only
+    # this scope does it.
+    return page.language.partition("-")[0] or _detect(page.text[:_CHARACTERS_TO_DETECT])
+
+
+def _detect(text: str) -> str:
+    import py3langid  # noqa: PLC0415 - takes a second to load
+
+    found: str = py3langid.classify(text)[0] if text.strip() else "und"
+    return found
+
+
+SCOPES: dict[str, Scope] = {
+    "global": everything,
+    "site": site,
+    "host": host,
+    "language": language,
+}
+# Scopes that need the URL only; the others get the main text as well.
+SCOPES_WITHOUT_TEXT = frozenset({"global", "site", "host"})
+
+
+def find_scope_of_url(name: str, url: str) -> str:
+    """Find the scope of a page by its URL alone; `ValueError` if the scope needs the text, too."""
+    if name not in SCOPES_WITHOUT_TEXT:
+        raise ValueError(
+            f"SIMHASH_SCOPE = {name!r} asks for the text of a page, and only fingerprints are "
+            f"there; set it to {', '.join(sorted(SCOPES_WITHOUT_TEXT))}, or import the pages"
+        )
+    scope = {"global": everything, "site": site, "host": host}[name]
+    return scope(url, None)
+
+
+def load_scope(name: str) -> Scope:
+    """Find a scope by its name or import path; `ValueError` if nothing callable is there."""
+    if name == "language":
+        _detect("one text, so that the model is loaded before the first page")
+    scope: Scope = load_named(name, SCOPES, callable, "a function from URL and page to text")
+    return scope

@@ -1,0 +1,218 @@
+"""A text to the hashes of its words, by numpy for all characters at once.
+
+The same numbers as `features.normalise`, `features.tokenise` and XXH3 of each token give; these say
+what is meant, and take three times as long.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scrapy_simhash.pages.features import is_mark, is_unspaced, is_word_character, normalise
+from scrapy_simhash.pages.xxh3 import hash_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+# What is known of a character: the code point that `normalise` makes of it; what that is to words;
+# three bits higher, what it is itself; whether it may change with its neighbours, and whether it
+# becomes several characters.
+_CODE_POINT = np.uint32(2**21 - 1)
+_BEYOND_ASCII = np.uint32(2**21 - 2**7)
+_WORD, _UNSPACED, _MARK = (np.uint32(1 << bit) for bit in (21, 22, 23))
+_ITSELF_BITS = np.uint32(3)
+_JOINS, _SPREADS, _KNOWN = (np.uint32(1 << bit) for bit in (27, 28, 29))
+# By code point, 0 for one not met yet. Memory is taken for those that are met, 4 kB for 1,024.
+_characters = np.zeros(0x110000, np.uint32)
+# The arrays of a piece take 70 bytes a character: so they stay in the processor's cache, and far
+# below the memory that a page may take.
+_MOST_AT_ONCE = 1 << 16
+# Each replacement reads the whole text.
+_MOST_REPLACED = 64
+# What runs through a character; nothing is 0.
+_A_WORD, _NO_SPACES = 1, 2
+# Octets below go on with a character of UTF-8, as signed numbers.
+_FIRST_OCTET = np.int8(-64)
+# Vowels and final consonants of Korean compose with the letter before them.
+_JAMOS = range(0x1160, 0x1200)
+# Letters of some scripts of the supplementary plane do, too, in ever more of them.
+_SUPPLEMENTARY = range(0x10000, 0x20000)
+
+
+class HashedWords(NamedTuple):
+    """The words of a text."""
+
+    normal: bytes  # the normalised text in UTF-8
+    hashes: NDArray[np.uint64]  # 64-bit hash of each word, in the order of the text
+    borders: list[tuple[int, int]]  # for each one asked for, octets of `normal` and words before it
+
+
+def hash_words(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords:
+    """Hash the words of a text, any Unicode without lone surrogates.
+
+    `borders` are places in it, in characters, ascending, with a blank or line feed on a side.
+    """
+    if len(text) <= _MOST_AT_ONCE:
+        return _hash_piece(text, seed, borders)
+    cuts = sorted({0, *borders, *_find_blanks(text), len(text)})
+    pieces = [_hash_piece(text[start:end], seed) for start, end in pairwise(cuts)]
+    octets = accumulate((len(piece.normal) for piece in pieces), initial=0)
+    words = accumulate((len(piece.hashes) for piece in pieces), initial=0)
+    before = dict(zip(cuts, zip(octets, words, strict=True), strict=True))
+    return HashedWords(
+        b"".join(piece.normal for piece in pieces),
+        np.concatenate([piece.hashes for piece in pieces]),
+        [before[border] for border in borders],
+    )
+
+
+def _find_blanks(text: str) -> Iterator[int]:
+    """Find a blank after each so many characters."""
+    place = text.find(" ", _MOST_AT_ONCE)
+    while place >= 0:
+        yield place
+        place = text.find(" ", place + _MOST_AT_ONCE)
+
+
+def _hash_piece(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords:
+    characters, borders = _normalise(text, borders)
+    seen = np.bitwise_or.reduce(characters)
+    starts, ends = _cut(characters, seen)
+    words = np.searchsorted(starts, borders).tolist()
+    normal, places = _encode(characters & _CODE_POINT, is_ascii=not seen & _BEYOND_ASCII)
+    if places is not None:
+        starts, ends, borders = places[starts], places[ends], places[list(borders)].tolist()
+    hashes = hash_slices(normal, starts, ends, seed)
+    return HashedWords(normal, hashes, list(zip(borders, words, strict=True)))
+
+
+def _normalise(text: str, borders: Sequence[int]) -> tuple[NDArray[np.uint32], Sequence[int]]:
+    """Get what is known of each character of the normalised text, and the borders in it."""
+    codes, characters = _look_up(text)
+    seen = np.bitwise_or.reduce(characters)
+    if not seen & (_JOINS | _SPREADS):
+        return characters, borders
+    # Nothing changes with what is beyond a blank.
+    parts = [text[start:end] for start, end in pairwise((0, *borders, len(text)))]
+    spreading = np.unique(codes[characters & _SPREADS != 0]).tolist()
+    at_once = bool(seen & _JOINS) or len(spreading) > _MOST_REPLACED
+    if at_once:
+        parts = list(map(normalise, parts))
+    else:
+        for character in map(chr, spreading):
+            parts = [part.replace(character, normalise(character)) for part in parts]
+    codes, characters = _look_up("".join(parts))
+    if at_once:
+        characters = (characters >> _ITSELF_BITS) & ~_CODE_POINT | codes
+    return characters, list(accumulate(map(len, parts)))[:-1]
+
+
+def _look_up(text: str) -> tuple[NDArray[np.unsignedinteger], NDArray[np.uint32]]:
+    """Get the code points of a text and what is known of them."""
+    codes: NDArray[np.unsignedinteger]
+    if text.isascii():
+        codes = np.frombuffer(text.encode(), np.uint8)
+    else:
+        codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
+    characters = _characters.take(codes)
+    if not characters.all():
+        for code in np.unique(codes[characters == 0]).tolist():
+            _characters[code] = _describe(chr(code))
+        characters = _characters.take(codes)
+    return codes, characters
+
+
+def _describe(character: str) -> int:
+    itself = _kind(character)
+    known = int(_KNOWN) | itself << int(_ITSELF_BITS)
+    normal = normalise(character)
+    if not _stands_alone(character):
+        return known | int(_JOINS) | itself | ord(character)
+    if len(normal) == 1:
+        return known | _kind(normal) | ord(normal)
+    stays = all(_stands_alone(each) and normalise(each) == each for each in normal)
+    return known | int(_SPREADS if stays else _JOINS) | itself | ord(character)
+
+
+def _kind(character: str) -> int:
+    return (
+        int(_WORD) * is_word_character(character)
+        | int(_UNSPACED) * is_unspaced(character)
+        | int(_MARK) * is_mark(character)
+    )
+
+
+def _stands_alone(character: str) -> bool:
+    """Whether a text is normalised alike if it is cut before each such character."""
+    composed = unicodedata.normalize("NFKC", character)
+    return all(
+        _begins_alone(unicodedata.normalize("NFKD", each)[0])
+        for each in (character, composed.casefold())
+    )
+
+
+def _begins_alone(character: str) -> bool:
+    category, code = unicodedata.category(character), ord(character)
+    if category[0] == "L":
+        return code not in _JAMOS and code not in _SUPPLEMENTARY
+    return category[0] != "M"
+
+
+def _cut(
+    characters: NDArray[np.uint32], seen: np.uint32
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find where the words of a text begin and end, in characters."""
+    # What runs through each character: nothing, a word, or a script without spaces. Nothing is
+    # before the first and behind the last one.
+    runs = np.zeros(len(characters) + 2, np.uint8)
+    inner = runs[1:-1]
+    np.not_equal(characters & _WORD, 0, out=inner, casting="unsafe")
+    if not seen & _UNSPACED:
+        places = np.flatnonzero(runs[1:] != runs[:-1])
+        return places[0::2], places[1::2]
+    unspaced = characters & _UNSPACED != 0
+    marks = characters & _MARK != 0
+    inner += inner & unspaced
+    if seen & _MARK:
+        # A mark belongs to what is before it, unless it has a run of its own.
+        carried = (inner == _A_WORD) & marks
+        origins = np.arange(len(inner))
+        origins[carried] = 0
+        inner[carried] = np.maximum(_A_WORD, inner[np.maximum.accumulate(origins)[carried]])
+    begins = runs[1:] != runs[:-1]
+    begins[:-1] |= (inner == _NO_SPACES) & ~marks
+    return _pair(np.flatnonzero(begins), runs)
+
+
+def _pair(
+    places: NDArray[np.int64], runs: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Make words of runs, and pairs of the characters of runs without spaces."""
+    # At each place begins a run, such a character, or a gap; the last one is a gap.
+    kinds = runs[places + 1]
+    unspaced = kinds == _NO_SPACES
+    pairs, after_one = unspaced.copy(), np.zeros_like(unspaced)
+    pairs[:-1] &= unspaced[1:]
+    after_one[1:] = unspaced[:-1]
+    ends = np.empty_like(places)
+    ends[:-1] = places[1:]
+    firsts = np.flatnonzero(pairs)
+    ends[firsts] = places[firsts + 2]
+    # A single character is a word of its own; the last one of several is in the pair before it.
+    words = (kinds == _A_WORD) | pairs | unspaced & ~after_one
+    return places[words], ends[words]
+
+
+def _encode(codes: NDArray[np.uint32], *, is_ascii: bool) -> tuple[bytes, NDArray[np.int64] | None]:
+    """Encode code points in UTF-8; where each begins and the last ends, None if at its number."""
+    if is_ascii:
+        return codes.astype(np.uint8).tobytes(), None
+    octets = codes.astype("<u4").tobytes().decode("utf-32-le").encode()
+    places = np.flatnonzero(np.frombuffer(octets, np.int8) >= _FIRST_OCTET)
+    return octets, np.append(places, len(octets))

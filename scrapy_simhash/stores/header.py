@@ -1,0 +1,162 @@
+"""The header of a store: the settings it was made with, compared with those it is opened with."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.judging.rule import default_distance
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
+from scrapy_simhash.stores.records import Header
+from scrapy_simhash.tables import Design, parse_design
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
+
+
+def new_header(
+    number: int, recipe: Recipe, design: str, seed: int | None, *, client: str
+) -> Header:
+    """Make the header of a new store; `number`: format version, `client`: distribution name."""
+    libraries = {name: _find_version(name) for name in (*_LIBRARIES, client)}
+    return Header(
+        format=number,
+        recipe=asdict(recipe),
+        design=design,
+        # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
+        seed=secrets.randbits(64) if seed is None else seed,
+        created=time.time(),
+        libraries={name: found for name, found in libraries.items() if found},
+    )
+
+
+def _find_version(library: str) -> str:
+    """Find the version of a distribution; "" where it is not installed."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+def describe_other_reader(recipe: Recipe, libraries: Mapping[str, str]) -> str:
+    """Say by which other turbohtml the pages of a store were read; "" if it is the one here.
+
+    `libraries` are those that the store was made with, and their versions.
+    """
+    made = libraries.get(DEFAULT_EXTRACTOR, "of an unknown version")
+    here = _find_version(DEFAULT_EXTRACTOR)
+    if recipe.extractor != DEFAULT_EXTRACTOR or made == here:
+        return ""
+    return (
+        f"pages in the store were read by turbohtml {made}, and {here} is installed; where these "
+        "find different texts, a page counts as changed, and a duplicate may be missed"
+    )
+
+
+def design_of(header: Header) -> Design:
+    """Return the table design of a store, or raise a StoreUnusableError that names the cure."""
+    if header.archive or header.merging:
+        raise StoreUnusableError(
+            "the store has fingerprints in an archive beneath its tables "
+            f"({header.archive or header.merging}), which only scrapy-simhash 0.1.0 reads. Move "
+            "them back into the tables with `scrapy simhash rebuild` of that version, then open "
+            "the store again"
+        )
+    try:
+        return parse_design(header.design)
+    except ValueError as error:
+        raise StoreUnusableError(
+            f"the store has a table design that only scrapy-simhash 0.1.0 reads: {error}. Give it "
+            "another one with `scrapy simhash rebuild --tables 4` of that version, then open the "
+            "store again"
+        ) from error
+
+
+def require_reach(header: Header, distance: int) -> None:
+    """Raise a StoreError if the tables were rebuilt and would miss pairs within the distance."""
+    reach_bits = design_of(header).reach_bits
+    if distance > reach_bits:
+        raise StoreUnavailableError(
+            f"the tables were rebuilt as {header.design} meanwhile, which is complete for "
+            f"{reach_bits} bits but not for distance {distance}; rebuild them with a wider design"
+        )
+
+
+def check_recipe(header: Header, recipe: Recipe | None) -> Recipe:
+    """Return the store's recipe, or raise a StoreMismatchError if the wanted one differs."""
+    stored = Recipe(**header.recipe)  # type: ignore[arg-type]  # checked by its writer
+    if recipe is not None and recipe != stored:
+        raise StoreMismatchError(
+            "the store was made with another recipe (store / wanted): "
+            f"{'; '.join(stored.differences(recipe))}. {_name_cure(stored, recipe)}"
+        )
+    return stored
+
+
+def _name_cure(stored: Recipe, wanted: Recipe) -> str:
+    """Say how to get the recipe that is stored, or another store."""
+    settings = [
+        f"SIMHASH_{name.upper()} = {getattr(stored, name)!r}"
+        for name in ("extractor", "features")
+        if getattr(stored, name) != getattr(wanted, name)
+    ]
+    back = f"Set {' and '.join(settings)}, or name" if settings else "Name"
+    return f"{back} another SIMHASH_STORE and crawl again"
+
+
+def check_seed(header: Header, wanted: int | None) -> None:
+    """Raise a StoreMismatchError if the wanted seed is not the store's."""
+    if wanted is not None and wanted != header.seed:
+        raise StoreMismatchError(
+            "the store was made with another seed, and fingerprints of different seeds cannot be "
+            "compared. Name another store, such as a new one (--store, --into, SIMHASH_STORE)"
+        )
+
+
+def check_design(header: Header, wanted: str | None) -> None:
+    """Raise a StoreMismatchError if the wanted table design is not the store's."""
+    if wanted is not None and wanted != header.design:
+        raise StoreMismatchError(
+            f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
+            f"'auto' or {header.design!r}, or change the store with `scrapy simhash rebuild "
+            f"--tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
+        )
+
+
+def check_confirm(confirm: float | None) -> None:
+    """Raise a ValueError unless this is a similarity or None."""
+    if confirm is not None and not 0 <= confirm <= 1:
+        raise ValueError(f"confirm is a similarity from 0 to 1 or None, got {confirm!r}")
+
+
+def choose_distance(distance: int | None, confirm: float | None, design: Design) -> int:
+    """Return the distance to use, or raise a StoreMismatchError; None chooses the default."""
+    if distance is None:
+        return min(default_distance(confirm), design.reach_bits)
+    if not 0 <= distance <= design.reach_bits:
+        names = (name for name in ("4", "4+2", "4+3") if parse_design(name).reach_bits >= distance)
+        settings = (f"SIMHASH_TABLES = {name!r}" for name in names)
+        wider = next(settings, "one that `scrapy simhash plan` names")
+        raise StoreMismatchError(
+            f"distance {distance}: table design {design.name} is complete for 0 to "
+            f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
+            f"as {wider} (`scrapy simhash rebuild` gives it to a store)"
+        )
+    return distance
+
+
+_CRAWL_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
+
+
+def check_crawl_id(crawl: str) -> None:
+    """Raise a ValueError unless an id has 1 to 100 letters, digits, `.`, `_` and `-`."""
+    if not _CRAWL_ID.fullmatch(crawl):
+        raise ValueError(f"crawl id {crawl!r}: letters, digits, '.', '_' and '-' only")

@@ -1,0 +1,138 @@
+"""Back up an LMDB store while crawls write: copy, check, and only then name the copy.
+
+::
+
+    1. verify   every page of the data file, because LMDB's copying aborts at damaged ones
+    2. copy     the data file without its free pages
+    3. check    open the copy read-only, and compare its tables and records
+    4. name     one rename: the backup exists completely, or not at all
+
+Locks and leases are not copied, so every crawl in a restored backup counts as finished. A process
+that is killed in between leaves a folder whose name begins with a dot and ends in `.partial`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+
+from scrapy_simhash._files import sync_folder
+from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
+from scrapy_simhash.stores.header import design_of
+from scrapy_simhash.stores.lmdb.documents import (
+    HEADER_KEY,
+    LmdbDocuments,
+    open_databases,
+    table_databases,
+    unpack_header,
+)
+from scrapy_simhash.stores.lmdb.environment import DATA_FILE, Environment
+from scrapy_simhash.stores.lmdb.guard import LOCK_FILE
+from scrapy_simhash.stores.lmdb.mending import check_documents
+from scrapy_simhash.stores.lmdb.tables import Layout, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILE_MODE = 0o600
+_PROBLEMS_SHOWN = 3
+
+
+def back_up(environment: Environment, target: Path, *, check: bool) -> dict[str, Any]:
+    """Write a snapshot of a store into a new folder, see `stores.Store.backup`."""
+    target = target.parent.resolve() / target.name
+    _require_free(environment.folder, target)
+    if check:
+        _require_sound(environment.find_damage())
+    with _explained(target):
+        temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
+    try:
+        environment.read(lambda txn: _copy(environment, txn, temporary / DATA_FILE, target))
+        counted = _inspect(temporary, check=check)
+        with _explained(target):
+            sync_folder(temporary)
+            # Fails if anything but an empty folder was made there meanwhile.
+            temporary.rename(target)
+            sync_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return {"folder": str(target), **counted}
+
+
+def _require_free(folder: Path, target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(f"{target} exists already; name a new folder")
+    if target.resolve().is_relative_to(folder):
+        raise ValueError(f"{target} is within the store itself; name a folder outside of it")
+    if not os.access(folder, os.W_OK):
+        # Without LMDB's table of readers, writers would overwrite the pages of the snapshot.
+        raise StoreUnavailableError(
+            f"the folder {folder} cannot be written, so crawls would not see that it is being "
+            "read; run this as the user who owns it, or copy it when no process has it open"
+        )
+
+
+def _copy(
+    environment: Environment, transaction: lmdb.Transaction[bytes], path: Path, target: Path
+) -> None:
+    """Copy the data file; blames errors on the copy, because the store's file was verified."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with _explained(target), os.fdopen(os.open(path, flags, _FILE_MODE), "wb") as file:
+        environment.copy(transaction, file.fileno())
+        os.fsync(file.fileno())
+
+
+def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
+    """Open the copy like any store, count its contents and check it."""
+    environment = Environment(folder, readonly=True)
+    try:
+        databases = open_databases(environment)
+
+        def work(transaction: lmdb.Transaction[bytes]) -> dict[str, Any]:
+            header = unpack_header(transaction.get(HEADER_KEY, db=databases.header))
+            layout = Layout(design_of(header), table_databases(databases, header))
+            tables = Tables(transaction, layout)
+            if check:
+                _require_sound(check_documents(LmdbDocuments(transaction, databases, tables)))
+            return {
+                "documents": transaction.stat(databases.documents)["entries"],
+                "fingerprints": tables.count_fingerprints(),
+            }
+
+        counted = environment.read(work)
+    finally:
+        environment.close()
+        # LMDB made this file for its readers when the copy was opened.
+        (folder / LOCK_FILE).unlink(missing_ok=True)
+    file_bytes = sum(path.stat().st_size for path in folder.iterdir())
+    return {**counted, "file_bytes": file_bytes, "checked": check}
+
+
+def _require_sound(problems: list[str]) -> None:
+    if not problems:
+        return
+    more = len(problems) - _PROBLEMS_SHOWN
+    raise StoreDamagedError(
+        f"no backup was made, because the store has {len(problems):,} problems: "
+        f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
+        "`scrapy simhash rebuild` mends its tables; all other damage needs an earlier backup",
+        problems,
+    )
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except (lmdb.Error, OSError) as error:
+        raise StoreUnavailableError(
+            f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
+            "or name a folder whose parent exists and can be written"
+        ) from error

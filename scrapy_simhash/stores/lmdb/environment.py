@@ -1,0 +1,323 @@
+"""One LMDB environment per folder and process: guarded opening, durable transactions, map growth.
+
+LMDB keeps its defaults: every commit is synced. `sync=False` damaged the file in 195 of 200
+simulated power cuts, and `writemap=True` turns a full disk into a killed process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+import lmdb
+from filelock import FileLock, Timeout
+
+from scrapy_simhash._files import sync_folder
+from scrapy_simhash._shared import SharedByKey
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.guard import (
+    User,
+    error_code,
+    find_damage,
+    is_damage,
+    is_suspect,
+    is_unused,
+    make_folder,
+    mark_suspect,
+    require_local,
+    require_ours,
+    require_whole,
+    shrink_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Result = TypeVar("Result")
+
+DATA_FILE = "data.mdb"
+# Engine 0.9; without this, an environment variable of the user would decide the file's format.
+LIB_VERSION = 0
+# Address space, not memory or disk: the file is as large as its content.
+MAP_BYTES = 64 * 2**30
+_SMALLEST_MAP_BYTES = 16 * 2**20
+# Commands and crawls that can read a store at the same time; LMDB's default is 126.
+_MOST_READERS = 512
+_MOST_DATABASES = 32
+_GROWTHS_PER_WRITE = 8
+# Opening takes milliseconds; a process that holds the lock longer is verifying the file.
+_OPENING_SECONDS = 30
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+
+
+class Environment:
+    """An open LMDB environment and its named databases.
+
+    After an I/O error, or in a damaged file, nothing is read or written any more: the store is
+    marked `suspect`, and the next process that opens it verifies it.
+
+    A transaction belongs to one thread and one process. lmdb does not check this, and breaking it
+    damages the file, so only functions run by `read` and `write` get transactions, under one lock;
+    a forked child gets none. The address space, `map_bytes`, grows when it is full.
+    """
+
+    # Kept, and updated after a fork: `os.getpid` takes longer than beginning a transaction.
+    process: ClassVar = os.getpid()
+
+    def __init__(self, folder: Path, *, readonly: bool, map_bytes: int = MAP_BYTES) -> None:
+        self.folder = folder
+        self.readonly = readonly
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+        self._failure = ""
+        with _explained(folder):
+            require_local(folder)
+            if not readonly:
+                make_folder(folder, _FOLDER_MODE)
+            self.suspect = is_suspect(folder)
+            self._looked = self._look_first()
+            self._user = User(folder, readonly=readonly)
+            try:
+                self._env = self._open_guarded(map_bytes)
+            except BaseException:
+                self._user.leave()
+                raise
+
+    def _look_first(self) -> bool:
+        """Look at a file that may be of others before anything is made beside it."""
+        data = self.folder / DATA_FILE
+        if not is_unused(self.folder, data):
+            return False
+        require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
+        require_ours(self.folder, LIB_VERSION)
+        return True
+
+    def _open_guarded(self, map_bytes: int) -> lmdb.Environment:
+        if self.readonly:
+            return self._open(map_bytes)
+        # Two processes making the same store: the second would see an empty data file.
+        try:
+            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
+                env = self._open(map_bytes)
+        except Timeout:
+            raise StoreUnusableError(
+                f"another process has been opening the store at {self.folder} for more than "
+                f"{_OPENING_SECONDS} seconds, as it verifies the file; try again when that is done"
+            ) from None
+        # LMDB only syncs the file. The process that made it may have been killed before this line.
+        sync_folder(self.folder)
+        return env
+
+    def _open(self, map_bytes: int) -> lmdb.Environment:
+        data = self.folder / DATA_FILE
+        if data.exists():
+            if not self._looked:
+                require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
+            return self._open_lmdb(map_bytes)
+        if self.readonly:
+            raise StoreUnusableError(
+                f"there is no store at {self.folder}; name the folder of an existing one, "
+                "or crawl first: a crawl makes it"
+            )
+        try:
+            return self._open_lmdb(map_bytes)
+        except lmdb.Error:
+            # LMDB began it just now on a full disk; later it would look like a foreign file.
+            data.unlink(missing_ok=True)
+            raise
+
+    def _open_lmdb(self, map_bytes: int) -> lmdb.Environment:
+        while True:
+            try:
+                env = lmdb.open(
+                    str(self.folder),
+                    map_size=map_bytes,
+                    readonly=self.readonly,
+                    lock=os.access(self.folder, os.W_OK),
+                    max_readers=_MOST_READERS,
+                    max_dbs=_MOST_DATABASES,
+                    mode=_FILE_MODE,
+                    # Probes read scattered pages: reading ahead makes them slower.
+                    readahead=False,
+                    lib_version=LIB_VERSION,
+                )
+                break
+            except lmdb.MemoryError:
+                # An address-space limit (ulimit -v); the map grows again when it is full.
+                map_bytes //= 2
+                if map_bytes < _SMALLEST_MAP_BYTES:
+                    raise
+        if not self.readonly:
+            env.reader_check()
+        return env
+
+    def open_database(
+        self,
+        name: str,
+        transaction: lmdb.Transaction[bytes] | None = None,
+        *,
+        dupfixed: bool = False,
+    ) -> lmdb._Database:
+        """Open a named database; a write transaction makes it if it does not exist."""
+        with _explained(self.folder), self.lock:
+            while True:
+                try:
+                    return self._env.open_db(
+                        name.encode(),
+                        transaction,
+                        dupsort=dupfixed,
+                        dupfixed=dupfixed,
+                        create=transaction is not None,
+                    )
+                except lmdb.MapResizedError:  # another process grew it
+                    self._env.set_mapsize(0)
+
+    def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
+        """Run a function in a read transaction; it may run again, and must not keep views."""
+        self._require_usable()
+        try:
+            with self.lock, self._env.begin() as transaction:
+                return work(transaction)
+        except lmdb.MapResizedError:
+            return self._run(work, write=False)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(error) from error
+
+    def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
+        """Run a function in a durable write transaction; it may run several times."""
+        return self._run(work, write=True)
+
+    def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
+        self._require_usable()
+        try:
+            with self.lock:
+                for _ in range(_GROWTHS_PER_WRITE):
+                    try:
+                        with self._env.begin(write=write) as transaction:
+                            return work(transaction)
+                    except lmdb.MapFullError:
+                        self._env.set_mapsize(2 * self._env.info()["map_size"])
+                    except lmdb.MapResizedError:  # another process grew it
+                        self._env.set_mapsize(0)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(error) from error
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
+
+    def _failed(self, error: Exception) -> StoreUnavailableError:
+        told = f"the store at {self.folder} failed: {error}"
+        if is_damage(self.folder, error):
+            mark_suspect(self.folder, told)
+            told += ". Nothing more is read or written; the store is verified when it is reopened"
+            self._failure = told
+        return StoreUnavailableError(told)
+
+    def _require_usable(self) -> None:
+        if self._failure:
+            raise StoreUnavailableError(self._failure)
+        if self.process != self.pid:
+            raise StoreUnavailableError(
+                f"the store at {self.folder} was opened before a fork; open it in the child"
+            )
+
+    def copy(self, transaction: lmdb.Transaction[bytes], file: int) -> None:
+        """Copy a read transaction's snapshot to an open file, without free pages."""
+        self._env.copyfd(file, compact=True, txn=transaction)
+
+    def find_damage(self) -> list[str]:
+        """Verify every page of the file, see `guard.find_damage`."""
+        return self.read(lambda _: find_damage(self.folder / DATA_FILE))
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the data file in bytes."""
+        return (self.folder / DATA_FILE).stat().st_size
+
+    def let_go_after_fork(self) -> None:
+        """Close a forked child's copy, so that LMDB can open the file there again."""
+        self._env.close()
+
+    def close(self) -> None:
+        """Close the environment, unless this is a forked child's copy of it."""
+        if os.getpid() == self.pid:
+            with self.lock:
+                self._env.close()
+        self._user.leave()
+
+
+os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
+
+_environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
+
+
+def has_data(folder: Path) -> bool:
+    """Whether a folder has a data file, of a store or of something else."""
+    with _explained(folder):
+        return (folder / DATA_FILE).exists()
+
+
+def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
+    """Get the environment of a folder; the first user in this process opens it."""
+    # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
+    with _explained(folder):
+        resolved = folder.resolve()
+    key = (resolved, os.getpid())
+
+    def make() -> Environment:
+        inherited = _environments.find((resolved, os.getppid()))
+        if inherited is not None:
+            inherited.let_go_after_fork()
+        return Environment(resolved, readonly=readonly)
+
+    environment = _environments.acquire(key, make)
+    if environment.readonly and not readonly:
+        _environments.release(key)
+        raise StoreUnusableError(
+            f"the store at {folder} is open read-only in this process; close it first"
+        )
+    return environment
+
+
+def shrink(folder: Path) -> tuple[int, int] | None:
+    """Rewrite a store's data file without its free pages, see `stores.shrink`."""
+    with _explained(folder):
+        if not has_data(folder):
+            raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
+        return shrink_file(folder.resolve(), DATA_FILE, LIB_VERSION)
+
+
+def release_environment(environment: Environment) -> None:
+    """Give an environment back; the last user closes it."""
+    _environments.release((environment.folder, environment.pid))
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn errors of LMDB and the file system into one that names the cure."""
+    cures = {
+        lmdb.InvalidError: "is not an LMDB file of this kind; name another folder",
+        lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
+        lmdb.CorruptedError: "is damaged; restore it from a backup",
+        lmdb.DbsFullError: "has other databases in it; name a separate folder",
+        lmdb.IncompatibleError: "has other databases in it; name a separate folder",
+        lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
+        lmdb.DiskError: "cannot grow: the disk is full; make room",
+        PermissionError: "cannot be written; check who owns it and its permissions",
+        NotADirectoryError: "is not a folder; name a folder",
+        FileExistsError: "is a file; name a folder",
+    }
+    codes = {
+        errno.EACCES: "cannot be read; check who owns it and its permissions",
+        errno.EIO: "is on a failing disk; restore it from a backup to another one",
+    }
+    try:
+        yield
+    except (lmdb.Error, OSError) as error:
+        cure = next((cure for kind, cure in cures.items() if isinstance(error, kind)), "")
+        cure = cure or codes.get(error_code(error), "")
+        raise StoreUnusableError(
+            f"store {folder} {cure or 'cannot be opened'} ({error})"
+        ) from error

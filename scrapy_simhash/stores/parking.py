@@ -1,0 +1,474 @@
+"""Park requests that URL rules spare, and hand them out again when a rule was wrong.
+
+::
+
+    parked      8-byte key of a rule + digest of URL and spider -> Parked
+    released    the digest alone -> Parked: requested again by the next idle crawl of its spider
+
+A row stays until its request was made and its page is in the store (`unpark`). Whoever hands it to
+a crawl writes that crawl's id into it, so that no other one makes the request while that one runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import xxhash
+from msgspec import structs
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.judging.judge import counts
+from scrapy_simhash.judging.sinks import is_sink
+from scrapy_simhash.judging.urls.book import (
+    find_form,
+    form_key,
+    get_rule,
+    list_acting,
+    put_rule,
+)
+from scrapy_simhash.judging.urls.records import Parked, pack_row, unpack_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from scrapy_simhash.judging.urls.acting import Target
+    from scrapy_simhash.judging.urls.records import UrlRuleRecord
+    from scrapy_simhash.stores.records import Session
+
+# Some 700 MB at 700 bytes a request. Beyond, requests are made instead, and counted (`full`).
+MOST_PARKED = 1_000_000
+RULE_BYTES = 8
+# A near-duplicate's original may have become a near-duplicate itself; such chains are short.
+_MOST_ORIGINALS = 8
+# Fewer checks of a rule would tell nothing.
+_LEAST_SAMPLED = 3
+_ROWS_PER_CALL = 512
+
+
+class FormFound(NamedTuple):
+    """The document that a normal form leads to.
+
+    Attributes:
+        document: its number in the store.
+        url: of the document.
+        counts: its items came through, or its crawl is at work on them.
+        pending: nobody has its items yet.
+        callback: name of the callback of its request; "" where that is not known.
+        is_sink: addresses of unlike normal forms lead to it, as to a login page.
+        time: when it was last fetched, seconds since 1970, UTC.
+    """
+
+    document: int
+    url: str
+    counts: bool
+    pending: bool
+    callback: str
+    is_sink: bool
+    time: float
+
+
+class Parking(NamedTuple):
+    """A request that a crawl asks to park.
+
+    Attributes:
+        parked: the request; `rule`, `others`, `target` and `target_pending` are filled in.
+        targets: where the acting rules lead it; the first one that allows it is taken.
+        identity: of the request, as of documents.
+        callback: name of its callback, which must be that of the target.
+        not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
+        only_ask: park nothing, only tell what would be done.
+    """
+
+    parked: Parked
+    targets: tuple[Target, ...]
+    identity: bytes
+    callback: str
+    not_before: float = 0.0
+    only_ask: bool = False
+
+
+class ParkingAnswer(NamedTuple):
+    """Whether a request was parked.
+
+    Attributes:
+        reason: "" if it was parked. Else make it, because: `known` (its page is a document, and no
+            near-duplicate), `unpackable` (it could not be made later), `unproven` (a rule does not
+            act any more), `no_target` (nothing with this normal form was fetched), `not_delivered`,
+            `expired`, `sink`, `callback` (of another one), `full` (a million requests are parked),
+            `unavailable` (the store cannot be written).
+        rule: id of the rule, 16 hex digits, or "".
+        document: number of the target, or 0.
+        url: of the target, or "".
+        key: of the parked request, for `unpark`; b"" if nothing was parked.
+        pending: the target is pending.
+        others: ids of the other rules that it takes to get to the target.
+    """
+
+    reason: str
+    rule: str = ""
+    document: int = 0
+    url: str = ""
+    key: bytes = b""
+    pending: bool = False
+    others: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ParkingGroup:
+    """What a transaction parks and unparks besides judging documents.
+
+    Attributes:
+        wanted: requests to park, see `Store.park`.
+        unparked: keys of requests that were made again.
+        answers: one for each wanted request, once the transaction is on disk.
+    """
+
+    wanted: Sequence[Parking] = ()
+    unparked: Sequence[bytes] = ()
+    answers: list[ParkingAnswer] = field(default_factory=list)
+
+
+class TakenRequest(NamedTuple):
+    """A parked request that a crawl is to make; pass `key` to `unpark` when its page is there."""
+
+    key: bytes
+    parked: Parked
+
+
+def make_key(parked: Parked, seed: int) -> bytes:
+    """Make the key of a parked request."""
+    # The seed is secret, so nobody can choose which addresses are checked first.
+    digest = xxhash.xxh3_64_digest(f"{parked.spider} {parked.url}".encode(), seed)
+    return bytes.fromhex(parked.rule) + digest
+
+
+def find_target(
+    stored: Session, rule_id: str, form: str, alive: Callable[[str], bool]
+) -> FormFound | None:
+    """Find the document of a normal form; of a near-duplicate its original tells if it counts."""
+    found = find_form(stored, rule_id, form)
+    record = stored.get(found.document) if found else None
+    if found is None or record is None:
+        return None
+    number, original = _find_original(stored, found.document, record)
+    sinks = {found.document, number}
+    return FormFound(
+        document=found.document,
+        url=record.url,
+        counts=original is not None and counts(original, alive),
+        pending=original is not None and original.state == State.PENDING,
+        callback=found.callback,
+        is_sink=any(is_sink(stored, each) for each in sorted(sinks)),
+        time=record.time,
+    )
+
+
+def _find_original(stored: Session, number: int, record: Record) -> tuple[int, Record | None]:
+    """Find the document whose items stand for a document: itself, or its original's original."""
+    found: Record | None = record
+    for _ in range(_MOST_ORIGINALS):
+        if found is None or found.state != State.DUPLICATE:
+            return number, found
+        number = found.original
+        found = stored.get(number) if number else None
+    return number, None
+
+
+def _find_page(stored: Session, target: int) -> Record | None:
+    """Find the document whose items stand for a target; None where nothing does."""
+    # It may have become a wall since then. A damaged one must not keep all others waiting.
+    try:
+        record = stored.get(target)
+        number, original = _find_original(stored, target, record) if record else (0, None)
+    except DamagedError:
+        return None
+    return None if any(is_sink(stored, each) for each in (target, number)) else original
+
+
+def park(
+    stored: Session, wanted: Sequence[Parking], alive: Callable[[str], bool], seed: int
+) -> list[ParkingAnswer]:
+    """Park those requests that may be parked, see `Store.park`."""
+    rows = list_parking_keys(wanted, seed) if stored.remote else ()
+    stored.prefetch_rows(rows, identities=[each.identity for each in wanted])
+    count = stored.count_rows("parked")
+    tally = _Tally(stored)
+    answers = []
+    for each in wanted:
+        answer = _find_answer(stored, each, alive, tally)
+        if not (answer.reason or each.only_ask):
+            row = structs.replace(
+                each.parked,
+                rule=answer.rule,
+                others=answer.others,
+                target=answer.document,
+                target_pending=answer.pending,
+                taken="",
+            )
+            key = make_key(row, seed)
+            known = stored.get_row("parked", key) is not None
+            if known or count < MOST_PARKED:
+                answer = answer._replace(key=key)
+                stored.put_row("parked", key, pack_row(key, row))
+                if not known:
+                    count += 1
+                    tally.add(row, 1)
+            else:
+                answer = ParkingAnswer("full")
+        answers.append(answer)
+    tally.write()
+    return answers
+
+
+def list_parking_keys(wanted: Sequence[Parking], seed: int) -> list[tuple[str, bytes]]:
+    """List the rows that parking will read, but for the documents of the targets."""
+    rows: dict[tuple[str, bytes], None] = {}
+    for each in wanted:
+        for target in each.targets:
+            rule = target.rules[-1]
+            rows["forms", form_key(b"", target.form)] = None
+            rows["forms", form_key(bytes.fromhex(rule), target.form)] = None
+            rows["parked", make_key(structs.replace(each.parked, rule=rule), seed)] = None
+            rows |= {("rules", bytes.fromhex(name)): None for name in target.rules}
+    return list(rows)
+
+
+def _find_answer(
+    stored: Session, parking: Parking, alive: Callable[[str], bool], tally: _Tally
+) -> ParkingAnswer:
+    """Find a target that allows to park a request."""
+    if _is_known(stored, parking.identity):
+        return ParkingAnswer("known")
+    if not (parking.only_ask or parking.parked.request):
+        return ParkingAnswer("unpackable")
+    reason = "no_target"
+    for target in parking.targets:
+        if not all(tally.acts(rule) for rule in target.rules):
+            reason = "unproven"
+            continue
+        try:
+            found = find_target(stored, target.rules[-1], target.form, alive)
+        except DamagedError:
+            found = None  # `check` lists it
+        if found is None:
+            continue
+        reason = _find_reason(found, parking)
+        if not reason:
+            *others, rule = target.rules
+            return ParkingAnswer(
+                reason="",
+                rule=rule,
+                document=found.document,
+                url=found.url,
+                pending=found.pending,
+                others=tuple(others),
+            )
+    return ParkingAnswer(reason)
+
+
+def _is_known(stored: Session, identity: bytes) -> bool:
+    """Whether a request brings a document that is no near-duplicate, or was taken for one."""
+    # What an earlier crawl dropped as a near-duplicate need not be fetched by a later one.
+    number = stored.find_number(identity)
+    record = stored.get(number) if number is not None else None
+    return record is not None and (record.state != State.DUPLICATE or record.spared)
+
+
+def _find_reason(found: FormFound, parking: Parking) -> str:
+    """Find out why a target does not allow to park a request; "" if it does."""
+    if found.is_sink:
+        return "sink"
+    if not found.counts:
+        return "not_delivered"
+    if found.time < parking.not_before:
+        return "expired"
+    return "callback" if found.callback != parking.callback else ""
+
+
+def _get_rule(stored: Session, rule: str) -> UrlRuleRecord | None:
+    """Get a rule; None if it is missing or damaged, so that it does not act."""
+    try:
+        return get_rule(stored, rule)
+    except DamagedError:
+        return None
+
+
+class _Tally:
+    """The rules whose requests a transaction parks or takes out; each is read and written once."""
+
+    def __init__(self, stored: Session) -> None:
+        self._stored = stored
+        self._acts: dict[str, bool] = {}
+        self._requests: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    def acts(self, rule: str) -> bool:
+        """Whether a rule acts."""
+        if rule not in self._acts:
+            record = _get_rule(self._stored, rule)
+            self._acts[rule] = record is not None and record.acts
+        return self._acts[rule]
+
+    def add(self, parked: Parked, number: int) -> None:
+        """Count a request that was parked (1) or is not parked any more (-1)."""
+        self._requests[parked.rule] += number
+        self._bytes[parked.rule] += number * parked.body_bytes
+
+    def write(self) -> None:
+        """Add what was counted to the rules."""
+        for rule, number in self._requests.items():
+            record = _get_rule(self._stored, rule)
+            if record is not None:
+                record.parked = max(0, record.parked + number)
+                record.bytes_saved = max(0, record.bytes_saved + self._bytes[rule])
+                put_rule(self._stored, record)
+
+
+def read_parked(key: bytes, packed: bytes | None) -> Parked | None:
+    """Read a row; None if it is missing or damaged."""
+    try:
+        return None if packed is None else unpack_row(Parked, key, packed)
+    except DamagedError:
+        return None
+
+
+def _table_of(key: bytes) -> str:
+    return "parked" if len(key) > RULE_BYTES else "released"
+
+
+def unpark(stored: Session, keys: Iterable[bytes]) -> None:
+    """Forget requests that were made; those that are not there are skipped."""
+    tally = _Tally(stored)
+    for key in keys:
+        table = _table_of(key)
+        parked = read_parked(key, stored.get_row(table, key))
+        stored.drop_row(table, key)
+        if table == "parked":
+            # Its rule may have been retired after it was taken to be checked.
+            stored.drop_row("released", key[RULE_BYTES:])
+            if parked is not None:
+                tally.add(parked, -1)
+    tally.write()
+
+
+def scan_parked(
+    stored: Session, table: str = "parked", prefix: bytes = b""
+) -> Iterator[tuple[bytes, Parked]]:
+    """Read the undamaged rows of `parked` or `released` whose keys begin so."""
+    for key, packed in stored.scan_rows(table, prefix):
+        parked = read_parked(key, packed)
+        if parked is not None:
+            yield key, parked
+
+
+def list_wrong(
+    stored: Session, alive: Callable[[str], bool], keys: Iterable[bytes] | None = None
+) -> tuple[list[bytes], list[bytes]]:
+    """List the requests to be made after all, and those whose target is pending."""
+    # Because a rule does not act any more, or the target was deleted or never delivered. Looks at
+    # all parked requests, or at those with these keys.
+    tally = _Tally(stored)
+    wrong: list[bytes] = []
+    pending: list[bytes] = []
+    rows = scan_parked(stored) if keys is None else _get_parked(stored, keys)
+    while some := list(islice(rows, _ROWS_PER_CALL)):
+        stored.prefetch_rows(
+            (("rules", bytes.fromhex(parked.rule)) for _, parked in some),
+            records=[parked.target for _, parked in some],
+        )
+        for key, parked in some:
+            acts = all(tally.acts(rule) for rule in (parked.rule, *parked.others))
+            original = _find_page(stored, parked.target) if acts else None
+            if original is None or not (original.delivered or counts(original, alive)):
+                wrong.append(key)
+            elif original.state == State.PENDING:
+                pending.append(key)
+    return wrong, pending
+
+
+def _get_parked(stored: Session, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Parked]]:
+    keys = list(keys)
+    stored.prefetch_rows(("parked", key) for key in keys)
+    for key in keys:
+        parked = read_parked(key, stored.get_row("parked", key))
+        if parked is not None:
+            yield key, parked
+
+
+def release(stored: Session, keys: Iterable[bytes]) -> int:
+    """Let parked requests be made again; returns how many of these there were."""
+    tally = _Tally(stored)
+    released = 0
+    for key, parked in _get_parked(stored, keys):
+        digest = key[RULE_BYTES:]
+        stored.put_row("released", digest, pack_row(digest, parked))
+        stored.drop_row("parked", key)
+        tally.add(parked, -1)
+        released += 1
+    tally.write()
+    return released
+
+
+def put_released(stored: Session, requests: Sequence[Parked], seed: int) -> None:
+    """Take over requests that another store parked; those that are there stay as they are."""
+    rows = {make_key(parked, seed)[RULE_BYTES:]: parked for parked in requests}
+    stored.prefetch_rows(("released", digest) for digest in rows)
+    for digest, parked in rows.items():
+        if stored.get_row("released", digest) is None:
+            row = structs.replace(parked, taken="")
+            stored.put_row("released", digest, pack_row(digest, row))
+
+
+def take_released(
+    stored: Session, alive: Callable[[str], bool], crawl: str, spider: str, most: int
+) -> list[TakenRequest]:
+    """Hand released requests over to a crawl that did not get them yet, see `Store.take_parked`."""
+    return _take(stored, scan_parked(stored, "released"), alive, crawl, spider, most)
+
+
+def _take(
+    stored: Session,
+    rows: Iterable[tuple[bytes, Parked]],
+    alive: Callable[[str], bool],
+    crawl: str,
+    spider: str,
+    most: int,
+) -> list[TakenRequest]:
+    """Hand requests over to a crawl, unless it has them, or another running crawl answers."""
+    taken: list[TakenRequest] = []
+    for key, parked in rows:
+        if len(taken) == most:
+            break
+        owner = parked.taken or parked.crawl
+        free = owner == crawl or not alive(owner)
+        if parked.spider == spider and parked.taken != crawl and free:
+            taken.append(TakenRequest(key, structs.replace(parked, taken=crawl)))
+    for key, parked in taken:
+        table = _table_of(key)
+        if stored.get_row(table, key) is not None:  # or else another process is done with it
+            stored.put_row(table, key, pack_row(key, parked))
+    return taken
+
+
+def sample(
+    stored: Session,
+    alive: Callable[[str], bool],
+    crawl: str,
+    spider: str,
+    share: float,
+    most: int,
+) -> list[TakenRequest]:
+    """Hand a sample of what each rule parked over to a crawl, see `Store.sample_parked`."""
+    taken: list[TakenRequest] = []
+    for rule in list_acting(stored):
+        record = _get_rule(stored, rule.id)
+        if record is not None and record.parked and len(taken) < most:
+            wanted = max(_LEAST_SAMPLED, round(share * record.parked))
+            rows = scan_parked(stored, "parked", rule.key)
+            left = min(wanted, most - len(taken))
+            taken += _take(stored, rows, alive, crawl, spider, left)
+    return taken

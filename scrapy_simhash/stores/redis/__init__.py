@@ -1,0 +1,1 @@
+"""The store on a Redis server or cluster."""

@@ -1,0 +1,29 @@
+#!lua
+-- KEYS: seq, log, lock, applied. ARGV: the seq that was read, token of this commit, token of the
+-- lock or '', commits to remember, rows of a full bucket, what was touched, fingerprints, writes;
+-- in a cluster those to other slots, else ''.
+-- Returns {'done', seq}, {'missed', seq, commits since}, or {'locked'}.
+local last = redis.call('GET', KEYS[1]) or '0'
+if last ~= ARGV[1] then
+  local missed = redis.call('XRANGE', KEYS[2], '(' .. ARGV[1], '+')
+  for _, commit in ipairs(missed) do
+    -- Its answer was lost on the way, and it was sent again.
+    if commit[2][4] == ARGV[2] then return {'done', commit[1]} end
+  end
+  return {'missed', last, missed}
+end
+local holder = redis.call('GET', KEYS[3])
+if holder and holder ~= ARGV[3] or not holder and ARGV[3] ~= '' then return {'locked'} end
+if ARGV[9] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
+  -- The oldest commit is forgotten now, and must be everywhere.
+  local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1][1]
+  if tonumber((oldest:gsub('-.*', ''))) > tonumber(redis.call('GET', KEYS[4]) or '0') then
+    return {'missed', last, {}}
+  end
+end
+local seq = string.format('%.0f', math.max(now(), tonumber(last) + 1))
+apply(ARGV[8], tonumber(ARGV[5]))
+redis.call('SET', KEYS[1], seq)
+redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[4], seq, 'after', last, 'token', ARGV[2],
+  'touched', ARGV[6], 'fingerprints', ARGV[7], 'slots', ARGV[9])
+return {'done', seq}

@@ -1,0 +1,803 @@
+"""The interface of all stores: keep the documents of crawls, and find those near a given one."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property, partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging import Document, LostPage, Match, Rule, StoredDocument, Verdict, Wall
+from scrapy_simhash.judging.documents import CrawlRecord, Record, State, facts_of
+from scrapy_simhash.judging.interface import find_matches
+from scrapy_simhash.judging.judge import (
+    Judge,
+    Matcher,
+    count_waiting,
+    keep_requests,
+    list_lost,
+    list_lost_pages,
+    mark_done,
+    take_lost,
+    withdraw,
+)
+from scrapy_simhash.judging.merging import Merger, copy_crawls, copy_rows, is_original
+from scrapy_simhash.judging.sinks import Siblings
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores.header import (
+    check_confirm,
+    check_design,
+    check_recipe,
+    check_seed,
+    choose_distance,
+    design_of,
+    require_reach,
+)
+from scrapy_simhash.stores.links import keep_links, list_links
+from scrapy_simhash.stores.parking import list_parking_keys
+from scrapy_simhash.stores.upkeep import (
+    DOCUMENTS_PER_DELETION,
+    count_documents,
+    delete_documents,
+    describe_document,
+    describe_walls,
+    list_dropped,
+    list_undelivered,
+    list_walls,
+    select_documents,
+    spare_documents,
+    visit_documents,
+    with_near_duplicates,
+)
+from scrapy_simhash.stores.urlrules import UrlRuleStore
+from scrapy_simhash.tables import Design, choose_design, parse_design
+from scrapy_simhash.tables.joins import (
+    batch_query,
+    connected_clusters,
+    find_all,
+    representative_clusters,
+)
+from scrapy_simhash.tables.joins.selfjoin import merge_pairs
+from scrapy_simhash.tables.joins.tables import contains, sort_distinct
+from scrapy_simhash.tables.permutation import check_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.judging.merging import Challenges, Row, Taken
+    from scrapy_simhash.judging.urls.learner import Learner, UrlLearning
+    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
+    from scrapy_simhash.stores.records import Header, Session
+
+Result = TypeVar("Result")
+
+
+class CrawlLeases(Protocol):
+    """The leases of the crawls that use a store."""
+
+    def take(self, crawl: str) -> None:
+        """Take the lease of a crawl that starts here."""
+
+    def give_back(self, crawl: str) -> None:
+        """End the lease of a crawl, if it has one."""
+
+
+class Store(UrlRuleStore, AbstractContextManager["Store"]):
+    """The base class of all stores; `with open_store(...) as store` closes it.
+
+    Takes the arguments of `open_store`, with the folder or server in place of the URL.
+    """
+
+    url: str
+    recipe: Recipe
+    seed: int
+    distance: int
+    confirm: float | None
+    readonly: bool
+
+    _header: Header
+    _design: Design
+    _leases: CrawlLeases
+    _packed_header = b""
+    _opened = False
+
+    def __init__(  # noqa: PLR0913  # those of `open_store`
+        self,
+        place: Path | str,
+        distance: int | None = 3,
+        tables: str | int = "auto",
+        recipe: Recipe | None = None,
+        confirm: float | None = None,
+        *,
+        readonly: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        check_confirm(confirm)
+        automatic = tables == "auto"
+        design = choose_design(0) if automatic else parse_design(tables)
+        self.confirm = confirm
+        self.readonly = readonly
+        self._unsettled = set()
+        self._closing = ExitStack()
+        try:
+            if not self._find(place):
+                choose_distance(distance, confirm, design)  # before anything is made
+            made = self._open(recipe or Recipe(), design.name, seed)
+            # Only the maker of a store may choose again: others may rely on the present design.
+            self._choosing = made and automatic
+            check_seed(self._header, seed)
+            self.recipe = check_recipe(self._header, recipe)
+            check_design(self._header, None if automatic else design.name)
+            self.distance = choose_distance(distance, confirm, self._design)
+        except BaseException:
+            self._closing.close()
+            raise
+        self.seed = self._header.seed
+        self._opened = True
+
+    @abstractmethod
+    def _find(self, place: Path | str) -> bool:
+        """Set `url`; returns whether there is a store at this place."""
+
+    @abstractmethod
+    def _open(self, recipe: Recipe, design: str, seed: int | None) -> bool:
+        """Open the store and read its header; returns whether this call made the store."""
+
+    @abstractmethod
+    def _read(self, work: Callable[[Session], Result]) -> Result:
+        """Run a function that reads the store; it may run several times."""
+
+    def _write(self, work: Callable[[Session], Result]) -> Result:
+        """Run a function as `_commit` does, unless this store is read-only."""
+        self._require_writable()
+        return self._commit(work)
+
+    @abstractmethod
+    def _commit(self, work: Callable[[Session], Result]) -> Result:
+        """Run a function in one durable transaction; it may run several times."""
+
+    @abstractmethod
+    def _is_alive(self, crawl: str) -> bool:
+        """Whether the lease of a crawl is still valid."""
+
+    @abstractmethod
+    def _has_waiting(self) -> bool:
+        """Whether any drop may have to be taken back."""
+
+    @abstractmethod
+    def _measure(self) -> tuple[str, int]:
+        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+
+    def _take_over(self, header: Header) -> None:
+        """Adopt this header: another process may have changed the tables."""
+        design = design_of(header)
+        if self._opened:
+            # The store may have been deleted, and another one made in its place.
+            check_seed(header, self.seed)
+            check_recipe(header, self.recipe)
+            require_reach(header, self.distance)
+        self._header, self._design = header, design
+
+    def _require_writable(self) -> None:
+        if self.readonly:
+            raise ValueError(f"the store at {self.url} was opened read-only")
+
+    def _bits(self, distance: int | None) -> int:
+        return self.distance if distance is None else distance
+
+    @cached_property
+    def _siblings(self) -> Siblings:
+        return Siblings(Rule(self.distance, self.confirm))
+
+    @property
+    def design(self) -> str:
+        """Name of the table design."""
+        return self._header.design
+
+    def close(self) -> None:
+        """Close the store; a second call does nothing."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def start_crawl(self, crawl: str, spider: str) -> None:
+        """Take the lease of a crawl: its pending records count until it ends or the process dies.
+
+        Args:
+            crawl: a new id: 1 to 100 letters, digits, `.`, `_` and `-`.
+            spider: name of the spider, for display.
+        """
+        self._require_writable()
+        self._leases.take(crawl)
+        started = CrawlRecord(spider, started=time.time())
+        try:
+            self._write(lambda stored: stored.put_crawl(crawl, started))
+        except BaseException:
+            self._leases.give_back(crawl)
+            raise
+
+    def end_crawl(self, crawl: str) -> None:
+        """End the crawl and its lease."""
+
+        def work(stored: Session) -> None:
+            record = stored.get_crawl(crawl)
+            if record is not None:
+                record.ended = time.time()
+                stored.put_crawl(crawl, record)
+
+        try:
+            self._write(work)
+        finally:
+            self._leases.give_back(crawl)
+
+    def find_and_add(  # noqa: PLR0913  # one transaction for all that a crawl writes
+        self,
+        documents: Sequence[Document],
+        *,
+        crawl: str = "",
+        done: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
+        urls: UrlLearning | None = None,
+        parking: ParkingGroup | None = None,
+    ) -> list[Verdict]:
+        """Judge documents in order and add the new ones, in one durable transaction.
+
+        A document is a near-duplicate of a document in its scope that lies within the store's
+        distance, is confirmed (see `confirm`), and is done, or pending in a crawl whose lease is
+        valid. Of several matches the verdict names the most similar one (without confirmation the
+        nearest), of equal ones the oldest. A near-duplicate is recorded but does not go into the
+        tables. A read-only store judges and writes nothing.
+
+        Args:
+            documents: in the order in which they arrived.
+            crawl: the crawl of `done` and `withdrawn`.
+            done: documents to mark done first, see `mark_done`.
+            withdrawn: documents to withdraw first, see `withdraw`.
+            requests: the requests that fetch dropped documents again, see `take_lost`; None for a
+                document that was not dropped after all. Kept only while its original is pending.
+            urls: let the documents teach URL rules; None for not. A read-only store learns nothing.
+            parking: requests to park and to unpark after that; gets the answers.
+
+        Returns:
+            One verdict for each document, once all of them are on disk.
+
+        Raises:
+            StoreUnavailableError: nothing was written.
+        """
+        rule = Rule(self.distance, self.confirm)
+        living: dict[str, bool] = {}
+        answers: list[ParkingAnswer] = []
+        learner = None if urls is None else self._learner
+
+        def alive(crawl: str) -> bool:
+            # Making a `functools.cache` takes 3 us, longer than all the rest of this function.
+            if crawl not in living:
+                living[crawl] = self._is_alive(crawl)
+            return living[crawl]
+
+        def work(stored: Session) -> list[Verdict]:
+            living.clear()  # it may run several times, and crawls end meanwhile
+            marked = [*done, *withdrawn]
+            if stored.remote:
+                rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
+                stored.prefetch(documents, marked, self.distance, learner, rows)
+            if marked:
+                mark_done(stored, done, crawl)
+                withdraw(stored, withdrawn, crawl)
+            if requests:
+                keep_requests(stored, requests)
+            asked = learner if urls is not None and urls.deciding else None
+            witness = None if asked is None else partial(_list_witnesses, asked, stored)
+            writing = None if self.readonly else stored
+            judge = Judge(stored, rule, alive, writing, witness, self._siblings)
+            verdicts = [judge.judge(document) for document in documents]
+            if urls is not None or parking is not None:
+                judged = zip(documents, verdicts, strict=True)
+                answers[:] = self._tend_rules(stored, judged, urls, parking, alive)
+            return verdicts
+
+        if self.readonly:
+            return self._read(work)
+        verdicts = self._write(work)
+        self._note_parked(answers, parking)
+        return verdicts
+
+    def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
+        """Find all originals within a distance, of every scope, nearest first.
+
+        Args:
+            fingerprint: 0 to 2**64 - 1.
+            distance: bits, for which the design must be complete; None for the store's own.
+
+        Raises:
+            ValueError: not a fingerprint, or the design is not complete for the distance.
+        """
+        check_fingerprint(fingerprint)
+        bits = self._bits(distance)
+        if distance is not None:
+            self._design.flips_for(bits)  # raises unless the design is complete
+
+        def work(stored: Session) -> list[Match]:
+            stored.prefetch_matches(fingerprint, bits)
+            return find_matches(stored, fingerprint, bits)
+
+        return self._read(work)
+
+    def mark_done(self, documents: Sequence[int], crawl: str) -> None:
+        """Mark documents as done: their items passed the pipelines.
+
+        Documents that are not pending in this crawl are skipped.
+        """
+        self._write(lambda stored: mark_done(stored, documents, crawl))
+
+    def withdraw(self, documents: Sequence[int], crawl: str) -> None:
+        """Withdraw documents that are pending in this crawl.
+
+        They cause no more drops, and are judged afresh when they are fetched again.
+        """
+        self._write(lambda stored: withdraw(stored, documents, crawl))
+
+    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
+        """Hand a running crawl the documents dropped for an original that was never delivered.
+
+        These are documents of this crawl and of the spider's crawls that ended, until they are
+        judged again. Reads the drops of the last seconds and the lost ones. With `ending`, the
+        crawl is about to end, and its pending documents count as lost.
+        """
+        if not self._has_waiting():
+            return []  # nearly always; no need to wait for other writers
+        alive = self._is_alive
+        return self._write(lambda stored: take_lost(stored, alive, crawl, spider, ending=ending))
+
+    def list_lost(self) -> list[LostPage]:
+        """List the documents dropped for an original that was never delivered, of all spiders.
+
+        Reads the drops of the last seconds and the lost ones; hands them over to nobody.
+        """
+        return self._read(lambda stored: list_lost_pages(stored, self._is_alive))
+
+    def count_waiting(self, crawl: str) -> int:
+        """Count the documents of a crawl dropped for one that another running crawl is at work on.
+
+        Reads the drops of the last seconds and the lost ones.
+        """
+        if not self._has_waiting():
+            return 0
+        return self._read(lambda stored: count_waiting(stored, self._is_alive, crawl))
+
+    def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> int:
+        """Keep links that only dropped pages had, 100,000 at most, the first ones.
+
+        Args:
+            links: to keep; one that is kept already stays as it is.
+            gone: addresses of links that were requested since, to be forgotten first.
+
+        Returns:
+            How many did not fit.
+        """
+        return self._write(lambda stored: keep_links(stored, links, gone))
+
+    def list_links(self, spider: str | None = None) -> list[Link]:
+        """List the links that only dropped pages had, oldest first.
+
+        Args:
+            spider: name of the only spider whose links are listed; None for all.
+        """
+        found = self._read(lambda stored: list(list_links(stored, spider)))
+        return sorted(found, key=lambda link: (link.time, link.url))
+
+    def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
+        """Find out which of these identities lead to documents, near-duplicates included."""
+
+        def work(stored: Session) -> set[bytes]:
+            stored.prefetch_rows((), identities=identities)
+            return {each for each in identities if stored.find_number(each) is not None}
+
+        return self._read(work)
+
+    def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
+        """Add fingerprints, shape (n,), without documents; returns how many were new.
+
+        They match in every scope. One transaction reads everything and rewrites all tables.
+        """
+        if fingerprints.dtype != np.uint64:
+            raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
+        self._require_writable()
+        return self._load(sort_distinct(fingerprints))
+
+    @abstractmethod
+    def _load(self, fingerprints: NDArray[np.uint64]) -> int:
+        """Bulk-load distinct, sorted fingerprints; see `bulk_load`."""
+
+    def find_document(self, url: str) -> list[StoredDocument]:
+        """Find documents by their URL; reads every record."""
+        return self._read(
+            lambda stored: [
+                describe_document(number, record, stored.get_text(number))
+                for number, record in stored
+                if record.url == url
+            ]
+        )
+
+    def get_document(self, document: int) -> StoredDocument | None:
+        """Get a document by its number, or None."""
+
+        def work(stored: Session) -> StoredDocument | None:
+            record = stored.get(document)
+            if record is None:
+                return None
+            return describe_document(document, record, stored.get_text(document))
+
+        return self._read(work)
+
+    def visit(self, take: Callable[[StoredDocument], object]) -> int:
+        """Call a function with every document, without its text, in the order of their arrival.
+
+        Returns the number of damaged records, which are skipped.
+        """
+        return self._read(lambda stored: visit_documents(take, stored.scan()))
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """The libraries that made the store, and their versions."""
+        return self._header.libraries
+
+    def list_documents(self) -> list[StoredDocument]:
+        """List the documents that `visit` passes; about 2 KB each."""
+        documents: list[StoredDocument] = []
+        self.visit(documents.append)
+        return documents
+
+    def bulk_loaded(self) -> NDArray[np.uint64]:
+        """List the fingerprints that were bulk-loaded: sorted, shape (n,); reads a table."""
+        return self._read(lambda stored: stored.list_bulk_loaded())
+
+    def stats(self) -> dict[str, Any]:
+        """Count documents, duplicates by distance and scope, and bytes; reads every record.
+
+        If some records cannot be read, `damaged` counts them.
+        """
+
+        def work(stored: Session) -> dict[str, Any]:
+            counted = count_documents(stored)
+            name, octets = self._measure()
+            return {
+                "store": self.url,
+                "format": self._header.format,
+                "created": self._header.created,
+                "recipe": {"id": self.recipe.id, **self._header.recipe},
+                "libraries": self.libraries,
+                **self._describe_tables(stored),
+                "crawls": stored.count_crawls(),
+                **counted,
+                "lost": sum(1 for _ in list_lost(stored, self._is_alive)),
+                **describe_walls(list_walls(stored)),
+                "url_rules": stored.count_rows("rules"),
+                "parked": stored.count_rows("parked") + stored.count_rows("released"),
+                name: octets,
+                "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
+            }
+
+        return self._read(work)
+
+    def _describe_tables(self, stored: Session) -> dict[str, Any]:
+        fingerprints, octets, too_full = stored.measure_tables()
+        return {
+            "design": self._design.name,
+            "tables": len(self._design.tables),
+            "complete_for_bits": self._design.reach_bits,
+            "fingerprints": fingerprints,
+            "table_bytes_per_fingerprint": round(octets / max(1, fingerprints), 1),
+            "buckets_too_full": too_full,
+        }
+
+    def table_stats(self) -> dict[str, Any]:
+        """Count fingerprints, bytes of the tables and of the file; reads no record."""
+        return self._read(self._describe_tables)
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """Compare all tables, fingerprints and documents; returns the problems, one a line."""
+
+    @abstractmethod
+    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
+        """Copy the store into a new folder, even while crawls write.
+
+        The copy has every write that was acknowledged before this call; in it, all crawls count as
+        ended. Decision logs are not copied. Reads the store and writes it once, without free pages;
+        the store's file grows by what other processes change meanwhile, and other users of the
+        store in this process wait.
+
+        Args:
+            folder: a new folder in an existing one, on a local disk, outside of the store.
+            check: verify the store's file first, and compare everything in the copy before it gets
+                its name. Costs as much as `check`.
+
+        Returns:
+            `folder`, `documents`, `fingerprints`, `file_bytes` and `checked`.
+
+        Raises:
+            FileExistsError: the folder exists.
+            StoreDamagedError: the check found problems. After this and the next two errors nothing
+                is left of the copy.
+            StoreUnavailableError: the copy could not be written.
+            StoreUnusableError: the copy cannot be opened: damaged or on a network file system.
+            StoreError: the store is on a server, which makes its own backups.
+            ValueError: the folder is inside the store.
+        """
+
+    def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
+        """Read the distinct fingerprints of the tables, sorted; shape (n,).
+
+        Those of near-duplicates are not there. Reads one table. With `delivered`, only fingerprints
+        that were bulk-loaded or whose document is done and not a stub; that reads every record.
+        """
+
+        def work(stored: Session) -> NDArray[np.uint64]:
+            found = stored.read_fingerprints()
+            return found[~contains(list_undelivered(stored), found)] if delivered else found
+
+        return self._read(work)
+
+    def recorded_pairs(self) -> NDArray[np.uint64]:
+        """Pair the near-duplicates with their originals; reads every record.
+
+        Shape (n, 2): the nearest two fingerprints of a near-duplicate and its original. Leaves out
+        near-duplicates whose original was deleted.
+        """
+        return self._read(lambda stored: _list_recorded_pairs(stored, self._design.reach_bits))
+
+    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
+        """Find all pairs of fingerprints in the tables within a distance, whatever their scopes.
+
+        Args:
+            distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+        Returns:
+            Shape (pairs, 2), sorted; cost and order are those of `tables.joins.find_all`.
+
+        Raises:
+            ValueError: the distance is out of range.
+        """
+        return find_all(self.fingerprints(), self._bits(distance))
+
+    def find_clusters(
+        self, distance: int | None = None, *, representative: bool = False
+    ) -> list[list[int]]:
+        """Cluster fingerprints by their distances and by the recorded near-duplicates.
+
+        Args:
+            distance: as for `find_all`.
+            representative: make clusters around a fingerprint that is paired with all others, see
+                `tables.joins.representative_clusters`; otherwise of all that pairs connect.
+
+        Returns:
+            Clusters of two fingerprints or more, made of the pairs of `find_all` and
+            `recorded_pairs`; the latter add near-duplicates, which are not in the tables.
+        """
+        pairs = merge_pairs(self.find_all(distance), self.recorded_pairs())
+        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
+        return [cluster.tolist() for cluster in clusters]
+
+    def batch_query(
+        self, queries: NDArray[np.uint64], distance: int | None = None
+    ) -> NDArray[np.uint64]:
+        """Find all fingerprints in the tables near any of many queries.
+
+        Args:
+            queries: in any order, shape (q,).
+            distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+        Returns:
+            Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
+            `tables.joins.batch_query`. For few queries, `query` is faster.
+        """
+        return batch_query(queries, [self.fingerprints()], self._bits(distance))
+
+    @abstractmethod
+    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Rewrite the tables with full pages, in order, while crawls go on.
+
+        The file does not shrink. Nothing is lost if the process is killed. `progress` is called
+        with the number of slices done, and of all slices.
+
+        Raises:
+            StoreError: another process is compacting, or rewrote the tables meanwhile.
+            StoreUnavailableError: a write failed; nothing is lost.
+        """
+
+    @abstractmethod
+    def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
+        """Rewrite the tables from the documents and the bulk-loaded fingerprints, in a transaction.
+
+        It also mends the entries that lead to documents, and reads the whole store.
+
+        Args:
+            tables: another table design; None for the same.
+
+        Returns:
+            The numbers of `fingerprints` and `tables`; if not 0, of `damaged` records, whose
+            fingerprints stay as they are, of damaged aliases, which were deleted because no
+            record names them (`aliases_dropped`), and of damaged rows of URL rules and parked
+            requests (`url_rows_dropped`).
+
+        Raises:
+            StoreMismatchError: the design is not complete for the store's distance.
+            ValueError: there is no such design.
+        """
+
+    def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
+        """List the wanted documents with their near-duplicates; reads every record.
+
+        Leaves out documents that are pending in a running crawl. `wanted` may be called several
+        times for a document, and the document's `text` is None.
+        """
+        return self._read(lambda stored: select_documents(stored, wanted, self._is_alive))
+
+    def list_dropped(
+        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
+    ) -> list[StoredDocument]:
+        """List the wanted near-duplicates; reads every record.
+
+        With `lost`, only those whose original was never delivered and is not pending.
+        """
+        alive = self._is_alive
+        return self._read(lambda stored: list_dropped(stored, alive, wanted, lost=lost))
+
+    def list_walls(self) -> list[Wall]:
+        """List the walls that crawls met, those with most near-duplicates first.
+
+        Reads the addresses that lead to near-duplicates, as far as they have nothing in common.
+        """
+        return self._read(list_walls)
+
+    def spare(self, documents: Sequence[int]) -> None:
+        """Exempt near-duplicates from being dropped when they are fetched again."""
+        self._write(lambda stored: spare_documents(stored, documents))
+
+    def delete(self, documents: Sequence[int]) -> int:
+        """Delete documents with their near-duplicates; returns how many of both.
+
+        Documents that do not exist, or are pending in a running crawl, are skipped. Fingerprints
+        that no other document has, and that were not bulk-loaded, leave the tables. Each
+        transaction deletes a thousand documents. Requests that were parked because of one of them
+        are released.
+        """
+        alive = self._is_alive
+        chosen = self._read(lambda stored: with_near_duplicates(stored, documents, alive))
+        identities = self._list_identities(chosen)
+        deleted = 0
+        for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
+            part = chosen[start : start + DOCUMENTS_PER_DELETION]
+            deleted += self._write(partial(self._delete, part, identities))
+        if deleted:
+            self.release_wrong()
+        return deleted
+
+    def _list_identities(self, numbers: Collection[int]) -> Mapping[int, Sequence[bytes]]:
+        """List all identities of documents that are about to be deleted."""
+        return self._read(lambda stored: stored.list_identities(set(numbers)))
+
+    def _delete(
+        self, numbers: Sequence[int], identities: Mapping[int, Sequence[bytes]], stored: Session
+    ) -> int:
+        stored.prefetch_deletion(numbers)
+        return delete_documents(stored, numbers, identities, self._is_alive)
+
+    def list_first_times(self) -> list[tuple[int, float, bool]]:
+        """List (number, time first seen, whether it is a near-duplicate) for each document.
+
+        In the order of their numbers; reads every record.
+        """
+        return self._read(
+            lambda stored: [
+                (number, record.first_time, record.state == State.DUPLICATE)
+                for number, record in stored
+            ]
+        )
+
+    @abstractmethod
+    def read_rows(self, numbers: Sequence[int]) -> list[Row]:
+        """Read whole documents; leaves out those that do not exist."""
+
+    def list_texts(self) -> set[int]:
+        """List the numbers of documents whose main texts are kept; reads no text."""
+        return self._read(lambda stored: stored.list_texts())
+
+    def has_original(self, identity: bytes) -> bool:
+        """Whether an identity belongs to a document that is not a near-duplicate."""
+        return self._read(lambda stored: is_original(stored, identity))
+
+    def list_crawls(self) -> dict[str, CrawlRecord]:
+        """List all crawls, by their ids."""
+        return self._read(lambda stored: stored.list_crawls())
+
+    def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
+        """Add the crawls of another store; known crawls stay as they are."""
+        self._write(lambda stored: copy_crawls(stored, crawls))
+
+    def copy_rows(self, rows: Sequence[Row]) -> Taken:
+        """Copy documents unchanged, with their numbers, in one durable transaction.
+
+        The rows continue an earlier part of the same store, which this store already has. Pass
+        them in the order of their numbers.
+        """
+
+        def work(stored: Session) -> Taken:
+            stored.reserve(rows)
+            return copy_rows(stored, rows)
+
+        return self._write(work)
+
+    def merge_rows(
+        self,
+        rows: Sequence[Row],
+        was_original: Callable[[int, bytes], bool],
+        challenges: Challenges,
+        *,
+        last: bool = False,
+    ) -> Taken:
+        """Merge documents of other stores, earlier ones first, in one durable transaction.
+
+        Args:
+            rows: originals in the order of their first times, then near-duplicates; see `merging`.
+            was_original: calls `has_original` of the source with this index.
+            challenges: those that the previous call left.
+            last: there are no more originals: judge all that is still challenged.
+        """
+
+        def work(stored: Session) -> Taken:
+            stored.prefetch([Document(**facts_of(row.record)) for row in rows], (), self.distance)
+            matcher = Matcher(stored, Rule(self.distance, self.confirm), self._is_alive)
+            return Merger(stored, matcher, was_original, challenges).take(rows, last=last)
+
+        return self._write(work)
+
+
+def _list_witnesses(learner: Learner, stored: Session, url: str) -> list[tuple[str, int]]:
+    """List what URL rules say of an address; nothing where a row is damaged, as `check` says."""
+    try:
+        return learner.list_witnesses(stored, url)
+    except DamagedError:
+        return []
+
+
+def _list_recorded_pairs(stored: Session, reach_bits: int) -> NDArray[np.uint64]:
+    """Pair the nearest two fingerprints of every near-duplicate and its original.
+
+    If the original is a bulk-loaded fingerprint, only its distance is recorded, so it is sought at
+    that distance, as far as the design reaches.
+    """
+    pairs = []
+    for _number, record in stored:
+        if record.state == State.DUPLICATE:
+            originals = _list_originals(stored, record, reach_bits)
+            possible = product(record.fingerprints, originals)
+            if nearest := min(possible, key=lambda pair: hamming_distance(*pair), default=None):
+                pairs.append(nearest)
+    return np.array(pairs, np.uint64).reshape(-1, 2)
+
+
+def _list_originals(stored: Session, record: Record, reach_bits: int) -> Iterable[int]:
+    if record.original:
+        original = stored.get(record.original)
+        return original.fingerprints if original else ()
+    distance = min(record.distance, reach_bits)
+    probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
+    near = (found for probe in probes for _, found in probe.near)
+    return (found for found in near if 0 in stored.numbers(found, most=0))

@@ -1,0 +1,242 @@
+"""Describe and count the documents of a store, and delete them with their near-duplicates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging import StoredDocument, Wall
+from scrapy_simhash.judging.documents import Record, State, facts_of
+from scrapy_simhash.judging.judge import list_lost, take_out
+from scrapy_simhash.judging.sinks import forget_sink, list_sinks
+from scrapy_simhash.pages.kinds import guess_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.judging.interface import Documents
+    from scrapy_simhash.stores.records import Session
+
+
+# The number of the largest scopes, and of the largest groups, to list.
+_ROWS_SHOWN = 20
+
+
+def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
+    """Describe a record for display and for `explain`."""
+    return StoredDocument(
+        **facts_of(record),
+        document=number,
+        state=record.state.name.lower(),
+        crawl=record.crawl,
+        original=record.original,
+        distance=record.distance,
+        similarity=record.similarity,
+        tests=record.tests,
+        text=text,
+        spared=record.spared,
+    )
+
+
+def visit_documents(
+    take: Callable[[StoredDocument], object], records: Iterable[tuple[int, Record | DamagedError]]
+) -> int:
+    """Call a function with each document's description; returns the number of damaged ones."""
+    damaged = 0
+    for number, record in records:
+        if isinstance(record, DamagedError):
+            damaged += 1
+        else:
+            take(describe_document(number, record, None))
+    return damaged
+
+
+def count_documents(stored: Session) -> dict[str, Any]:
+    """Count documents by state, distance, scope and group (an original and its near-duplicates)."""
+    states: Counter[str] = Counter()
+    distances: Counter[int] = Counter()
+    scopes: Counter[str] = Counter()
+    groups: Counter[int] = Counter()
+    stubs = files = damaged = 0
+    for _, record in stored.scan():
+        if isinstance(record, DamagedError):
+            damaged += 1
+            continue
+        stubs += record.stub and not record.file
+        files += record.file
+        states[record.state.name.lower()] += 1
+        scopes[record.scope] += 1
+        if record.original or record.distance >= 0:
+            distances[record.distance] += 1
+            groups[record.original] += 1
+    return {
+        "documents": states.total() + damaged,
+        **({"damaged": damaged} if damaged else {}),
+        "done": states["done"],
+        "pending": states["pending"],
+        "near_duplicates": states["duplicate"],
+        "distances": {str(bits): distances[bits] for bits in sorted(distances)},
+        "stubs": stubs,
+        "files": files,
+        "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
+        "groups": [
+            _describe_group(number, _get_sound(stored, number), size)
+            for number, size in groups.most_common(_ROWS_SHOWN)
+        ],
+    }
+
+
+def list_walls(stored: Documents) -> list[Wall]:
+    """List the walls, those with most near-duplicates first; leaves out damaged ones."""
+    walls = [
+        Wall(
+            number,
+            record.url,
+            record.title,
+            len(stored.list_duplicates(number)),
+            tuple(witness.url for witness in sink.witnesses),
+            sink.since or 0.0,
+        )
+        for number, sink in list_sinks(stored)
+        if (record := _get_sound(stored, number)) is not None
+    ]
+    return sorted(walls, key=lambda wall: (-wall.near_duplicates, wall.document))
+
+
+def describe_walls(walls: Sequence[Wall]) -> dict[str, Any]:
+    """Count walls, and describe the largest ones."""
+    return {
+        "sinks": len(walls),
+        "walls": [
+            {
+                "document": wall.document,
+                "near_duplicates": wall.near_duplicates,
+                "url": wall.url,
+                "title": wall.title,
+                "kind": guess_kind(wall.title, ""),
+                "addresses": list(wall.addresses),
+            }
+            for wall in walls[:_ROWS_SHOWN]
+        ],
+    }
+
+
+def _get_sound(stored: Documents, number: int) -> Record | None:
+    """Get a record, or None if it is missing or damaged."""
+    try:
+        return stored.get(number)
+    except DamagedError:
+        return None
+
+
+def _describe_group(number: int, original: Record | None, near_duplicates: int) -> dict[str, Any]:
+    return {
+        "document": number,
+        "near_duplicates": near_duplicates,
+        "url": original.url if original else None,
+        "title": original.title if original else "",
+        "kind": guess_kind(original.title, original.heading) if original else "",
+    }
+
+
+# With this number, a deletion locks the store for less than a second at a time.
+DOCUMENTS_PER_DELETION = 1_000
+
+
+def select_documents(
+    stored: Documents,
+    wanted: Callable[[StoredDocument], bool],
+    alive: Callable[[str], bool],
+) -> list[int]:
+    """List the wanted documents and their near-duplicates; reads every record."""
+    found = [
+        number
+        for number, record in stored
+        if not _in_use(record, alive) and wanted(describe_document(number, record, None))
+    ]
+    return with_near_duplicates(stored, found, alive)
+
+
+def list_dropped(
+    stored: Documents,
+    alive: Callable[[str], bool],
+    wanted: Callable[[StoredDocument], bool],
+    *,
+    lost: bool,
+) -> list[StoredDocument]:
+    """List the wanted near-duplicates; reads every record, or only the lost ones."""
+    records = (
+        ((number, record) for number, _, record in list_lost(stored, alive)) if lost else stored
+    )
+    described = (
+        describe_document(number, record, None)
+        for number, record in records
+        if record.state == State.DUPLICATE
+    )
+    return [document for document in described if wanted(document)]
+
+
+def spare_documents(stored: Documents, numbers: Iterable[int]) -> None:
+    """Exempt near-duplicates from the next judgement; skips those that do not exist."""
+    for number in numbers:
+        record = stored.get(number)
+        if record is not None and record.state == State.DUPLICATE:
+            record.spared = True
+            stored.put(number, record)
+
+
+def with_near_duplicates(
+    stored: Documents, numbers: Iterable[int], alive: Callable[[str], bool]
+) -> list[int]:
+    """Add near-duplicates, and theirs in turn; skips documents that are missing or in use."""
+    # Without its original, the drop of a near-duplicate cannot be explained. An original becomes a
+    # near-duplicate itself if its crawl dies and it is fetched again.
+    chosen: set[int] = set()
+    waiting = list(numbers)
+    while waiting:
+        number = waiting.pop()
+        record = stored.get(number)
+        if number not in chosen and record is not None and not _in_use(record, alive):
+            chosen.add(number)
+            waiting += stored.list_duplicates(number)
+    return sorted(chosen)
+
+
+def delete_documents(
+    stored: Documents,
+    numbers: Sequence[int],
+    identities: Mapping[int, Sequence[bytes]],
+    alive: Callable[[str], bool],
+) -> int:
+    """Delete documents that are not in use, with their near-duplicates; returns how many."""
+    chosen = with_near_duplicates(stored, numbers, alive)
+    for number in chosen:
+        record = stored.get(number)
+        assert record is not None  # noqa: S101 - chosen in this transaction
+        take_out(stored, number, record)
+        forget_sink(stored, number)
+        stored.remove(number, (record.identity, *identities.get(number, ())))
+    return len(chosen)
+
+
+def _in_use(record: Record, alive: Callable[[str], bool]) -> bool:
+    return record.state == State.PENDING and alive(record.crawl)
+
+
+def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
+    """List the fingerprints that must not cause drops in another store; sorted, shape (n,)."""
+    # They were not bulk-loaded, and all their documents are pending, withdrawn, or stubs, which
+    # have too little text for simhash.
+    done: set[int] = set()
+    others: set[int] = set()
+    for _, record in stored:
+        if record.state != State.DUPLICATE:
+            delivered = record.state == State.DONE and not record.stub
+            (done if delivered else others).update(record.fingerprints)
+    left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
+    return np.array(sorted(left), np.uint64)

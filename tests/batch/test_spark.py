@@ -1,0 +1,388 @@
+"""Spark: the same answers as one machine, cells of bounded size, named errors. One session."""
+
+import doctest
+import importlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+from numpy.typing import NDArray
+
+import scrapy_simhash
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging import Rule, compare, make_document
+from scrapy_simhash.pages import Recipe, fingerprint_page
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.tables.joins import batch_query, connected_clusters, find_all
+from tests.helpers.commanding import Run
+from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.sparking import WARC_SECONDS, require_spark, spark_session, warc_record
+from tests.helpers.strategies import crowds
+from tests.tables.test_cells import crowded
+
+pytestmark = pytest.mark.slow
+
+Session = Any
+PACKAGE = Path(scrapy_simhash.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    require_spark()
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("spark_*.py")), ids=lambda path: path.stem)
+def test_doctests(path: Path) -> None:
+    require_spark()
+    assert doctest.testmod(importlib.import_module(f"scrapy_simhash.{path.stem}")).failed == 0
+
+
+def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return spark.createDataFrame(pa.table({"fingerprint": values.view(np.int64)}))
+
+
+def rows_of(frame: Any, *columns: str) -> list[list[int]]:
+    """Bring fingerprints home, unsigned and sorted; a last column of bits stays as it is."""
+    table = frame.toArrow()
+    found = [table[name].to_numpy().astype(np.int64).view(np.uint64) for name in columns]
+    return sorted(np.stack(found, axis=1).tolist())
+
+
+@given(crowds(), st.integers(0, 7), st.booleans())
+@settings(max_examples=5)
+def test_pairs_are_those_of_one_machine(
+    spark: Session, values: list[int], distance: int, small: bool
+) -> None:
+    from scrapy_simhash.batch.spark.pairs import find_pairs  # noqa: PLC0415
+
+    fingerprints = np.array(values * 2, np.uint64)
+    frame = frame_of(spark, fingerprints).repartition(2)
+    pairs = find_pairs(frame, distance, cell_rows=4 if small else 1000)
+    expected = find_all(fingerprints, distance)
+    bits = np.bitwise_count(expected[:, :1] ^ expected[:, 1:])
+    assert rows_of(pairs, "first", "second", "distance") == np.hstack([expected, bits]).tolist()
+
+
+@given(crowds(), crowds(), st.integers(0, 5))
+@settings(max_examples=8)
+def test_batches_are_those_of_one_machine(
+    spark: Session, queries: list[int], values: list[int], distance: int
+) -> None:
+    from scrapy_simhash.batch.spark import pairs as spark_batch  # noqa: PLC0415
+
+    asked = np.array(queries + values[:2], np.uint64)
+    stored = np.array(values + queries[:3] + values[:3], np.uint64)
+    found = spark_batch.batch_query(
+        frame_of(spark, asked), frame_of(spark, stored).repartition(3), distance
+    )
+    expected = batch_query(asked, [stored], distance)
+    assert rows_of(found, "query", "fingerprint", "distance") == expected.tolist()
+
+
+def test_clusters_are_those_of_one_machine(spark: Session) -> None:
+    """Of a random graph with loops and repetitions, and a chain, which takes most rounds."""
+    random = np.random.default_rng(3)
+    names = random.integers(0, 2**64, 300, np.uint64)
+    chain = np.stack([names[100:-1], names[101:]], axis=1)
+    pairs = np.concatenate([random.choice(names[:100], (70, 2)), random.permutation(chain)])
+    rounds: list[int] = []
+    expected = [each.tolist() for each in connected_clusters(pairs) if len(each) > 1]
+    assert clusters(spark, pairs, rounds.append) == expected
+    assert max(map(len, expected)) == 200
+    assert len(rounds) <= 6
+
+
+def clusters(spark: Session, pairs: NDArray[np.uint64], progress: Any = None) -> list[list[int]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    from scrapy_simhash.batch.spark.pairs import find_clusters  # noqa: PLC0415
+
+    ends = pairs.astype(np.uint64).view(np.int64)
+    frame = spark.createDataFrame(pa.table({"first": ends[:, 0], "second": ends[:, 1]}))
+    found: dict[int, list[int]] = {}
+    for cluster, member in rows_of_clusters(find_clusters(frame, progress=progress)):
+        found.setdefault(cluster, []).append(member)
+    return sorted(sorted(each) for each in found.values())
+
+
+def rows_of_clusters(frame: Any) -> list[list[int]]:
+    return rows_of(frame, "cluster", "member")
+
+
+def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
+    from scrapy_simhash.batch.spark.pairs import find_pairs, scatter_cells  # noqa: PLC0415
+
+    values = crowded(100_000)
+    frame = frame_of(spark, values)
+    cells = scatter_cells(frame, 3, 4, 4_000)
+    sizes = cells.frame.selectExpr("cell", "length(values) / 8 as rows").groupBy("cell")
+    assert max(row[1] for row in sizes.sum("rows").collect()) <= 4_000
+    found = find_pairs(frame, 3, 4, 4_000)
+    assert rows_of(found, "first", "second") == find_all(values, 3).tolist()
+
+
+def site(tmp_path: Path) -> tuple[dict[str, str], int]:
+    """Write two WARC files, the second one cut; the pages that are whole, and where it is cut."""
+    words = make_words(1)
+    pages = {
+        "http://a.example/": page(1),
+        "http://b.example/copy": page(1, menu="Another menu"),
+        "http://a.example/edited": make_page(edit_words(words, 2)),
+        "http://a.example/other": page(2),
+        "http://a.example/empty": "<html><body><p>Sign in</p></body></html>",
+        "http://b.example/empty": "<html><body><p>Sign in</p></body></html>",
+        "http://a.example/hang": make_page(["to", "misbehave", *make_words(3)]),
+        "http://c.example/": page(4),
+    }
+    records = [warc_record(url, html.encode()) for url, html in pages.items()]
+    others = [
+        warc_record("http://a.example/gone", page(5).encode(), status=404),
+        warc_record("http://a.example/picture", b"GIF89a", kind="image/gif"),
+        warc_record("http://a.example/none", b" "),
+    ]
+    (tmp_path / "warcs").mkdir()
+    (tmp_path / "warcs/one.warc.gz").write_bytes(b"".join(records[:-1] + others))
+    cut = warc_record("http://c.example/cut", page(6).encode())[:-200]
+    (tmp_path / "warcs/two.warc.gz").write_bytes(records[-1] + cut)
+    return pages, len(records[-1])
+
+
+def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: Path) -> None:
+    """All that one machine finds, and a row with a reason for every page without a fingerprint."""
+    pages, cut_at = site(tmp_path)
+    limits = ("-s", "SIMHASH_EXTRACTOR=tests.helpers.hostile.hang", "-s", "SIMHASH_PAGE_TIMEOUT=2")
+    done = run(*limits, "spark", "--json", "fingerprint", "warcs", "-o", "documents")
+    assert done.exit_code == 1
+    assert f"two.warc.gz cannot be read from octet {cut_at:,} (record 2)" in done.err
+    assert done.answers[0]["without_fingerprint"] == {
+        **dict.fromkeys(("empty", "not_html", "status", "timed_out", "warc_damaged"), 1)
+    }
+    assert done.answers[0]["rows"] == len(pages) + 4
+
+    expected = {}
+    for url, html in pages.items():
+        if "hang" not in url:
+            made = fingerprint_page(html, recipe=Recipe("tests.helpers.hostile.hang"), url=url)
+            expected[url] = make_document(made, Config().rule)
+    rows = spark.read.parquet(f"{tmp_path}/documents").where("reason IS NULL").collect()
+    assert {row.url: [bits % 2**64 for bits in row.fingerprints] for row in rows} == {
+        url: list(document.fingerprints) for url, document in expected.items()
+    }
+    assert {row.url: (row.sketch, row.text_digest, row.stub) for row in rows} == {
+        url: (each.sketch, each.text_digest, each.stub) for url, each in expected.items()
+    }
+
+    kept = ("--checkpoints", "checkpoints")
+    done = run("spark", "--json", "pairs", "documents", "-o", "pairs", "-d", "7", *kept)
+    assert (done.exit_code, list((tmp_path / "checkpoints").iterdir())) == (0, [])
+    bits = [
+        each
+        for document in expected.values()
+        if not document.stub
+        for each in document.fingerprints
+    ]
+    found = rows_of(spark.read.parquet(f"{tmp_path}/pairs"), "first", "second")
+    assert found == find_all(np.array(bits, np.uint64), 7).tolist()
+
+    done = run("spark", "--json", "confirm", "documents", "--pairs", "pairs", "-o", "confirmed")
+    assert done.exit_code == 0
+    confirmed = spark.read.parquet(f"{tmp_path}/confirmed").collect()
+    assert {frozenset((row.first_url, row.second_url)) for row in confirmed} == {
+        frozenset({"http://a.example/", "http://b.example/copy"}),
+        frozenset({"http://a.example/", "http://a.example/edited"}),
+        frozenset({"http://b.example/copy", "http://a.example/edited"}),
+        frozenset({"http://a.example/empty", "http://b.example/empty"}),
+    }
+    for row in confirmed:
+        if row.similarity is not None:
+            names = (expected[row.first_url], expected[row.second_url])
+            first, second = (
+                structs.replace(each, url=url)
+                for each, url in zip(names, (row.first_url, row.second_url), strict=True)
+            )
+            answer = compare(first, second, Rule(7, 0.8))
+            assert answer.confirmed
+            assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
+
+    assert run("spark", "clusters", "confirmed", "-o", "clusters").exit_code == 0
+    clusters = spark.read.parquet(f"{tmp_path}/clusters").groupBy("cluster").count().collect()
+    assert sorted(row["count"] for row in clusters) == [2, 3]
+    query = ("spark", "--json", "query", "documents", "--queries", "documents", "-d", "0")
+    assert run(*query, "-o", "answers").answers[0]["rows"] == len(set(bits))
+
+    (seeded,) = run(*limits, "import", "documents", "--store", "seeded", "--json").answers
+    assert seeded["complete"]
+    with open_store(str(tmp_path / "seeded"), 0) as store:
+        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
+        assert sorted(row.record.url for row in stored) == sorted(expected)
+        assert {row.record.time for row in stored} == {WARC_SECONDS}
+        assert store.check() == []
+
+
+def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
+    spark.range(3).write.parquet(f"{tmp_path}/numbers")
+    (tmp_path / "killed/_temporary").mkdir(parents=True)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "short"}\n{"url"\n')
+    for arguments, message in (
+        (("pairs", "numbers"), "numbers has no column fingerprint (bigint); it has id (bigint)"),
+        (("fingerprint", "numbers"), "numbers has no column url (string), text (string)"),
+        (("clusters", "numbers"), "has no column first, second; it has id"),
+        (("confirm", "numbers", "--pairs", "numbers"), "the table of pairs has no column first"),
+        (("confirm", "numbers"), "needs --pairs PATH"),
+        (("pairs", "nowhere"), "PATH_NOT_FOUND"),
+        (("pairs", "text.parquet"), "text.parquet is not a Parquet file"),
+        (("pairs", "killed"), "killed is not complete: its job was killed or is still running"),
+        (("fingerprint", "numbers", "pages.jsonl"), "inputs of several kinds"),
+        (("pairs", "numbers", "-d", "64"), "distance 64: must be 0 to 63 bits"),
+    ):
+        done = run("spark", *arguments, "-o", "new")
+        assert (done.exit_code, message in done.err) == (2, True), done.err
+        assert not (tmp_path / "new").exists()
+    done = run("spark", "pairs", "numbers", "-o", "numbers")
+    assert "numbers exists already and is complete; name another folder" in done.err
+    done = run("spark", "pairs", "numbers", "-o", "half")
+    assert "half exists already, but no job finished it" in done.err
+    done = run("spark", "--json", "fingerprint", "pages.jsonl", "-o", "documents")
+    assert done.answers[0]["without_fingerprint"] == {"bad_line": 1}
+
+
+def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:
+    """A folder on another file system than this machine's is asked there for what is in it."""
+    from scrapy_simhash.batch.spark.pages import read_pages  # noqa: PLC0415
+
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines/a.jsonl").write_text('{"url": "u", "text": "short"}\n')
+    (tmp_path / "a.warc.gz").write_bytes(warc_record("http://a.example/", b"<html>"))
+    for name, url in (("lines", "u"), ("a.warc.gz", "http://a.example/")):
+        pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000)
+        assert [row.url for row in pages.collect()] == [url]
+
+
+def test_times_of_pages_are_seconds_or_timestamps(spark: Session) -> None:
+    """Of another type the column is somebody else's, and left out. (Seconds: from WARC files.)"""
+    from scrapy_simhash.batch.spark.pages import fingerprint_pages  # noqa: PLC0415
+
+    pages = spark.createDataFrame([("u", "one two three", 7)], "url string, text string, n int")
+    for kind, expected in (("timestamp", 7.0), ("string", None)):
+        timed = pages.withColumn("time", pages.n.cast(kind))
+        [row] = fingerprint_pages(timed, Config()).collect()
+        assert row.time == expected
+
+
+def test_of_another_recipe_or_seed_nothing_is_compared(
+    spark: Session, run: Run, tmp_path: Path
+) -> None:
+    from scrapy_simhash.batch.spark.pages import recipe_of  # noqa: PLC0415
+
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "one two three"}\n')
+    run("spark", "fingerprint", "pages.jsonl", "-o", "one", "--seed", str(2**64 - 1))
+    documents = spark.read.parquet(f"{tmp_path}/one")
+    assert recipe_of(documents) == {"recipe": asdict(Recipe()), "seed": f"{2**64 - 1:016x}"}
+    other = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": "0"}}
+    documents.withMetadata("fingerprints", other).write.parquet(f"{tmp_path}/two")
+    spark.createDataFrame([], "first bigint, second bigint, distance int").write.parquet(
+        f"{tmp_path}/pairs"
+    )
+    for arguments in (
+        ("query", "one", "--queries", "two"),
+        ("pairs", "one", "two"),
+        ("confirm", "one", "two", "--pairs", "pairs"),
+    ):
+        done = run("spark", *arguments, "-o", "answers")
+        assert done.exit_code == 2
+        assert "have fingerprints of different recipes or seeds" in done.err
+
+
+def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
+    """Make documents that are alike but for their ids and what is given of each."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    alike: dict[str, Any] = {
+        "fingerprints": [5],
+        "stub": False,
+        "text_digest": b"",
+        "sketch": bytes([17]) * 512,
+        "title": "A",
+        **dict.fromkeys(("heading", "canonical"), ""),
+        **dict.fromkeys(("words", "whole_words"), 400),
+    }
+    columns = {
+        "id": pa.binary(),
+        "fingerprints": pa.list_(pa.int64()),
+        "stub": pa.bool_(),
+        **dict.fromkeys(("text_digest", "sketch"), pa.binary()),
+        **dict.fromkeys(("url", "title", "heading", "canonical", "reason"), pa.string()),
+        **dict.fromkeys(("words", "whole_words"), pa.int32()),
+    }
+    made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(made, pa.schema(columns)))
+
+
+def confirm_of(spark: Session, documents: Any, least: float | None = 0.8) -> dict[str, list[Any]]:
+    """Confirm pairs of documents with one fingerprint."""
+    from scrapy_simhash.batch.spark.confirm import confirm_pairs  # noqa: PLC0415
+    from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
+
+    pairs = spark.createDataFrame([], "first bigint, second bigint, distance int")
+    return collect(confirm_pairs(documents, pairs, least))
+
+
+def test_one_that_many_documents_have_costs_no_square(
+    spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more documents with one fingerprint than are compared, the first stand for the rest."""
+    from scrapy_simhash.batch.spark import confirm as spark_confirm  # noqa: PLC0415
+
+    monkeypatch.setattr(spark_confirm, "MOST_CANDIDATES", 3)
+    documents = documents_of(spark, *({"id": bytes([number])} for number in range(20)))
+    found = confirm_of(spark, documents)
+    assert sorted(zip(found["first"], found["second"], strict=True)) == [
+        (bytes([first]), bytes([second])) for first in range(3) for second in range(first + 1, 20)
+    ]
+    assert all(tests[0] == "distance 0 bits" for tests in found["tests"])
+    plain = confirm_of(spark, documents, None)
+    assert {key: plain[key] for key in ("first", "second")}.items() <= found.items()
+    assert plain["tests"] == [["distance 0 bits"]] * len(found["first"])
+    # No part of the join has more of them.
+    postings = spark_confirm.list_postings(documents).groupBy("part").count().collect()
+    assert sorted(row["count"] for row in postings) == [2, 3, 3, 3, 3, 3, 3]
+
+
+def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
+    """Each is a pair with the first one of its digest."""
+    count = 3_000
+    stub = {"stub": True, "text_digest": b"same"}
+    ids = [number.to_bytes(2, "big") for number in range(count)]
+    others: list[dict[str, Any]] = [
+        {"id": b"x", "stub": True, "text_digest": b"another"},
+        {"id": b"y"},
+    ]
+    found = confirm_of(spark, documents_of(spark, *({"id": each, **stub} for each in ids), *others))
+    assert sorted(zip(found["first"], found["second"], strict=True)) == [
+        (ids[0], each) for each in ids[1:]
+    ]
+    assert found["tests"] == [["same short page"]] * (count - 1)
+    assert found["similarity"] == [None] * (count - 1)
+
+
+def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) -> None:
+    """Its fingerprint is not confirmed by the sketch of another version."""
+    versions: list[dict[str, Any]] = [
+        {"id": b"1", "fingerprints": [6], "text_digest": b"b", "sketch": bytes([34]) * 512},
+        {"id": b"1", "fingerprints": [5], "text_digest": b"a"},
+    ]
+    for order in (versions, versions[::-1]):
+        found = confirm_of(spark, documents_of(spark, *order, {"id": b"2"}).coalesce(1))
+        assert (found["first"], found["second"]) == ([b"1"], [b"2"])

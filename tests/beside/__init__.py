@@ -1,0 +1,1 @@
+"""Tests beside other plugins, with the real ones."""

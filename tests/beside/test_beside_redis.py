@@ -1,0 +1,174 @@
+"""Beside scrapy-redis: its scheduler and duplicate filter, with a real server."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+
+from scrapy_simhash.stores import open_store
+from tests.helpers.beside import settings_of
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.needing import require_modules
+from tests.helpers.pages import page
+from tests.helpers.redisservers import RedisServer, run_redis
+from tests.helpers.server import Answer, Site, serve
+
+GROUPS, COPIES = 6, 3
+# scrapy-redis 0.9.1 uses what Scrapy 2.19 is going to remove: works, and says so.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with run_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> dict[str, Any]:
+    """The settings for scrapy-redis, and an empty server."""
+    require_modules("beside", "scrapy_redis")
+    with server.client() as client:
+        client.flushall()
+    return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers = {
+        f"/g{group}/c{copy}": page(group, menu=f"Menu of copy {copy}")
+        for copy in range(COPIES)
+        for group in range(GROUPS)
+    }
+    with serve(answers) as site:
+        yield site
+
+
+def groups(*crawls: Crawl) -> list[str]:
+    return sorted(path.split("/")[1] for done in crawls for path in done.paths)
+
+
+EACH_GROUP = [f"g{group}" for group in range(GROUPS)]
+
+
+def assert_quiet(done: Crawl) -> None:
+    assert "log_count/ERROR" not in done.stats
+    # "finished" or, where it was told to stop, "closespider_pagecount".
+    assert done.stats["finish_reason"] != "shutdown"
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_two_crawls_of_one_queue_keep_one_of_each_group(
+    site: Site, tmp_path: Path, redis: dict[str, Any]
+) -> None:
+    halves = [site.urls()[start::2] for start in range(2)]
+    crawls = [
+        crawl(
+            tmp_path,
+            urls,
+            CONCURRENT_REQUESTS=4,
+            SIMHASH_LOG=str(tmp_path / f"{number}.jsonl"),
+            **redis,
+        )
+        for number, urls in enumerate(halves)
+    ]
+    done = await asyncio.gather(*crawls)
+    assert groups(*done) == EACH_GROUP
+    assert sum(one.stats["scheduler/dequeued/redis"] for one in done) == GROUPS * COPIES
+    for one in done:
+        assert_quiet(one)
+    with open_store(str(tmp_path)) as store:
+        assert store.stats()["done"] == GROUPS
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_crawl_goes_on_where_it_stopped(
+    site: Site, tmp_path: Path, redis: dict[str, Any]
+) -> None:
+    first = await crawl(tmp_path, site.urls(), CLOSESPIDER_PAGECOUNT=GROUPS + 2, **redis)
+    assert first.stats["finish_reason"] == "closespider_pagecount"
+    second = await crawl(tmp_path, [], **redis)
+    assert groups(first, second) == EACH_GROUP
+    assert first.stats["simhash/pages"] + second.stats["simhash/pages"] == GROUPS * COPIES
+    assert second.stats["simhash/near_duplicate"] > 0
+    # None was asked for twice, so none is a revisit.
+    assert not [key for key in second.counted if key.startswith("revisit")]
+    for done in (first, second):
+        assert_quiet(done)
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_spider_that_is_fed_by_redis(
+    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
+) -> None:
+    from scrapy_redis.spiders import RedisSpider  # noqa: PLC0415
+
+    def parse(_: Spider, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if path_of(response.url) == "/last":
+            raise CloseSpider("fed up")
+
+    site.answers["/last"] = Answer(page(GROUPS).encode())
+    with server.client() as client:
+        for url in site.urls():
+            client.rpush("fed:start_urls", url)
+    spider = type("FedSpider", (RedisSpider,), {"name": "fed", "parse": parse})
+    done = await crawl(tmp_path, [], spider, CONCURRENT_REQUESTS=64, **redis)
+    assert groups(done) == sorted([*EACH_GROUP, "last"])
+    assert done.counted["dropped"] == GROUPS * (COPIES - 1)
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_queue_and_store_on_one_server(
+    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
+) -> None:
+    # As on two machines: nothing is shared but the server.
+    logs = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    store = server.url("simhash")
+    crawls = [
+        crawl(
+            tmp_path,
+            urls,
+            SIMHASH_STORE=store,
+            SIMHASH_LOG=str(log),
+            CONCURRENT_REQUESTS=4,
+            **redis,
+        )
+        for urls, log in zip((site.urls()[::2], site.urls()[1::2]), logs, strict=True)
+    ]
+    done = await asyncio.gather(*crawls)
+    assert groups(*done) == EACH_GROUP
+    for one in done:
+        assert_quiet(one)
+    with open_store(store, readonly=True) as opened:
+        assert opened.stats()["done"] == GROUPS
+
+
+class CountingSpider(PagesSpider):
+    """Says how many near-duplicates there were so far."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert self.crawler.stats
+        near_duplicates = self.crawler.stats.get_value("simhash/near_duplicate")
+        yield {**describe(response), "near_duplicates": near_duplicates}
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_counts_are_in_the_stats_collector_of_redis(
+    site: Site, tmp_path: Path, redis: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    redis["STATS_CLASS"] = "scrapy_redis.stats.RedisStatsCollector"
+    site.answers["/last"] = Answer(page(GROUPS).encode())
+    done = await crawl(tmp_path, site.urls(), CountingSpider, **redis)
+    assert groups(done) == sorted([*EACH_GROUP, "last"])
+    assert done.items[-1]["near_duplicates"] == GROUPS * (COPIES - 1)
+    # The collector itself fails on the times that Scrapy's LogStats asks for at the end.
+    assert not [record for record in caplog.records if record.name.startswith("scrapy_simhash")]

@@ -1,0 +1,290 @@
+"""`scrapy simhash COMMAND`: answers for people and for programs, exit codes, refusals."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.commands import look
+from scrapy_simhash.config import Config
+from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.stores import open_store
+from tests.helpers.commanding import AGAIN, ONE, Run, assert_printable, crawl_into
+from tests.helpers.crawling import read_files
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    first.write_text(page(1), encoding="utf-8")
+    second.write_text(make_page(edit_words(make_words(1), 30)), encoding="utf-8")
+    return first, second
+
+
+def test_stats(run: Run, store: Path) -> None:
+    done = run("stats", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "documents: 4\n" in done.out
+    assert "near duplicates: 1\n" in done.out
+    assert "design: 4\n" in done.out
+    assert_printable(done.out)
+    (answer,) = run("stats", "--json", "--store", store).answers
+    with open_store(str(store), readonly=True) as opened:
+        assert answer == opened.stats()
+    assert answer["distances"] == {"0": 1}
+
+
+def test_query_by_url_file_hex_and_stdin(
+    run: Run, store: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_url = run("query", ONE, "--store", store, "--json")
+    assert by_url.exit_code == 0
+    # By its main text and by its whole text; the duplicate is not in the tables.
+    assert {(each["url"], each["distance"], each["state"]) for each in by_url.answers} == {
+        (ONE, 0, "done")
+    }
+    assert len({each["query"] for each in by_url.answers}) == len(by_url.answers) <= 2
+    by_file = run("query", files[0], "--store", store, "--json")
+    (answer,) = by_file.answers
+    assert answer in by_url.answers
+    for text in (answer["fingerprint"], "0x" + answer["fingerprint"].upper()):
+        assert run("query", text, "--store", store, "--json").answers == [answer]
+    with files[0].open(encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run("query", "-", "--store", store, "--json").answers == [answer]
+    done = run("query", AGAIN, "--store", store)
+    lines = done.out.splitlines()
+    assert f" 0 bits  done         {ONE}" in lines
+    assert all(line.endswith(f" bits  done         {ONE}") for line in lines)
+
+
+def test_query_by_text_however_long(run: Run, store: Path) -> None:
+    text = fingerprint_page(page(1), "utf-8").text
+    assert len(text) > 1_000
+    done = run("query", text, "--store", store, "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    assert [answer["url"] for answer in done.answers] == [ONE]
+    short = run("query", "nothing like it", "--store", store)
+    assert (short.exit_code, short.out, short.err) == (1, "nothing found\n", "")
+    assert run("query", "nothing like it", "--store", store, "--json").out == ""
+
+
+def test_query_distance(run: Run, store: Path) -> None:
+    (near,) = run("query", ONE, "--store", store, "--json", "--distance", "0").answers
+    with open_store(str(store), readonly=True) as opened:
+        document = opened.get_document(near["document"])  # the answer names one fingerprint of it
+    assert document
+    fingerprints = document.fingerprints
+    # Two bits in which main and whole text agree, so that neither is nearer.
+    first, second, *_ = (
+        1 << bit for bit in range(64) if len({each >> bit & 1 for each in fingerprints}) == 1
+    )
+    flipped = f"{fingerprints[0] ^ first ^ second:016x}"
+    found = run("query", flipped, "--store", store, "--json").answers
+    assert [(answer["url"], answer["distance"]) for answer in found] == [(ONE, 2)]
+    assert run("query", flipped, "--store", store, "--distance", "1").exit_code == 1
+    done = run("query", flipped, "--store", store, "--distance", "8")
+    assert done.exit_code == 2
+    assert "0 to 7 bits" in done.err
+
+
+def test_query_of_a_url_that_is_not_there(run: Run, store: Path) -> None:
+    done = run("query", "http://site.example/nowhere", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "http://site.example/nowhere is not in the store" in done.err
+
+
+def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
+    done = run("fingerprint", *files)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.isascii()
+    assert [answer["file"] for answer in done.answers] == [str(path) for path in files]
+    made = fingerprint_page(files[0].read_bytes())
+    answer = done.answers[0]
+    assert answer["fingerprint"] == f"{made.fingerprint:016x}"
+    assert (answer["features"], answer["words"]) == (made.features, made.words)
+    assert answer["extract_ms"] > 0
+    with_json = run("fingerprint", "--json", files[0]).answers[0]
+    assert with_json["fingerprint"] == answer["fingerprint"]
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_file_without_fingerprint_spoils_no_other(
+    run: Run, files: tuple[Path, Path], bad_first: bool
+) -> None:
+    bad = files[1]
+    bad.write_bytes(b"")
+    done = run("fingerprint", *((bad, files[0]) if bad_first else (files[0], bad)))
+    assert [answer["file"] for answer in done.answers] == [str(files[0])]
+    assert done.exit_code == 1  # part of it failed
+    assert str(bad) in done.err
+    assert "empty" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        (["stats", "--store", "nowhere"], "there is no store at"),
+        (["query", "text", "--store", "nowhere"], "there is no store at"),
+        (["explain", "http://a.example/", "--store", "nowhere"], "there is no store at"),
+        (["log", "--store", "nowhere"], "nowhere"),
+        (["stats", "--store", "redis://host"], "redis"),
+        (["fingerprint", "nowhere.html"], "nowhere.html"),
+        (["explain", "a.html", "b.html"], "a.html"),
+        (["explain", "a", "b", "c"], "or two URLs or files"),
+        (["explain", "a.html"], "name a URL (http://...)"),
+        (["log", "--follow", "--summary"], "--follow never ends"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_in_a_line(
+    run: Run, tmp_path: Path, arguments: list[str], fact: str
+) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.startswith(f"scrapy simhash {arguments[0]}: ")
+    assert fact in done.err
+    assert len(done.err.splitlines()) == 1
+    assert read_files(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        ([], "name a command"),
+        (["no-such-command"], "invalid choice: 'no-such-command'"),
+        (["log", "--status", "dropped"], "invalid choice: 'dropped'"),
+        (["log", "--last", "many"], "'many' is not a whole number"),
+        (["query"], "URL|FILE|FINGERPRINT --text is required"),
+        (["query", "-", "--text", "a"], "not allowed with"),
+        (["what-if", "--confirm", "2"], "'2' is neither a number from 0 to 1 nor none"),
+        (["what-if", "--top", "-1"], "'-1' is not a whole number"),
+        (["find-all", "--urls"], "name it with --store"),
+        (["fingerprint"], "required: FILE"),
+        (["explain"], "required: URL|FILE"),
+    ],
+)
+def test_wrong_arguments_are_refused(run: Run, arguments: list[str], fact: str) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert fact in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", "--no-such-option"],
+        ["stats", "extra"],
+        ["stats", "--json", "-s", "SIMHASH_DISTANCE=1"],
+        ["stats", "--nolog"],
+        ["query", ONE, "two"],
+        ["log", "--status", "new", "extra"],
+    ],
+)
+def test_unknown_arguments_are_refused(run: Run, store: Path, arguments: list[str]) -> None:
+    done = run(*arguments, "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "unknown arguments: " in done.err
+
+
+def test_a_mistyped_option_is_suggested(run: Run, store: Path) -> None:
+    assert run("log", "--sumary").err.endswith("--sumary; did you mean --summary?\n")
+    assert run("stats", "--nolog", "--store", store).err.endswith("arguments: --nolog\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["reprot"], "report"),
+        (["log", "--status", "near-duplicate"], "near_duplicate"),
+        (["import", "a", "--kind", "wrac"], "warc"),
+        (["what-if", "--scope", "hots"], "host"),
+    ],
+)
+def test_a_mistyped_choice_is_suggested(run: Run, arguments: list[str], meant: str) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.endswith(f"; did you mean {meant}?\n")
+    assert "did you mean" not in run("zzzzzz").err
+
+
+@pytest.mark.parametrize("given", [["-s", "A=1"], ["-sA=1"], ["--set=A=1"], ["--set", "A=1"]])
+def test_settings_go_before_the_command(run: Run, given: list[str]) -> None:
+    said = "settings go before the command: scrapy simhash -s NAME=VALUE stats\n"
+    assert run("stats", *given).err.endswith(said)
+
+
+def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
+    done = run("-s", "SIMHASH_DISTNCE=3", "stats", "--store", store)
+    assert done.exit_code == 0
+    said = "settings that do not exist: SIMHASH_DISTNCE; did you mean SIMHASH_DISTANCE?"
+    assert done.err == f"ignored {said}\n"
+
+
+@pytest.mark.parametrize("arguments", [["fingerprint", "nix.html"], ["import", "nix.html"]])
+def test_a_file_that_is_not_there_is_named(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments)
+    told = f"{arguments[0]}: nix.html: No such file or directory; check that path\n"
+    assert (done.exit_code, done.err) == (2, f"scrapy simhash {told}")
+
+
+def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:
+    done = run("-s", "SIMHASH_DISTANCE=9", "stats", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in done.err
+
+
+@pytest.mark.parametrize("json_", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"), [(["stats"], 130), (["log"], 130), (["log", "--follow"], 0)]
+)
+def test_interrupted(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    exit_code: int,
+    json_: list[str],
+) -> None:
+    """Ctrl-C is the only end of `--follow`; elsewhere nobody takes it for "nothing found"."""
+
+    def interrupt(config: Config) -> Iterator[dict[str, Any]]:
+        signal.raise_signal(signal.SIGINT)
+        yield {"distance": config.distance}
+
+    for name in ("stats", "log"):
+        monkeypatch.setitem(look.COMMANDS, name, look.COMMANDS[name]._replace(runner=interrupt))
+    done = run(*arguments, *json_)
+    assert (done.exit_code, done.out, done.err) == (exit_code, "", "")
+
+
+def test_a_broken_pipe_of_another_kind_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a server or of a worker; only that of standard output is a silent end."""
+
+    def fail(config: Config) -> Iterator[dict[str, Any]]:
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb", buffering=0) as pipe:
+            yield {"distance": config.distance, "written": pipe.write(b"-")}
+
+    monkeypatch.setitem(look.COMMANDS, "stats", look.COMMANDS["stats"]._replace(runner=fail))
+    done = run("stats")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "Broken pipe" in done.err
+
+
+def test_looking_changes_nothing(run: Run, store: Path) -> None:
+    before = read_files(store)
+    for arguments in (["stats"], ["log"], ["query", ONE], ["explain", AGAIN]):
+        assert run(*arguments, "--store", store).exit_code == 0
+    assert read_files(store) == before

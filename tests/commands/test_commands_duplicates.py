@@ -1,0 +1,139 @@
+"""`duplicates`: each kept page with its near-duplicates, in one file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.inspection.duplicates import list_kept
+from tests.helpers.commanding import HOSTILE, Run, assert_printable
+from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl, open_lmdb
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+C = A ^ B
+SITE = "http://site.example/"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two kept pages with near-duplicates, of two crawls, and one without."""
+    with open_in_crawl(tmp_path / "s") as store:
+        kept = [document("a", A, title="A page"), document("b", B), document("c", C)]
+        originals = store.find_and_add(kept)
+        store.mark_done([verdict.document for verdict in originals], CRAWL)
+        store.find_and_add([document("b1", B ^ 7), document("a1", A ^ 1)])
+        store.end_crawl(CRAWL)
+        store.start_crawl("crawl-2", "spider")
+        store.find_and_add([document("a2", A ^ 3, crawl="crawl-2")])
+        store.spare([originals[0].document + 4])  # a1
+    return tmp_path / "s"
+
+
+def name(url: str | None) -> str | None:
+    return url and url.removeprefix(SITE)
+
+
+def test_text(run: Run, store: Path) -> None:
+    done = run("duplicates", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        SITE + "a",
+        f"    {SITE}a1  (1 bit, undone)",
+        f"    {SITE}a2  (2 bits)",
+        SITE + "b",
+        f"    {SITE}b1  (3 bits)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), {"a": ["a1", "a2"], "b": ["b1"]}),
+        (("--crawl", CRAWL), {"a": ["a1"], "b": ["b1"]}),
+        (("--crawl", "crawl-2"), {"a": ["a2"]}),
+        (("--all",), {"a": ["a1", "a2"], "b": ["b1"], "c": []}),
+        (("--all", "--crawl", "crawl-2"), {"a": ["a2"], "b": [], "c": []}),
+    ],
+)
+def test_json_lines(
+    run: Run, store: Path, options: tuple[str, ...], expected: dict[str, list[str]]
+) -> None:
+    answers = run("duplicates", *options, "--store", store, "--json").answers
+    found = {name(kept["url"]): [name(d["url"]) for d in kept["duplicates"]] for kept in answers}
+    assert found == expected
+    first = answers[0]
+    assert (first["title"], first["state"], first["file"]) == ("A page", "done", False)
+    assert set(first["duplicates"][0]) == {
+        *("url", "document", "distance", "similarity", "crawl", "time", "undone"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "as_json"),
+    [(("-o", "d.jsonl"), True), (("-o", "d.txt"), False), (("-o", "d.txt", "--json"), True)],
+)
+def test_one_file(run: Run, store: Path, options: tuple[str, ...], *, as_json: bool) -> None:
+    store = store.absolute()
+    printed = run("duplicates", "--store", store, *["--json"][: int(as_json)])
+    done = run("duplicates", *options, "--store", store)
+    path = store.parent / options[1]
+    assert path.read_text("ascii") == printed.out
+    if "--json" in options:
+        assert done.answers == [{"file": options[1], "kept": 2, "duplicates": 3}]
+    else:
+        assert done.out == f"{options[1]}: 2 kept pages with 3 duplicates\n"
+    again = run("duplicates", *options, "--store", store)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.err
+    assert run("duplicates", *options, "--overwrite", "--store", store).exit_code == 0
+
+
+def test_nothing_to_list(run: Run, tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "s") as store:
+        store.find_and_add([document("a", A)])
+    done = run("duplicates", "--store", "s")
+    assert (done.exit_code, done.out) == (1, "nothing found\n")
+    done = run("duplicates", "--store", "s", "-o", "d.jsonl")
+    assert (done.exit_code, done.out) == (1, "")
+    assert "d.jsonl is empty: the store has no such page" in done.err
+    assert (tmp_path / "d.jsonl").read_bytes() == b""
+
+
+def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "s") as store:
+        store.find_and_add([document("a", A, url=HOSTILE), document("b", A ^ 1, url=HOSTILE)])
+    done = run("duplicates", "--store", "s")
+    assert_printable(done.out)
+    assert len(done.out.splitlines()) == 2
+    (answer,) = run("duplicates", "--store", "s", "--json").answers
+    assert answer["url"] == answer["duplicates"][0]["url"] == HOSTILE
+
+
+def test_imported_fingerprints_come_last(tmp_path: Path, run: Run) -> None:
+    with open_lmdb(tmp_path / "s") as store:
+        store.bulk_load(np.array([A], np.uint64))
+        store.start_crawl(CRAWL, "spider")
+        store.find_and_add([document("a1", A ^ 1), document("b", B), document("b1", B ^ 1)])
+    done = run("duplicates", "--store", "s")
+    assert done.out.splitlines() == [
+        SITE + "b",
+        f"    {SITE}b1  (1 bit)",
+        "(an imported fingerprint)",
+        f"    {SITE}a1  (1 bit)",
+    ]
+
+
+def test_the_kept_page_of_a_chain_is_its_end(home: str) -> None:
+    """An original whose crawl died is judged again, and may be a near-duplicate by then."""
+    with begin_crawl(home) as store:
+        first, _ = store.find_and_add([document("b", A), document("a", A ^ 1)])
+        store.withdraw([first.document], CRAWL)
+        kept, again = store.find_and_add([document("c", A ^ 2), document("b", A)])
+        store.mark_done([kept.document], CRAWL)
+        assert (kept.status, again.status) == ("new", "near_duplicate")
+        (listed,) = list_kept(store)
+        assert name(listed["url"]) == "c"
+        assert [name(each["url"]) for each in listed["duplicates"]] == ["b", "a"]
+        json.dumps(listed)

@@ -1,0 +1,265 @@
+"""`export` and `import`, and joins over archives and stores: round trips, and what is refused."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.tables.archive import Archive, write_archive
+from tests.helpers.commanding import Done, Run
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.needing import slow_but
+
+DRAWN = np.unique(np.random.default_rng(5).integers(0, 2**64 - 1, 3_000, np.uint64))
+RECIPE = Recipe("html2txt", "words-2", 2, 2)
+SEED = 2**64 - 3
+PAIRS = "[1, 3]\n[3, 7]\n"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "archive"
+    write_archive(path, DRAWN, seed=SEED, recipe=RECIPE)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+EXPORTS: list[tuple[tuple[str, ...], str]] = [((), "1:0"), (("--tables",), "8:5")]
+
+
+@pytest.mark.parametrize(("options", "design"), slow_but(EXPORTS[:1], EXPORTS))
+def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], design: str) -> None:
+    with open_lmdb(tmp_path / "a", distance=5, tables="8:5", recipe=RECIPE) as store:
+        store.bulk_load(DRAWN)
+        seed = store.seed
+    done = run("export", "out", *options, "--store", "a", "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    with Archive(tmp_path / "out") as exported:
+        assert (exported.read_all() == DRAWN).all()
+        assert (exported.seed, exported.recipe, exported.design.name) == (seed, RECIPE, design)
+        if options:
+            assert (5, int(DRAWN[0])) in exported.probe(int(DRAWN[0]) ^ 0x1F, 5)
+    assert done.answers == [
+        {
+            "archive": "out",
+            "design": design,
+            "fingerprints": DRAWN.size,
+            "left_out": 0,
+            "file_bytes": (tmp_path / "out").stat().st_size,
+        }
+    ]
+    done = run("import", "out", "--store", "b", "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    counted = {"design": "4", "fingerprints": DRAWN.size, "new": DRAWN.size}
+    assert done.answers == [{"source": "out", "kind": "archive", "store": "b", **counted}]
+    assert run("import", "out", "--dry-run", "--store", "c", "--json").answers == [
+        {"source": "out", "kind": "archive", "fingerprints": DRAWN.size}
+    ]
+    with open_lmdb(tmp_path / "b") as store:
+        assert (store.seed, store.recipe) == (seed, RECIPE)
+        assert (store.fingerprints() == DRAWN).all()
+        assert store.check() == []
+    done = run("import", "out", "--store", "a")
+    assert ", 0 of them new; no documents, so no URLs to find, explain or delete\n" in done.out
+    assert names(tmp_path) == ["a", "b", "out"]
+
+
+def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> None:
+    run("import", archive, "--store", "s")
+    with open_in_crawl(tmp_path / "s") as store:
+        pages = [
+            *(
+                document("a", 5),
+                document("b", int(DRAWN[0]) ^ 1),
+                document("pending", 0x00FF_00FF_00FF_00FF),
+            ),
+            *(document("withdrawn", 0x0F0F_0F0F_0F0F_0F0F), document("stub", 1 << 60, stub=True)),
+            document("stub of a known one", int(DRAWN[1]), stub=True),
+        ]
+        found = store.find_and_add(pages)
+        assert [verdict.status for verdict in found] == ["new", "near_duplicate", *["new"] * 4]
+        numbers = [verdict.document for verdict in found]
+        store.withdraw([numbers[3]], CRAWL)
+        store.mark_done([numbers[0], numbers[4], numbers[5]], CRAWL)
+    assert "left out: 3\n" in run("export", "both", "--store", "s").out
+    with Archive(tmp_path / "both") as exported:
+        assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
+    write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
+    assert run("import", archive, "--store", "s", "--json").answers[0]["new"] == 1
+
+
+def test_import_of_an_archive_without_recipe(run: Run, tmp_path: Path) -> None:
+    """That of the settings is taken; the seed counts all the same."""
+    write_archive(tmp_path / "plain", DRAWN)
+    given = ("SIMHASH_FEATURES=words-3", "SIMHASH_TABLES=10", "SIMHASH_DISTANCE=4")
+    settings = [each for setting in given for each in ("-s", setting)]
+    assert run(*settings, "import", "plain", "--store", "s").exit_code == 0
+    with open_lmdb(tmp_path / "s", distance=4) as store:
+        assert (store.seed, store.recipe.features, store.design) == (0, "words-3", "10")
+
+
+def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
+    open_lmdb(tmp_path / "a").close()
+    assert run("export", "out", "--tables", "--store", "a").exit_code == 0
+    assert "0 fingerprints, 0 of them new;" in run("import", "out", "--store", "b").out
+
+
+def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
+    open_lmdb(tmp_path / "a").close()
+    before = archive.read_bytes()
+    done = run("export", archive, "--store", "a")
+    assert (done.exit_code, done.out) == (2, "")
+    assert f"{archive} exists already; name another file, or overwrite it" in done.err
+    assert archive.read_bytes() == before
+    assert run("export", archive, "--overwrite", "--store", "a").exit_code == 0
+    with Archive(archive) as exported:
+        assert exported.count == 0
+    done = run("export", "nowhere/out", "--store", "a")
+    assert done.exit_code == 2
+    assert "nowhere" in done.err
+    assert names(tmp_path) == ["a", "archive"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"seed": 7}, "made with another seed, and fingerprints of different seeds"),
+        ({"recipe": Recipe()}, "features: 'words-1' / 'words-2'"),
+    ],
+)
+def test_stores_with_another_seed_or_recipe(
+    run: Run, archive: Path, tmp_path: Path, fields: dict[str, int | Recipe], message: str
+) -> None:
+    wanted = {"seed": SEED, "recipe": RECIPE, **fields}
+    with LmdbStore(tmp_path / "s", **wanted) as store:  # type: ignore[arg-type]
+        store.bulk_load(DRAWN[:10])
+    before = (tmp_path / "s" / "data.mdb").read_bytes()
+    done = run("import", archive, "--store", "s")
+    assert (done.exit_code, done.out) == (2, "")
+    assert message in done.err
+    assert (tmp_path / "s" / "data.mdb").read_bytes() == before
+
+
+def spoil(path: Path, how: str) -> None:
+    octets = bytearray(path.read_bytes())
+    if how == "cut":
+        del octets[-1:]
+    elif how == "header":
+        octets[20] ^= 1
+    elif how == "bit":
+        octets[len(octets) // 2] ^= 0x10
+    else:
+        octets[:] = how.encode()
+    path.write_bytes(octets)
+
+
+SPOILT = {
+    "cut": "cut short",
+    "header": "cannot be used",
+    "bit": "is damaged at octets",
+}
+
+
+@pytest.mark.parametrize("how", [*SPOILT, "1\n2\n", ""])
+def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, how: str) -> None:
+    spoil(archive, how)
+    for store in ("new", "there"):
+        if store == "there":
+            LmdbStore(tmp_path / "there", seed=SEED, recipe=RECIPE).close()
+        done = run("import", archive, "--store", store)
+        assert (done.exit_code, done.out) == (2, "")
+        assert SPOILT.get(how, "cannot be used") in done.err
+        assert str(archive) in done.err
+        assert len(done.err.splitlines()) == 1
+    assert names(tmp_path) == ["archive", "there"]
+    with open_lmdb(tmp_path / "there") as opened:
+        assert opened.fingerprints().size == 0
+    assert run("import", "nowhere", "--store", "new").exit_code == 2
+
+
+@pytest.mark.parametrize("how", SPOILT)
+@pytest.mark.parametrize("command", ["find-all", "find-clusters", "batch-query"])
+def test_joins_of_a_spoilt_archive(
+    run: Run, archive: Path, tmp_path: Path, how: str, command: str
+) -> None:
+    spoil(archive, how)
+    (tmp_path / "queries").write_text("1\n")
+    more = ["--queries", "queries"] if command == "batch-query" else []
+    done = run(command, *more, "-i", archive, "-o", "out")
+    assert (done.exit_code, done.out) == (2, "")
+    assert SPOILT[how] in done.err
+    assert names(tmp_path) == ["archive", "queries"]
+
+
+def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
+    """Three near ones, and another that the store dropped as a near-duplicate of the last."""
+    values = np.array([7, 1, 3, 1 << 40], np.uint64)
+    write_archive(tmp_path / "few", values)
+    with open_in_crawl(tmp_path / "s") as store:
+        store.bulk_load(values)
+        (verdict,) = store.find_and_add([document("a", 3 << 40)])
+        assert verdict.status == "near_duplicate"
+    (tmp_path / "queries").write_text("5\n9\n")
+    for source in (("-i", "few"), ("--store", "s")):
+        assert run("find-all", "-d", "1", *source) == Done(0, PAIRS, "")
+        assert run("find-all", "-b", "9", "-d", "1", *source) == Done(0, PAIRS, "")
+        for queries in ("queries", "few"):
+            done = run("batch-query", "--queries", queries, "-d", "0", *source)
+            assert done.exit_code == (1 if queries == "queries" else 0)
+        done = run("batch-query", "--queries", "queries", "-d", "1", *source)
+        assert done == Done(0, "[5, 1, 1]\n[5, 7, 1]\n[9, 1, 1]\n", "")
+    assert run("find-clusters", "-d", "1", "-i", "few") == Done(0, "[1, 3, 7]\n", "")
+    both = f"[1, 3, 7]\n{[1 << 40, 3 << 40]}\n"
+    assert run("find-clusters", "-d", "1", "--store", "s") == Done(0, both, "")
+    done = run("find-clusters", "-d", "1", "--representative", "--store", "s")
+    assert done.out == f"[3, 1, 7]\n{[1 << 40, 3 << 40]}\n"
+    # Beyond what the tables of the store are complete for.
+    pairs = [
+        json.loads(line)
+        for line in run("find-all", "-d", "9", "--store", "s").out.split("\n")
+        if line
+    ]
+    assert len(pairs) == 6
+
+
+def test_a_batch_passes_over_an_archive_in_chunks(
+    run: Run, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Archive) -> None:
+        raise AssertionError("loaded whole")
+
+    monkeypatch.setattr("scrapy_simhash.tables.archive.reader._LEAST_BLOCKS", 2)
+    monkeypatch.setattr("scrapy_simhash.tables.archive.reader._CHUNK_BYTES", 2)
+    monkeypatch.setattr(Archive, "read_all", refuse)
+    (tmp_path / "queries").write_text("".join(f"{int(each) ^ 1}\n" for each in DRAWN))
+    done = run("batch-query", "--queries", "queries", "-i", archive)
+    found = sorted(int(each) ^ 1 for each in DRAWN)
+    assert [json.loads(line)[0] for line in done.out.splitlines()] == found
+
+
+def test_a_pipe_is_read_once(run: Run) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file:
+        file.write("1\n3\n7\n")
+    assert run("find-all", "-d", "1", "-i", f"/dev/fd/{reading}") == Done(0, PAIRS, "")
+    os.close(reading)
+
+
+@pytest.mark.parametrize("command", ["find-all", "find-clusters", "batch-query"])
+def test_joins_of_a_store_that_is_not_there(run: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "in").write_text("1\n")
+    more = ["--queries", "in"] if command == "batch-query" else []
+    done = run(command, *more, "--store", "nowhere")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no store at" in done.err
+    done = run(command, *more, "--store", "nowhere", "-i", "in")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "not allowed with argument" in done.err
+    assert names(tmp_path) == ["in"]

@@ -1,0 +1,263 @@
+"""`scrapy simhash explain`, hostile texts, and all commands as a user of a project has them."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrapy_simhash._printable import plural
+from scrapy_simhash.stores import Store, open_store
+from tests.helpers.commanding import (
+    AGAIN,
+    EMPTY,
+    HOSTILE,
+    ONE,
+    TWO,
+    Run,
+    assert_printable,
+    crawl_into,
+)
+from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.processes import run_scrapy
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the texts kept."""
+    path = tmp_path_factory.mktemp("explain") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explain") / "textless"
+    asyncio.run(crawl_into(path))
+    return path
+
+
+def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
+    (answer,) = run("explain", AGAIN, "--store", store, "--json").answers
+    assert answer["verdict"] == f"near-duplicate of {ONE}, 0 bits away when judged"
+    assert [page_["url"] for page_ in answer["pages"]] == [AGAIN, ONE]
+    assert [page_["state"] for page_ in answer["pages"]] == ["duplicate", "done"]
+    assert answer["distance"] == 0
+    assert answer["differing_bits"] == []
+    assert answer["found_by_tables"] == [0, 1, 2, 3]
+    assert answer["jaccard"] == 1
+    assert answer["decision"]["status"] == "near_duplicate"
+    done = run("explain", AGAIN, "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
+    assert "distance: 0 bits; differing bits: none" in done.out
+    assert f"  near_duplicate  {AGAIN}\n    0 bits, " in done.out
+
+
+def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
+    (answer,) = run("explain", AGAIN, "--store", textless, "--json").answers
+    assert answer["distance"] == 0
+    assert "jaccard" not in answer
+    assert "SIMHASH_KEEP_TEXT" in answer["note"]
+    assert "SIMHASH_KEEP_TEXT" in run("explain", AGAIN, "--store", textless).out
+
+
+def test_kept_page(run: Run, store: Path) -> None:
+    (answer,) = run("explain", TWO, "--store", store, "--json").answers
+    assert answer["verdict"] == "kept (done)"
+    assert answer["decision"]["status"] == "new"
+    assert f"{TWO}: kept (done)" in run("explain", TWO, "--store", store).out
+
+
+async def crawl_siblings(store: Path) -> None:
+    """Judge two pages that differ in their names only, and the second one again."""
+    async with running(store) as detector:
+        for url, title in ((ONE, "Kiwi"), (TWO, "Apple"), (TWO, "Apple")):
+            html = make_page(make_words(1), title=title).replace("Heading", title)
+            decision = await detector.judge(replace(fetched(url, html), url=url))
+            detector.mark_done(decision.document)
+            write_decision(detector, decision)
+
+
+def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
+    run: Run, tmp_path: Path
+) -> None:
+    asyncio.run(crawl_siblings(tmp_path))
+    (answer,) = run("explain", TWO, "--store", tmp_path, "--json").answers
+    assert answer["verdict"] == "kept (done)"
+    assert answer["decision"]["status"] == "revisit"
+    judgement = answer["judgement"]
+    assert judgement["status"] == "new"
+    assert judgement["nearest_url"] == ONE
+    assert 0 <= judgement["nearest_distance"] <= 7
+    assert judgement["nearest_tests"][-1].startswith("titles differ")
+    lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
+    place = lines.index("when it was last compared with others:")
+    assert lines[place + 1].endswith(f"  new             {TWO}")
+    assert lines[place + 2].startswith(
+        f"    kept, {plural(judgement['nearest_distance'], 'bit')}, "
+    )
+    assert lines[place + 2].endswith(f" alike from {ONE}:")
+    assert lines[place + 3].startswith("    titles differ")
+    # Of the other one there was nothing near.
+    (answer,) = run("explain", ONE, "--store", tmp_path, "--json").answers
+    assert (answer["judgement"], answer["decision"]["nearest_url"]) == (None, None)
+    lines = run("log", "--store", tmp_path).out.splitlines()
+    assert [line[:8] for line in lines].count("    kept") == 1
+
+
+def test_page_of_the_log_only(run: Run, store: Path) -> None:
+    (answer,) = run("explain", EMPTY, "--store", store, "--json").answers
+    assert answer["verdict"] == "not in the store: not judged"
+    assert answer["decision"]["reason"] == "empty"
+    assert "(empty)" in run("explain", EMPTY, "--store", store).out
+
+
+def test_a_store_on_a_server_may_have_no_log(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_another(url: str) -> Store:
+        assert url == "redis://localhost:1"
+        return open_store(str(store), distance=0, readonly=True)
+
+    monkeypatch.setattr("scrapy_simhash.inspection.explanation.open_as_it_is", open_another)
+    done = run("-s", "SIMHASH_LOG=None", "explain", AGAIN, "--store", "redis://localhost:1")
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
+    assert "last decision" not in done.out
+
+
+def test_page_nobody_knows(run: Run, store: Path) -> None:
+    done = run("explain", "http://site.example/nowhere", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "neither in the store nor in the log" in done.err
+
+
+def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+
+    async def crawl() -> None:
+        async with running(folder) as detector:
+            decision = await detector.judge(fetched("one", page(1)))
+            fingerprints = np.array([int(decision.fingerprint or "", 16)], np.uint64)
+            detector.withdraw(decision.document)
+        with open_store(str(folder)) as opened:
+            opened.bulk_load(fingerprints ^ np.uint64(1))
+        async with running(folder) as detector:
+            decision = await detector.judge(fetched("two", page(1)))
+            assert decision.status == "near_duplicate"
+            write_decision(detector, decision)
+
+    asyncio.run(crawl())
+    (answer,) = run("explain", "http://site.example/two", "--store", folder, "--json").answers
+    assert answer["verdict"] == "near-duplicate of an imported fingerprint, 1 bit away"
+    done = run("explain", "http://site.example/two", "--store", folder)
+    assert "None" not in done.out
+    assert "1 bit, of (an imported fingerprint)" in run("log", "--store", folder).out
+
+
+def test_two_files(run: Run, tmp_path: Path) -> None:
+    words = make_words(1)
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    first.write_text(make_page(words), encoding="utf-8")
+    second.write_text(make_page(edit_words(words, 3, seed=7)), encoding="utf-8")
+    (answer,) = run("explain", first, second, "--json").answers
+    assert [page_["url"] for page_ in answer["pages"]] == [str(first), str(second)]
+    assert answer["distance"] == len(answer["differing_bits"])
+    bits = [int(each, 16) for each in answer["compared"]]
+    assert (bits[0] ^ bits[1]).bit_count() == answer["distance"]
+    assert answer["within"] == 7
+    assert 0.9 < answer["jaccard"] < 1
+    assert all("changed7x" in shingle for shingle in answer["only_in_second"])
+    changed = [line for line in answer["text_difference"] if line.startswith("+ ")]
+    assert not changed  # unified: no blank behind the sign
+    assert any(line.startswith("+") and "changed7x" in line for line in answer["text_difference"])
+    done = run("explain", first, second)
+    assert f"distance: {plural(answer['distance'], 'bit')};" in done.out
+    assert "changed7x" in done.out
+
+
+@pytest.mark.parametrize("command", ["stats", "log", "query", "explain"])
+def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
+    with open_store(str(store), readonly=True) as opened:
+        (document,) = opened.find_document(HOSTILE)
+    asked = {"query": [f"{document.fingerprints[0]:016x}"], "explain": [AGAIN]}
+    done = run(command, *asked.get(command, []), "--store", store)
+    assert done.exit_code == 0
+    assert_printable(done.out)
+    if command in {"log", "query"}:
+        assert r"\x1b[2J\u202egnp\x9b\x07\n\x00" in done.out
+    if command == "explain":
+        assert r"\u202e" in done.out
+    as_json = run(command, *asked.get(command, []), "--store", store, "--json")
+    assert as_json.out.isascii()
+    assert as_json.answers
+
+
+SETTINGS = """
+BOT_NAME = "bot"
+SPIDER_MODULES = []
+SIMHASH_STORE = "kept"
+SIMHASH_DISTANCE = 2
+"""
+
+
+@pytest.mark.slow
+def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = bot.settings\n", encoding="ascii")
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot" / "settings.py").write_text(SETTINGS, encoding="ascii")
+    kept = tmp_path / ".scrapy" / "kept"
+    kept.parent.mkdir()
+    store.rename(kept)
+    try:
+        inside = tmp_path / "bot"
+        done = run_scrapy("simhash", "stats", "--json", cwd=inside)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["documents"] == 4
+        done = run_scrapy("simhash", "explain", AGAIN, "--json", cwd=inside)
+        assert json.loads(done.stdout)["decision"]["url"] == AGAIN
+    finally:
+        kept.rename(store)
+
+
+@pytest.mark.slow
+def test_fingerprint_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = run_scrapy("simhash", "fingerprint", "-", cwd=tmp_path, given=page(1))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["file"] == "-"
+
+
+def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "difference.html"
+    done = run("explain", AGAIN, TWO, "--store", store, "--html", path)
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"side by side: {path}" in done.out
+    written = path.read_text("utf-8")
+    assert "<title>Difference of two pages</title>" in written
+    again = run("explain", AGAIN, TWO, "--store", store, "--html", path)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.err
+    (answer,) = run(
+        "explain", AGAIN, "--store", store, "--html", path, "--overwrite", "--json"
+    ).answers
+    assert answer["html"] == str(path)
+    # The same main text.
+    assert [row.keys() for row in answer["side_by_side"]] == [{"skipped"}]
+    assert path.read_text("utf-8") != written
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [(TWO, "kept"), (AGAIN, "SIMHASH_KEEP_TEXT"), (EMPTY, "not in the store")]
+)
+def test_no_page_without_two_texts(
+    run: Run, textless: Path, tmp_path: Path, url: str, why: str
+) -> None:
+    path = tmp_path / "difference.html"
+    done = run("explain", url, "--store", textless, "--html", path)
+    assert (done.exit_code, done.out) == (2, "")
+    assert why in done.err
+    assert not path.exists()

@@ -1,0 +1,161 @@
+"""What `--help` says: usage, examples that work; and how answers look on a terminal."""
+
+import argparse
+import asyncio
+import io
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.cells import cell_len
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.commands import ScrapyHelpFormatter
+from scrapy.settings import Settings
+
+from scrapy_simhash.commands.command import COMMANDS, SimhashCommand, find_command
+from scrapy_simhash.commands.frame import _make_renderer, make_table, style
+from tests.helpers.commanding import Run, crawl_into
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+EXAMPLES = [(name, example) for name in COMMANDS for example in find_command(name).examples]
+# They need labelled pages, a certain crawl, URL rules, other stores, a WARC or Spark, ask, or
+# never end.
+NOT_RUN = {
+    *("evaluate", "log --follow", "report -o", "merge", "spark", "import crawl.warc.gz"),
+    "calibrate",
+    *(f"urls {action}" for action in ("show", "pin", "release", "audit", "export", "import")),
+}
+
+# What standard error says when they run one after the other.
+TOLD = {
+    "prune --days 365 --dry-run": (
+        "scrapy simhash prune: no document was last seen more than 365 days ago\n"
+    ),
+    "prune --scope www.example.com": (
+        "scrapy simhash prune: no document meets all criteria, or a running crawl is "
+        "working on it\n"
+    ),
+    "undo --original http://site.example/one -o urls.txt": (
+        "1 drop undone; the dropped pages pass when they are fetched again\n"
+    ),
+    **dict.fromkeys(
+        ["undo --distance 7", "undo --lost"],
+        "scrapy simhash undo: nothing to undo: no drop meets all criteria\n",
+    ),
+    "undo --sink http://site.example/members/7": (
+        "scrapy simhash undo: nothing to undo: http://site.example/members/7 is not in the store; "
+        "`stats` lists the walls, and --original takes any page\n"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def parser() -> argparse.ArgumentParser:
+    made = ScrapyArgumentParser(formatter_class=ScrapyHelpFormatter, conflict_handler="resolve")
+    command = SimhashCommand()
+    command.settings = Settings()
+    command.add_options(made)
+    return made
+
+
+def split(example: str) -> list[str]:
+    return shlex.split(example.partition(" < ")[0], comments=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples(name: str) -> None:
+    examples = find_command(name).examples
+    assert examples
+    for example in examples:
+        assert split(example)[0] == name
+        assert len(f"  scrapy simhash {example}") <= 80
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_examples_can_be_parsed(parser: argparse.ArgumentParser, name: str, example: str) -> None:
+    found, unknown = parser.parse_known_args(split(example))
+    assert (found.simhash_command, unknown) == (name, [])
+
+
+def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(crawl_into(Path(".scrapy/simhash"), keep_text=True))
+    (tmp_path / "page.html").write_text(page(1), encoding="utf-8")
+    other = make_page(edit_words(make_words(1), 30))
+    (tmp_path / "other.html").write_text(other, encoding="utf-8")
+    (tmp_path / "numbers.txt").write_text("1\n3\n7\n")
+    for name, example in EXAMPLES:
+        if not {name, " ".join(split(example)[:2])} & NOT_RUN:
+            stdin = SimpleNamespace(buffer=io.BytesIO(b"1\n3\n7\n"))
+            monkeypatch.setattr("sys.stdin", stdin)
+            done = run(*split(example))
+            nothing = done.out in {"nothing found\n", ""}
+            said = TOLD.get(example, "")
+            assert (done.exit_code, done.err) == (int(nothing and " -o " not in example), said), (
+                example
+            )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run(name, "--help")
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.startswith(f"usage: scrapy simhash {name} [-h] [--json]")
+    assert f"examples:\n  scrapy simhash {name}" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_help_lists_all_commands(run: Run) -> None:
+    done = run("--help")
+    assert all(f"\n    {name} " in done.out for name in COMMANDS)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, *, no_color: bool) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    line, table = style("A line", "red"), make_table({"title": "left"}, [["cell"]])
+    assert [_make_renderer()(part) for part in (line, table)] == ["A line", "title\ncell"]
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    render = _make_renderer()
+    assert ("\x1b[31m" in render(line), "\x1b[1m" in render(table)) == (not no_color, not no_color)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_tables_fit_and_lose_nothing(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    url, title = "http://site.example/" + "0123456789" * 15, "近似重複のページ" * 12
+    rows = [[1234567, title, url], [2, "[bold]:smile:", "\x1b[2J\u202e"]]
+    made = make_table({"n": "right", "title": "left", "page": "left"}, rows)
+    lines = _make_renderer()(made).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert lines[1].startswith("1,234,567  近")
+    text = re.sub(r"\s", "", "".join(lines))
+    for part in (url, title, "[bold]:smile:", r"\x1b[2J\u202e"):
+        assert set(part) <= set(text)
+    assert text.count("近") == 12
+    assert text.count("9") == 15
+    assert "\x1b" not in text
+
+
+def test_addresses_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    url = "http://site.example/" + "a" * 100
+    made = make_table({"n": "right", "what": "left", "page": "whole"}, [[1, "two words", url]])
+    assert _make_renderer()(made).splitlines()[1] == f"1  two words  {url}"
+
+
+def test_a_line_is_as_long_as_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "http://site.example/" + "a" * 100
+    assert _make_renderer()(style(line, "red")) == line

@@ -1,0 +1,277 @@
+"""`scrapy simhash log`: read, filtered, summed up, followed, and piped into less."""
+
+import asyncio
+import json
+import signal
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into
+from tests.helpers.crawling import crawl
+from tests.helpers.detecting import new_decision
+from tests.helpers.pages import page
+from tests.helpers.processes import PATIENCE_SECONDS, start_python
+from tests.helpers.server import Answer, serve
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands") / "store"
+    asyncio.run(crawl_into(path))
+    return path
+
+
+def test_log(run: Run, store: Path) -> None:
+    done = run("log", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert len(lines) == 6
+    assert lines[1].endswith(f"  near_duplicate  {AGAIN}")
+    assert lines[2].startswith("    0 bits, ")
+    assert lines[2].endswith(f" alike, of {ONE}")
+    when = datetime.fromisoformat(lines[5].partition("  ")[0] + "+00:00")
+    assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
+    assert lines[5].endswith("  unjudged        http://site.example/empty  (empty)")
+    assert_printable(done.out)
+    answers = run("log", "--json", "--store", store).answers
+    assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
+    assert answers[3]["url"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        (["--status", "near_duplicate"], 1),
+        (["--status", "new"], 3),
+        (["--url", "site.example"], 5),
+        (["--url", "again"], 1),
+        (["--distance", "0"], 1),
+        (["--last", "2"], 2),
+        (["--status", "new", "--last", "1"], 1),
+        (["--distance", "3"], 0),
+        (["--crawl", "nobody"], 0),
+    ],
+)
+def test_log_filters(run: Run, store: Path, arguments: list[str], count: int) -> None:
+    done = run("log", *arguments, "--store", store, "--json")
+    assert len(done.answers) == count
+    assert done.exit_code == (0 if count else 1)
+
+
+def test_log_summary(run: Run, store: Path) -> None:
+    (answer,) = run("log", "--summary", "--json", "--store", store).answers
+    assert answer["pages"] == 5
+    assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
+    assert answer["largest_groups"] == {ONE: 1}
+    done = run("log", "--summary", "--store", store)
+    assert done.out.startswith("pages: 5 in 1 crawl\n")
+    assert "\nPages that caused the most drops:\n" in done.out
+    assert done.out.endswith(f"\ndrops  page\n    1  {ONE}\n")
+
+
+def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
+    def decide(crawl: str, name: str, **fields: object) -> str:
+        made = new_decision(f"http://site.example/{name}", crawl).to_dict()
+        dropped = {"status": "near_duplicate", "action": "drop", "distance": 1}
+        return json.dumps({**made, **dropped, **fields}) + "\n"
+
+    groups = [f"http://site.example/{number}" for number in range(12)]
+    lines = [
+        decide(crawl, f"{number}-{copy}", match_url=url)
+        for crawl in ("20261121T132732-d2448e9f", "20261122T132732-second")
+        for number, url in enumerate(groups)
+        for copy in range(number + 1)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(lines), encoding="ascii")
+    done = run("log", "--summary", "--log", path)
+    assert "pages: 156 in 2 crawls\nA page counts once in each crawl" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    worst = done.out.partition("\nPages that caused the most drops:\n")[2].split()[2:]
+    assert worst == [
+        word for number in range(11, 1, -1) for word in (str(number + 1), groups[number])
+    ]
+    done = run("log", "--summary", "--log", path, "--crawl", "last", "--top", "1")
+    assert "pages: 78 in 1 crawl\n" in done.out
+    assert "\n20261122T132732-second " in done.out
+    assert "d2448e9f" not in done.out
+    assert done.out.endswith(f"\n   12  {groups[11]}\n")
+
+
+def test_log_summary_calls_nothing_a_drop_that_was_flagged(run: Run, tmp_path: Path) -> None:
+    made = new_decision("http://site.example/again", "20261121T132732-d2448e9f").to_dict()
+    made |= {"status": "near_duplicate", "distance": 1, "match_url": "http://site.example/one"}
+    path = tmp_path / "log.jsonl"
+    lines = [json.dumps({**made, "action": action}) + "\n" for action in ("flag", "flag", "")]
+    path.write_text("".join(lines), encoding="ascii")
+    done = run("log", "--summary", "--log", path)
+    assert "drop" not in done.out
+    assert "near-duplicates  what was done\n              2  flag\n" in done.out
+    assert "\n              1  nothing (import)\n" in done.out
+    assert "\nPages that caused the most near-duplicates:\n" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["log"],
+        ["log", "--summary"],
+        ["log", "--crawl", "last"],
+        ["explain", AGAIN],
+        ["explain", f"{AGAIN}/"],
+    ],
+)
+def test_damaged_lines_are_told_of_once(
+    run: Run, store: Path, tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    sound = (store / "log.jsonl").read_bytes()
+    path.write_bytes(sound + b'{"url": "http://si\n{"url": 1}\n' + sound)
+    done = run(*command, "--log", path, "--store", store)
+    assert done.exit_code == (2 if command[-1].endswith("/") else 0)
+    assert done.err.count(f"2 damaged lines were skipped in {path}\n") == 1
+    assert "Traceback" not in done.err
+
+
+def test_decisions_that_lack_keys_are_printed(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"url": "http://a.example/", "status": "near_duplicate"}\n', encoding="ascii")
+    assert "    ? bits, of (an imported fingerprint)\n" in run("log", "--log", path).out
+
+
+def test_a_relative_log_is_found_from_every_folder_of_the_project(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scrapy.cfg").touch()
+    (tmp_path / "own.jsonl").write_bytes((store / "log.jsonl").read_bytes())
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    assert len(run("-s", "SIMHASH_LOG=own.jsonl", "log", "--json").answers) == 5
+    done = run("log", "--log", "own.jsonl")
+    assert "there is no decision log own.jsonl" in done.err
+
+
+@pytest.mark.parametrize("setting", ["SIMHASH_LOG=None", "SIMHASH_READONLY=True"])
+def test_a_store_on_a_server_without_a_log(run: Run, setting: str) -> None:
+    done = run("-s", setting, "log", "--store", "redis://localhost:1")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log .scrapy/simhash/log.jsonl" in done.err
+
+
+def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
+    done = run("log", "--log", "none.jsonl")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log none.jsonl" in done.err
+    (tmp_path / "empty.jsonl").touch()
+    for options in ([], ["--summary"], ["--json"], ["--crawl", "last"]):
+        done = run("log", "--log", "empty.jsonl", *options)
+        assert (done.exit_code, done.out) == (1, "")
+        assert "empty.jsonl is empty: no page was judged yet" in done.err
+
+
+def test_log_of_the_settings(run: Run, store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_bytes((store / "log.jsonl").read_bytes())
+    done = run("-s", f"SIMHASH_LOG={path}", "log", "--json")
+    assert len(done.answers) == 5
+
+
+def test_log_by_its_path(run: Run, store: Path) -> None:
+    done = run("log", "--log", store / "log.jsonl", "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    assert len(done.answers) == 5
+
+
+@pytest.mark.parametrize("line", ["no JSON", '{"some": "other", "log": 1}', '{"time": "noon"}'])
+@pytest.mark.parametrize("option", ["--last=9", "--summary", "--json"])
+def test_log_of_something_else_gives_no_traceback(
+    run: Run, tmp_path: Path, line: str, option: str
+) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(line + "\n", encoding="ascii")
+    done = run("-s", f"SIMHASH_LOG={path}", "log", option)
+    if line == "no JSON":
+        assert done.exit_code == 2
+    if done.exit_code == 2:
+        assert str(path) in done.err
+        assert len(done.err.splitlines()) == 1
+
+
+async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:
+    """It may begin before the crawl does."""
+    gate = threading.Event()
+    pages: dict[str, Answer | str | bytes] = {
+        "/1": page(1),
+        "/2": Answer(page(2).encode(), gate=gate),
+    }
+    with (
+        serve(pages) as site,
+        start_python(
+            *("-m", "scrapy", "simhash", "log", "--follow", "--store", tmp_path / "store"),
+            cwd=tmp_path,
+        ) as follower,
+    ):
+        assert follower.stdout
+        assert follower.stderr
+        waiting = await asyncio.to_thread(follower.stderr.readline)
+        assert waiting.startswith("waiting for the decision log ")
+        crawling = asyncio.create_task(crawl(tmp_path / "store", site.urls()))
+        first = await asyncio.to_thread(follower.stdout.readline)
+        assert first.endswith(f"  new             {site.url('/1')}\n")
+        assert not crawling.done()
+        gate.set()
+        second = await asyncio.to_thread(follower.stdout.readline)
+        assert second.endswith(f"  new             {site.url('/2')}\n")
+        await crawling
+
+
+@pytest.mark.slow
+def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes((store / "log.jsonl").read_bytes())
+    arguments = ("-m", "scrapy", "simhash", "log", "--follow", "--last", "1", "--store", tmp_path)
+    with start_python(*arguments, "--json", cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        assert json.loads(process.stdout.readline())["status"] == "unjudged"
+        for name in ("later", "still-later"):
+            with path.open("a", encoding="ascii") as log:
+                log.write(
+                    json.dumps(new_decision(f"http://site.example/{name}", "crawl").to_dict())
+                    + "\n"
+                )
+            assert json.loads(process.stdout.readline())["url"] == f"http://site.example/{name}"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read() == ""
+
+
+def test_pipe_may_be_closed_early(tmp_path: Path) -> None:
+    decision = json.dumps(new_decision("http://site.example/" + "x" * 500, "crawl").to_dict())
+    (tmp_path / "log.jsonl").write_text(f"{decision}\n" * 1_000, encoding="ascii")
+    arguments = ("-m", "scrapy", "simhash", "log", "--store", tmp_path)
+    with start_python(*arguments, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        assert "unjudged" in process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_nobody_may_read_that_nothing_was_found(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(
+        json.dumps(new_decision("u", "crawl").to_dict()) + "\n", "ascii"
+    )
+    arguments = ("-m", "scrapy", "simhash", "log", "--status", "new", "--store", tmp_path)
+    with start_python(*arguments, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.wait(PATIENCE_SECONDS) == 1
+        assert process.stderr.read() == ""

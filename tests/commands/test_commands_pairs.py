@@ -1,0 +1,265 @@
+"""Pages compared and looked up: explain of pairs, query's rules, find-all and clusters by URL."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from scrapy_simhash.inspection.difference import compare_fingerprints
+from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.tables import parse_design
+from tests.helpers.commanding import AGAIN, ONE, TWO, Run, crawl_into
+from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+A = 0x0123_4567_89AB_CDEF
+SITE = "http://site.example/"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pairs") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    path.write_text(make_page(edit_words(make_words(1), 3), menu="Other"), encoding="utf-8")
+    return path
+
+
+def test_two_urls_of_the_store(run: Run, store: Path) -> None:
+    (answer,) = run("explain", ONE, TWO, "--store", store, "--json").answers
+    assert [each["url"] for each in answer["pages"]] == [ONE, TWO]
+    assert answer["confirmed"] is False
+    assert 0 < answer["main_similarity"] < answer["whole_similarity"] + 1
+    assert answer["similarity"] == max(answer["main_similarity"], answer["whole_similarity"])
+    assert answer["only_in_first"]
+    assert answer["seed"] == "of the store"
+    done = run("explain", ONE, TWO, "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert "alike, by their sketches: main texts 0." in done.out
+    assert done.out.startswith("by the current settings: different pages\n")
+    assert answer["judged"] is False
+    assert "\nblock  its bits  differ  which\n    0  63 to 48  " in done.out
+
+
+def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
+    run: Run, store: Path, file: Path
+) -> None:
+    (answer,) = run("explain", file, ONE, "--store", store, "--json").answers
+    assert answer["confirmed"] is True
+    assert answer["distance"] <= 7
+    assert answer["within"] == 7
+    assert answer["verdict"] == "by the current settings: near-duplicates"
+    with open_store(str(store), readonly=True) as opened:
+        assert str(opened.seed) not in run("explain", file, ONE, "--store", store).out
+
+
+def test_the_fingerprints_that_were_compared_are_shown(run: Run, store: Path, file: Path) -> None:
+    (answer,) = run("explain", file, ONE, "--store", store, "--json").answers
+    done = run("explain", file, ONE, "--store", store)
+    compared = done.out.partition("\nfingerprints compared: ")[2].splitlines()[0].split()
+    assert compared == answer["compared"]
+    first, second = (int(each, 16) for each in compared)
+    assert (first ^ second).bit_count() == answer["distance"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "judged"),
+    [
+        ({"DISTANCE": 2}, False),
+        ({"DISTANCE": 3}, True),
+        ({"DISTANCE": 7}, True),
+        ({"DISTANCE": 2, "CONFIRM": None}, False),
+        ({"DISTANCE": 3, "CONFIRM": None}, True),
+    ],
+)
+def test_the_verdict_on_two_pages_is_that_of_the_settings(
+    run: Run, tmp_path: Path, settings: dict[str, object], judged: bool
+) -> None:
+    with open_in_crawl(tmp_path / "s") as opened:
+        opened.find_and_add([document("a", A), document("b", A ^ 0b111)])
+    given = [word for name, value in settings.items() for word in ("-s", f"SIMHASH_{name}={value}")]
+    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s", "--json")
+    (answer,) = run(*given, *asked).answers
+    assert (answer["distance"], answer["judged"]) == (3, judged)
+
+
+@pytest.mark.parametrize(
+    ("fields", "other", "why"),
+    [
+        ({"scope": "a"}, {"scope": "b"}, "in different scopes: never compared"),
+        ({"stub": True}, {"stub": True}, "too little text for a simhash: compared exactly"),
+        ({"stub": True}, {}, "too little text for a simhash: compared exactly"),
+    ],
+)
+def test_why_pages_with_one_fingerprint_are_different(
+    run: Run, tmp_path: Path, fields: dict[str, Any], other: dict[str, Any], why: str
+) -> None:
+    with open_in_crawl(tmp_path / "s") as opened:
+        documents = [
+            document("a", A, text_digest=b"a", **fields),
+            document("b", A, text_digest=b"b", **other),
+        ]
+        assert {verdict.status for verdict in opened.find_and_add(documents)} == {"new"}
+    asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s")
+    done = run(*asked)
+    assert done.out.startswith("by the current settings: different pages\n")
+    assert f"\ntest: {why}\n" in done.out
+
+
+def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
+    for name, seed in (("first", 1), ("second", 2)):
+        text = make_page(make_words(seed, 600))
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    (answer,) = run("explain", "first.html", "second.html", "--json").answers
+    assert [len(answer[name]) for name in answer["left_out"]] == [10, 10, 60]
+    assert all(answer["left_out"].values())
+    done = run("explain", "first.html", "second.html")
+    assert f", and {answer['left_out']['only_in_first']:,} more\nonly in second: " in done.out
+    more_lines = answer["left_out"]["text_difference"]
+    assert f"\nand {more_lines:,} more lines; --html FILE shows" in done.out
+
+
+def test_files_are_compared_by_seed_0_unless_a_store_is_named(
+    run: Run, store: Path, file: Path
+) -> None:
+    (without,) = run("explain", file, file, "--json").answers
+    (within,) = run("explain", file, file, "--json", "--store", store).answers
+    assert (without["seed"], within["seed"]) == ("0", "of the store")
+    assert (without["distance"], within["distance"]) == (0, 0)
+    assert without["compared"] != within["compared"]
+    assert "seed of the fingerprints: 0\n" in run("explain", file, file).out
+
+
+def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -> None:
+    (without,) = run("fingerprint", file).answers
+    (within,) = run("fingerprint", file, "--store", store).answers
+    assert (without["seed"], within["seed"]) == ("0", "of the store")
+    assert int(without["fingerprint"], 16) == fingerprint_page(file.read_bytes()).fingerprint
+    with open_store(str(store), readonly=True) as opened:
+        made = fingerprint_page(file.read_bytes(), seed=opened.seed)
+    assert int(within["fingerprint"], 16) == made.fingerprint
+
+
+@pytest.mark.parametrize("design", ["4", "16", "6:3"])
+def test_blocks_of_the_design(design: str) -> None:
+    answer = compare_fingerprints(A, A ^ 1 << 63 ^ 1 << 20 ^ 1, parse_design(design))
+    assert (answer["distance"], answer["differing_bits"]) == (3, [0, 20, 63])
+    bits = [
+        bit
+        for block in answer["blocks"]
+        for high, _, low in [block["bits"].partition(" to ")]
+        for bit in range(int(high), int(low) - 1, -1)
+    ]
+    assert bits == list(range(63, -1, -1))
+    assert [bit for block in answer["blocks"] for bit in block["differing"]] == [63, 20, 0]
+    assert answer["found_by_tables"]
+
+
+@pytest.mark.parametrize("command", ["explain", "query"])
+def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) -> None:
+    done = run(command, ONE.replace("http://", "https://www.") + "/", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert f"; did you mean {ONE} ?" in done.err
+
+
+def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:
+    done = run("explain", f"{SITE}empty/", "--store", store)
+    assert f"; did you mean {SITE}empty ?" in done.err
+
+
+@pytest.mark.parametrize(
+    "what", ["htp://site.example/one", "site.example/one", "pge.html", "0123456789abcde", ""]
+)
+def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: str) -> None:
+    done = run("query", what, "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert f"{what!r} is not a URL" in done.err
+    assert "--text" in done.err
+
+
+def test_query_by_text_of_one_word(run: Run, store: Path, file: Path) -> None:
+    done = run("query", "--text", "word", "--store", store)
+    assert (done.exit_code, done.out) == (1, "nothing found\n")
+    text = fingerprint_page(page(1), "utf-8").text
+    assert [
+        each["url"] for each in run("query", "--text", text, "--store", store, "--json").answers
+    ]
+    # A file comes before a fingerprint of the same name.
+    file.rename("0123456789abcdef")
+    with open_store(str(store), readonly=True) as opened:
+        made = fingerprint_page(Path("0123456789abcdef").read_bytes(), seed=opened.seed)
+    answers = run(
+        "query", "0123456789abcdef", "--store", store, "--distance", "7", "--json"
+    ).answers
+    asked = {f"{made.fingerprint:016x}", f"{made.whole_fingerprint:016x}"}
+    assert {each["query"] for each in answers} <= asked
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """Two pages near by their main texts, one near to the second by its whole text, one apart."""
+    far = ~A % 2**64
+    fields: dict[str, Any] = {"text_digest": b"", "sketch": bytes(511) + b"\1"}
+    with open_in_crawl(tmp_path / "linked", distance=0, confirm=1.0) as store:
+        made = [
+            document("a", A, 17 << 30),
+            document("b", A ^ 1, far),
+            document("c", 99 << 20, far ^ 3),
+            document("alone", A ^ 2**40 - 1),
+            document("same", 17 << 30, title="Another"),
+        ]
+        made = [structs.replace(each, **fields, title=each.title or each.url) for each in made]
+        numbers = [store.find_and_add([each])[0].document for each in made]
+        store.mark_done(numbers, CRAWL)
+        store.bulk_load(np.array([99 << 20 ^ 1], np.uint64))
+    return tmp_path / "linked"
+
+
+def test_find_all_by_url(run: Run, linked: Path) -> None:
+    asked = ["find-all", "--store", linked, "--distance", "2", "--urls"]
+    answers = run(*asked, "--json").answers
+    assert [(each["distance"], each["first"], each["second"]) for each in answers] == [
+        (0, [f"{SITE}a"], [f"{SITE}same"]),
+        (1, [f"{SITE}c"], []),
+        (1, [f"{SITE}b"], [f"{SITE}a"]),
+        (2, [f"{SITE}b"], [f"{SITE}c"]),
+    ]
+    done = run(*asked)
+    assert f" 1 bit   {SITE}c\n         (an imported fingerprint)\n" in done.out
+    assert f" 2 bits  {SITE}b\n         {SITE}c\n" in done.out
+    assert run(*asked, "-o", "out").out == ""
+    assert Path("out").read_text() == run(*asked, "--json").out
+
+
+def test_find_clusters_by_url(run: Run, linked: Path) -> None:
+    asked = ["find-clusters", "--store", linked, "--distance", "2", "--urls"]
+    (answer,) = run(*asked, "--json").answers
+    assert sorted(answer["pages"]) == [f"{SITE}{name}" for name in ("a", "b", "c", "same")]
+    assert run(*asked).out.startswith("4 pages\n  http://site.example/")
+    answers = run(*asked, "--representative", "--json").answers
+    assert sorted(sorted(each["pages"]) for each in answers) == [
+        [f"{SITE}a", f"{SITE}b"],
+        [f"{SITE}a", f"{SITE}same"],
+        [f"{SITE}b", f"{SITE}c"],
+    ]
+    done = run("find-clusters", "--store", linked, "--distance", "0", "--urls", "--json")
+    assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
+
+
+def test_stats_explains_its_terms(run: Run, store: Path) -> None:
+    done = run("stats", "--store", store)
+    assert "\ndrops  kind  most dropped for" in done.out
+    assert f"\n    1        {ONE}\n" in done.out
+    assert "stubs: too short for a simhash" in done.out
+    assert "stubs: too short for a simhash" in run("stats", "--help").out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert AGAIN not in done.out

@@ -1,0 +1,148 @@
+"""`undo`: drops are chosen, listed, and let pass the next time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commanding import Run
+from tests.helpers.detecting import new_decision
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+
+A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+SITE = "http://site.example/"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two originals with near-duplicates, and a drop for a page that was withdrawn."""
+    with open_in_crawl(tmp_path / "s") as store:
+        originals = store.find_and_add([document("a", A), document("b", B), document("c", A ^ B)])
+        a, b, c = (verdict.document for verdict in originals)
+        dropped = [document("a1", A ^ 1), document("a2", A ^ 3), document("b1", B ^ 7)]
+        verdicts = store.find_and_add([*dropped, document("c1", A ^ B ^ 1)])
+        assert {verdict.status for verdict in verdicts} == {"near_duplicate"}
+        store.mark_done([a, b], CRAWL)
+        store.withdraw([c], CRAWL)
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize(
+    ("criteria", "expected"),
+    [
+        ((SITE + "a1",), ["a1"]),
+        ((SITE + "a1", SITE + "b1", SITE + "a"), ["a1", "b1"]),
+        (("--original", SITE + "a"), ["a1", "a2"]),
+        (("--distance", "1"), ["a1", "c1"]),
+        (("--original", SITE + "a", "--distance", "2"), ["a2"]),
+        (("--crawl", CRAWL), ["a1", "a2", "b1", "c1"]),
+        (("--lost",), ["c1"]),
+    ],
+)
+def test_drops_are_listed(run: Run, store: Path, criteria: tuple[str, ...], expected: str) -> None:
+    before = (store / "data.mdb").read_bytes()
+    done = run("undo", *criteria, "--dry-run", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.splitlines() == [SITE + name for name in expected]
+    assert (store / "data.mdb").read_bytes() == before
+
+
+def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: Path) -> None:
+    done = run("undo", "--original", SITE + "a", "-o", "urls", "--store", store, "--json")
+    assert done.exit_code == 0
+    assert [(line["url"], line["original"], line["distance"]) for line in done.answers] == [
+        (SITE + "a1", SITE + "a", 1),
+        (SITE + "a2", SITE + "a", 2),
+    ]
+    assert done.err == "2 drops undone; the dropped pages pass when they are fetched again\n"
+    assert (tmp_path / "urls").read_text() == f"{SITE}a1\n{SITE}a2\n"
+    done = run("undo", "--crawl", CRAWL, "--distance", "1", "--store", store)
+    assert (done.exit_code, done.out) == (0, f"{SITE}a1\n{SITE}c1\n")
+    assert done.err.startswith("1 drop undone, 1 had been before; ")
+    with open_in_crawl(store, crawl="crawl-2") as opened:
+        pages = [document("a1", A ^ 1), document("b1", B ^ 7), document("a3", A ^ 4)]
+        verdicts = opened.find_and_add(pages)
+        assert [verdict.status for verdict in verdicts] == [
+            "new",
+            "near_duplicate",
+            "near_duplicate",
+        ]
+        assert opened.check() == []
+    # Once it has passed it is a page as any other.
+    done = run("undo", SITE + "a1", "--store", store)
+    assert (done.exit_code, done.out) == (1, "")
+    assert f"nothing to undo: {SITE}a1 not dropped, or no drop meets" in done.err
+    done = run("undo", "--distance", "9", "--store", store)
+    assert (done.exit_code, done.out) == (1, "")
+    assert done.err.endswith("nothing to undo: no drop meets all criteria\n")
+
+
+def test_what_was_undone_passes_until_its_items_came_through(run: Run, store: Path) -> None:
+    assert run("undo", SITE + "a1", "--store", store).exit_code == 0
+    for number in range(2, 4):
+        crawl = f"crawl-{number}"
+        with open_in_crawl(store, crawl=crawl) as opened:
+            (verdict,) = opened.find_and_add([document("a1", A ^ 1, crawl=crawl)])
+            assert verdict.status == "new"
+            opened.withdraw([verdict.document], crawl)
+
+
+def test_a_lost_page_is_judged_as_any_other(run: Run, store: Path) -> None:
+    assert run("undo", "--lost", "--store", store).out == f"{SITE}c1\n"
+    with open_in_crawl(store, crawl="crawl-2") as opened:
+        pages = [
+            document(name, A ^ B ^ bits, crawl="crawl-2") for name, bits in (("c2", 2), ("c1", 1))
+        ]
+        verdicts = opened.find_and_add(pages)
+        assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate"]
+        opened.mark_done([verdicts[0].document], "crawl-2")
+        assert opened.stats()["lost"] == 0
+    assert run("undo", "--lost", "--store", store).exit_code == 1
+
+
+def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> None:
+    done = run(
+        "undo", SITE + "a1", SITE + "A2/", SITE + "b", "http://no.example/", "--store", store
+    )
+    assert (done.exit_code, done.out) == (1, f"{SITE}a1\n")
+    assert f"{SITE}A2/ is not in the store; did you mean {SITE}a2 ?" in done.err
+    assert "http://no.example/ is not in the store; http://site.example/A2/ " in done.err
+    assert f"{SITE}b is" not in done.err  # known, and not dropped
+    assert "passes when" in run("explain", SITE + "a1", "--store", store).out
+    done = run("undo", "--original", SITE + "a/", "--store", store)
+    assert (done.exit_code, done.out) == (1, "")
+    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in done.err
+
+
+@pytest.mark.parametrize("command", ["undo", "prune", "delete"])
+def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) -> None:
+    arguments = (command, "--crawl", "last", "--dry-run", "--store", store)
+    done = run(*arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "there is no decision log" in done.err
+    log = store / "log.jsonl"
+    for crawl, found in ((CRAWL, True), ("crawl-0", False)):
+        with log.open("a", encoding="ascii") as file:
+            file.write(json.dumps(new_decision(SITE, crawl).to_dict()) + "\n")
+        done = run(*arguments)
+        assert (done.exit_code, SITE + "a1\n" in done.out) == (not found, found)
+        assert ("meets all criteria" in done.err) == (not found)
+    log.write_text('{"url": ', encoding="ascii")
+    assert run(*arguments).exit_code == 1
+
+
+def test_asked_wrongly(run: Run, store: Path) -> None:
+    done = run("undo", "--store", store)
+    assert done.exit_code == 2
+    assert "name what to undo" in done.err
+    done = run("undo", "--lost", "-o", "missing/urls", "--store", store)
+    assert done.exit_code == 2
+    with open_lmdb(store) as opened:
+        assert opened.stats()["lost"] == 1
+
+
+def test_explain_says_that_a_drop_was_taken_back(run: Run, store: Path) -> None:
+    said = "it passes when it is fetched again"
+    assert said not in run("explain", SITE + "a1", "--store", store).out
+    assert run("undo", SITE + "a1", "--store", store).exit_code == 0
+    assert said in run("explain", SITE + "a1", "--store", store).out

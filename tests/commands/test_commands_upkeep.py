@@ -1,0 +1,305 @@
+"""`compact`, `rebuild`, `check`, `prune`, `delete`: what they do, print and refuse."""
+
+import re
+import time
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+
+from scrapy_simhash._printable import plural
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.commanding import HOSTILE, Run, assert_printable
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
+
+DAY_SECONDS = 86_400
+# Two bits from "old", and so its near-duplicate; the others are far apart.
+OLD, COPY, YOUNG, OTHER = 0xFF, 0xFC, 0xFF << 20, 0xFF << 40
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store of two crawls that ended: an old page and its copy, a young one, one of a scope."""
+    path, now = tmp_path / "store", time.time()
+    pages = [
+        document("old", OLD, time=now - 10 * DAY_SECONDS),
+        document("copy", COPY, time=now),
+        document("young", YOUNG, time=now, crawl="crawl-2"),
+        document("other", OTHER, time=now - 5 * DAY_SECONDS, scope="b.example"),
+    ]
+    with open_in_crawl(path) as store:
+        store.start_crawl("crawl-2", "spider")
+        verdicts = store.find_and_add(pages)
+        assert [verdict.status for verdict in verdicts][:2] == ["new", "near_duplicate"]
+        store.mark_done([1, 4], "crawl-1")
+        store.mark_done([3], "crawl-2")
+        store.end_crawl("crawl-1")
+        store.end_crawl("crawl-2")
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    with open_lmdb(folder, readonly=True) as store:
+        assert store.check() == []
+        found = (store.get_document(number) for number in range(1, 9))
+        return [each.url.rpartition("/")[2] for each in found if each]
+
+
+def damage(folder: Path) -> None:
+    """Take a row out of the first table."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        rows = env.open_db(b"added0", dupsort=True, dupfixed=True)
+        with env.begin(write=True, db=rows) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.delete()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left", "answer"),
+    [
+        (("prune", "--days", "7"), ["young", "other"], (1, 1)),
+        (("prune", "--days", "2.5"), ["young"], (2, 1)),
+        (("prune", "--days", "0", "--crawl", "crawl-2"), ["old", "copy", "other"], (1, 0)),
+        (("prune", "--days", "2", "--scope", ""), ["young", "other"], (1, 1)),
+        (("prune", "--scope", "b.example"), ["old", "copy", "young"], (1, 0)),
+        (("prune", "--crawl", "crawl-1"), ["young"], (3, 0)),
+        (("delete", "--crawl", "crawl-2", "--scope", ""), ["old", "copy", "other"], (1, 0)),
+        (("delete", "http://site.example/old"), ["young", "other"], (1, 1)),
+        (("delete", "http://site.example/copy"), ["old", "young", "other"], (1, 0)),
+        (
+            ("delete", "http://site.example/other", "http://site.example/young"),
+            ["old", "copy"],
+            (2, 0),
+        ),
+    ],
+)
+def test_documents_go(
+    run: Run, folder: Path, arguments: tuple[str, ...], left: list[str], answer: tuple[int, int]
+) -> None:
+    everything = names(folder)
+    documents, near_duplicates = answer
+    done = run(*arguments, "--dry-run", "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    *listed, last = done.out.splitlines()
+    assert [line.rpartition("/")[2] for line in listed] == [n for n in everything if n not in left]
+    said = (
+        f"{plural(documents, 'document')} and {plural(near_duplicates, 'near-duplicate')} of them"
+    )
+    assert last == f"would delete {said}"
+    assert names(folder) == everything
+    done = run(*arguments, "--store", folder)
+    assert (done.exit_code, done.out, done.err) == (0, f"deleted {said}\n", "")
+    assert names(folder) == left
+    done = run(*arguments, "--store", folder)
+    assert (done.exit_code, done.out) == (1, "")
+    assert re.search(r"no document (was last seen|meets all)|not in the store, or in use", done.err)
+
+
+def test_why_nothing_goes(run: Run, folder: Path) -> None:
+    for criteria, said in (
+        (["--days", "3650"], "no document was last seen more than 3650 days ago\n"),
+        (
+            ["--days", "7", "--crawl", "crawl-2"],
+            "no document meets all criteria, or a running crawl is working on it\n",
+        ),
+        (["--scope", "no.example"], "no document meets all criteria, or a running crawl"),
+    ):
+        done = run("prune", *criteria, "--store", folder)
+        assert (done.exit_code, done.out) == (1, "")
+        assert said in done.err
+
+
+def test_what_goes_as_json(run: Run, folder: Path) -> None:
+    old, copy, total = run("prune", "--days", "7", "--dry-run", "--json", "--store", folder).answers
+    assert (old["document"], old["state"], old["scope"], old["crawl"]) == (1, "done", "", "crawl-1")
+    assert (copy["url"], copy["original"]) == ("http://site.example/copy", 1)
+    assert total == {"documents": 1, "near_duplicates": 1, "deleted": 0}
+    done = run("prune", "--days", "7", "--json", "--store", folder)
+    assert done.answers == [{"documents": 1, "near_duplicates": 1, "deleted": 2}]
+    done = run("prune", "--days", "7", "--json", "--store", folder)
+    assert (done.exit_code, done.out) == (1, "")
+
+
+def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:
+    done = run("delete", "http://site.example/old", "http://nowhere/", "--store", folder)
+    assert (done.exit_code, done.out) == (1, "deleted 1 document and 1 near-duplicate of them\n")
+    assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
+    done = run("delete", "http://nowhere/", "--store", folder)
+    assert (done.exit_code, done.out) == (1, "")
+    assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
+
+
+def test_a_running_crawl_keeps_its_documents(run: Run, tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "busy") as store:
+        store.find_and_add([document("a", OLD)])
+        done = run("delete", "--crawl", "crawl-1", "--store", tmp_path / "busy")
+        assert (done.exit_code, done.out) == (1, "")
+        assert "a running crawl is working on it" in done.err
+        assert len(store.find_document("http://site.example/a")) == 1
+
+
+def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "new") as store:
+        store.find_and_add([document("a", OLD, url=HOSTILE)])
+    done = run("prune", "--crawl", "crawl-1", "--dry-run", "--store", tmp_path / "new")
+    assert done.exit_code == 0
+    assert_printable(done.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("prune",), "name what to delete: --days, --scope or --crawl"),
+        (("delete",), "name what to delete: URLs, --scope or --crawl"),
+        (("delete", "--dry-run"), "name what to delete"),
+        (("prune", "--days", "-1"), "--days -1.0: must be 0 or more"),
+        (("prune", "--days", "nan"), "--days nan: must be 0 or more"),
+        (("prune", "--days", "many"), "invalid float value: 'many'"),
+        (("rebuild", "--tables", "nonsense"), "'nonsense' is not a table design"),
+        (("rebuild", "--tables", "10"), "distance 7: table design 10 is complete for 0 to 4 bits"),
+        (("rebuild", "--tables", "8:3+4"), "flips 4 bits; at most 3"),
+    ],
+)
+def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    data = (folder / "data.mdb").read_bytes()
+    done = run(*arguments, "--store", folder)
+    assert (done.exit_code, done.out) == (2, "")
+    assert message in done.err
+    assert (folder / "data.mdb").read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "arguments", ["compact", "rebuild", "check", "prune --days 1", "delete http://a/", "export out"]
+)
+def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, arguments: str) -> None:
+    done = run(*arguments.split(), "--store", "nowhere")
+    assert (done.exit_code, done.out) == (2, "")
+    assert f"there is no store at {tmp_path / 'nowhere'}; name" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compact(run: Run, tmp_path: Path) -> None:
+    drawn = np.random.default_rng(1).integers(0, 2**64 - 1, 20_000, np.uint64)
+    with open_lmdb(tmp_path / "new") as store:
+        for part in np.split(drawn, 5):
+            store.bulk_load(part)
+        before = store.stats()
+    done = run("compact", "--json", "--store", "new")
+    assert (done.exit_code, done.err) == (0, "")
+    (answer,) = done.answers
+    with open_lmdb(tmp_path / "new", readonly=True) as store:
+        after = store.stats()
+        assert store.check() == []
+        assert (store.fingerprints() == np.unique(drawn)).all()
+    for name in ("table_bytes_per_fingerprint", "file_bytes"):
+        assert answer[f"{name}_before"] == before[name]
+        assert answer[f"{name}_after"] == after[name] <= before[name]
+    assert answer["file_bytes_after"] < answer["file_bytes_before"]
+    assert answer["shrunk"] is True
+    done = run("compact", "--store", "new")
+    assert [line.partition(" -> ")[2].partition(" ")[2] for line in done.out.splitlines()] == [
+        "table bytes a fingerprint",
+        "bytes of the file",
+    ]
+
+
+def test_compact_beside_others(run: Run, folder: Path) -> None:
+    with open_lmdb(folder) as store:
+        done = run("compact", "--store", folder)
+        assert done.exit_code == 0
+        assert done.out.splitlines()[-1].startswith("the file was not shrunk because another")
+        assert store.check() == []
+    assert names(folder) == ["old", "copy", "young", "other"]
+
+
+def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
+    done = run("check", "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out == (
+        "no problems: 4 tables of 3 fingerprints compared with each other and with the documents\n"
+    )
+    expected = {"problems": [], "tables": 4, "fingerprints": 3}
+    assert run("check", "--json", "--store", folder).answers == [expected]
+    damage(folder)
+    done = run("check", "--store", folder)
+    assert done.exit_code == 1
+    assert "is not in both table 0 and 1\n" in done.out
+    found = done.out.splitlines()
+    assert f"{len(found)} problems; rebuild mends the tables" in done.err
+    (answer,) = run("check", "--json", "--store", folder).answers
+    assert answer["problems"] == found
+    done = run("rebuild", "--store", folder, "--json")
+    assert done.answers == [{"design": "4", "fingerprints": 3, "tables": 4}]
+    assert run("check", "--store", folder).exit_code == 0
+
+
+def cut_a_bucket(folder: Path) -> None:
+    """Take the last octet off the first bucket."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        base = env.open_db(b"base1")
+        with env.begin(write=True, db=base) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1])
+
+
+@pytest.mark.parametrize("options", [(), ("--tables", "auto")])
+def test_a_damaged_bucket_is_found_and_mended(
+    run: Run, folder: Path, options: tuple[str, ...]
+) -> None:
+    run("compact", "--store", folder)
+    cut_a_bucket(folder)
+    done = run("check", "--store", folder)
+    assert done.exit_code == 1
+    assert "octets, not whole rows\n" in done.out
+    assert "problems; rebuild mends the tables" in done.err
+    assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
+    assert run("rebuild", *options, "--store", folder).exit_code == 0
+    assert run("check", "--store", folder).exit_code == 0
+    assert names(folder) == ["old", "copy", "young", "other"]
+
+
+def test_a_damaged_record(run: Run, folder: Path) -> None:
+    """It keeps nobody from the tables; what has to be read whole says what to do."""
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        documents = env.open_db(b"documents")
+        with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
+    done = run("compact", "--json", "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.answers[0]["fingerprints"] == 3
+    assert "damaged: 1\n" in run("stats", "--store", folder).out
+    assert "damaged: 1\n" in run("rebuild", "--store", folder).out
+    for arguments in (("delete", "http://site.example/old"), ("prune", "--days", "1")):
+        done = run(*arguments, "--store", folder)
+        assert (done.exit_code, done.out) == (2, "")
+        assert "restore the store from a backup (`scrapy simhash check` lists all" in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "design"),
+    [("10", "3", "10"), ("8:7", "7", "8:7"), ("auto", "3", "4"), ("6:3", "3", "")],
+)
+def test_rebuild_in_another_design(
+    run: Run, folder: Path, given: str, setting: str, design: str
+) -> None:
+    arguments = ("-s", f"SIMHASH_DISTANCE={setting}", "rebuild", "--tables", given)
+    done = run(*arguments, "--store", folder)
+    assert (done.exit_code, done.err) == (0, "")
+    assert f"design: {design or given}\n" in done.out
+    with open_store(str(folder), distance=int(setting)) as store:
+        assert store.design == (design or given)
+        assert [match.fingerprint for match in store.query(OLD ^ 0b101)] == [OLD]
+    assert names(folder) == ["old", "copy", "young", "other"]
+
+
+def test_rebuild_of_a_store_that_reaches_too_little(run: Run, tmp_path: Path) -> None:
+    """The settings' distance keeps nobody from the cure."""
+    with open_lmdb(tmp_path / "new", distance=3, tables=10) as store:
+        assert isinstance(store, LmdbStore)
+        store.bulk_load(np.array([OLD], np.uint64))
+    assert run("rebuild", "--tables", "4", "--store", "new").exit_code == 0
+    with open_lmdb(tmp_path / "new", distance=7) as store:
+        assert len(store.query(OLD ^ 0x7F)) == 1

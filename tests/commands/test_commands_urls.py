@@ -1,0 +1,510 @@
+"""`urls`: rules are listed, shown, changed, released, audited, exported and imported."""
+
+import asyncio
+import json
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from scrapy_simhash.judging.urls.book import get_rule, put_rule
+from scrapy_simhash.judging.urls.records import (
+    Parked,
+    RuleState,
+    UrlRuleRecord,
+    pack_row,
+    parse_rule,
+)
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.parking import make_key
+from scrapy_simhash.stores.records import Session
+from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
+from tests.helpers.commanding import Run, assert_printable
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.pages import page
+from tests.helpers.processes import run_python
+from tests.helpers.redisservers import RedisServer
+
+OTHER = "b.example strip-slash"
+# 25 votes are proof; a difference is one against it.
+PROVEN = {
+    "same": 25,
+    "grey": 2,
+    "directories": ("/", "/a/", "/b/"),
+    "examples": ((f"{SITE}/a?sid=2", f"{SITE}/a?sid=1"),),
+}
+WRONG = {
+    "same": 3,
+    "different": 2,
+    "conflicts": (
+        (f"{SITE}/list?page=2", f"{SITE}/list?page=1"),
+        (f"{SITE}/list?page=3", f"{SITE}/list?page=1"),
+    ),
+    "examples": ((f"{SITE}/gone?page=2", f"{SITE}/list?page=1"),),
+    "history": ((1_700_000_000.0, RuleState.ACTING, "25 : 0 votes, lower bound 0.902"),),
+}
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with four rules: a right one, a wrong one that is pinned, and two candidates."""
+    path = tmp_path_factory.mktemp("urls") / "store"
+    asyncio.run(crawl_addresses(path, keep_text=True))
+    with open_store(str(path)) as opened:
+        add_rule(opened, SID, "pin", state=RuleState.ACTING, **PROVEN)
+        add_rule(opened, PAGE, "pin", **WRONG)
+        add_rule(opened, LANG, same=1)
+        add_rule(opened, OTHER)
+    return path
+
+
+@pytest.fixture
+def store(crawled: Path, tmp_path: Path) -> Path:
+    return Path(copytree(crawled, tmp_path / "store"))
+
+
+def get(store: Path, text: str) -> UrlRuleRecord:
+    with open_store(str(store), readonly=True) as opened:
+        record = opened.get_url_rule(parse_rule(text).id)
+    assert record is not None
+    return record
+
+
+def id_of(text: str) -> str:
+    return parse_rule(text).id
+
+
+def park(store: Path, *names: str) -> None:
+    """Park requests by a rule, as a crawl that has ended."""
+
+    def work(stored: Session, seed: int) -> None:
+        for name in names:
+            parked = Parked(id_of(SID), f"{SITE}{name}", "spider", "crawl-0", 1, body_bytes=1_000)
+            key = make_key(parked, seed)
+            stored.put_row("parked", key, pack_row(key, parked))
+        record = get_rule(stored, id_of(SID))
+        assert record is not None
+        record.parked, record.bytes_saved = len(names), 1_000 * len(names)
+        put_rule(stored, record)
+
+    with open_store(str(store)) as opened:
+        opened._write(lambda stored: work(stored, opened.seed))
+
+
+def list_released(store: Path) -> list[str]:
+    with open_in_crawl(store) as opened:
+        return sorted(taken.parked.url for taken in opened.take_parked(CRAWL, "spider"))
+
+
+def test_rules_that_act_come_first(run: Run, crawled: Path) -> None:
+    for words in ((), ("list",)):
+        done = run("urls", *words, "--store", crawled)
+        assert (done.exit_code, done.err) == (0, "")
+        assert_printable(done.out)
+        rules = [line for line in done.out.splitlines() if not line.startswith(" ")]
+        assert rules == [
+            f"pinned    {id_of(PAGE)}  {PAGE}  (imported)",
+            f"acting    {id_of(SID)}  {SID}  (imported)",
+            f"learning  {id_of(LANG)}  {LANG}  (imported)",
+            f"learning  {id_of(OTHER)}  {OTHER}  (imported)",
+        ]
+        assert "25 same, 0 different, 2 grey: at least 0.90 same" in done.out
+
+
+def test_a_pinned_rule_that_is_wrong_is_shouted_about(run: Run, crawled: Path) -> None:
+    for words in (("list",), ("show", PAGE)):
+        out = run("urls", *words, "--store", crawled).out
+        assert out.count("PINNED, BUT WRONG") == 1
+        assert f"`scrapy simhash urls retire {id_of(PAGE)}` takes it back" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--host", "b.example"), [OTHER]),
+        (("--state", "learning"), [LANG, OTHER]),
+        (("--state", "learning", "--host", "site.example"), [LANG]),
+        (("list", "--state", "acting"), [SID]),
+        (("--state", "acting", "list"), [SID]),
+        (("--host", "c.example"), []),
+        (("--state", "banned"), []),
+    ],
+)
+def test_hosts_and_states(
+    run: Run, crawled: Path, options: tuple[str, ...], expected: list[str]
+) -> None:
+    done = run("urls", *options, "--store", crawled, "--json")
+    assert [answer["rule"] for answer in done.answers] == expected
+    assert done.exit_code == (not expected)
+    if not expected:
+        assert run("urls", *options, "--store", crawled).out == "nothing found\n"
+
+
+def test_json_has_all_of_a_rule(run: Run, crawled: Path) -> None:
+    before, after = (
+        run(*words).answers[0]
+        for words in (
+            ("urls", "--json", "--store", crawled, "list", "--state", "acting"),
+            ("urls", "list", "--state", "acting", "--store", crawled, "--json"),
+        )
+    )
+    assert before == after
+    created = before.pop("created")
+    assert created > 1_700_000_000
+    assert before == {
+        "rule": SID,
+        "id": id_of(SID),
+        "host": "site.example",
+        "kind": "drop-parameter",
+        "state": "acting",
+        "wrong": False,
+        "same": 25,
+        "different": 0,
+        "grey": 2,
+        "lower_bound": 0.9023,
+        "directories": 3,
+        "parked": 0,
+        "sampled": 0,
+        "sampled_same": 0,
+        "sampled_different": 0,
+        "bytes_saved": 0,
+        "imported": True,
+    }
+
+
+def test_conflicts_are_shown_first_as_explain_shows_pairs(run: Run, crawled: Path) -> None:
+    done = run("urls", "show", PAGE, "--store", crawled)
+    assert (done.exit_code, done.err) == (0, "")
+    assert_printable(done.out)
+    lines = done.out.splitlines()
+    assert [line for line in lines if line.startswith("voted ")] == [
+        "voted different:",
+        "voted different:",
+        "voted same:",
+    ]
+    assert "          2023-11-14 22:13:20  acting    25 : 0 votes, lower bound 0.902" in lines
+    assert lines.count("by the current settings: different pages") == 2
+    # The newest one first.
+    assert lines.index(f"{SITE}/list?page=3") < lines.index(f"{SITE}/list?page=2")
+    assert f"{SITE}/gone?page=2 was deleted since" in lines
+    explained = run(
+        *("explain", f"{SITE}/list?page=3", f"{SITE}/list?page=1", "--store", crawled)
+    ).out.splitlines()
+    shown = lines[lines.index("voted different:") + 1 : lines.index("voted different:", 20) - 1]
+    assert shown == [line for line in explained if not line.startswith("seed of")]
+
+
+def test_rules_are_found_by_text_by_words_and_by_id(run: Run, crawled: Path) -> None:
+    for words in ([SID], SID.split(), [id_of(SID)], [id_of(SID).upper()]):
+        rule, pair = run("urls", "show", *words, "--store", crawled, "--json").answers
+        assert (rule["rule"], rule["pairs"], rule["history"][-1]["state"]) == (SID, 1, "pinned")
+        assert (pair["voted"], pair["judged"]) == ("same", True)
+        assert [page["url"] for page in pair["pages"]] == [f"{SITE}/a?sid=2", f"{SITE}/a?sid=1"]
+    both = run("urls", "show", SID, id_of(LANG), "--store", crawled, "--json").answers
+    assert [answer["rule"] for answer in both if "history" in answer] == [SID, LANG]
+    assert "no pair of pages has voted yet" in run("urls", "show", LANG, "--store", crawled).out
+
+
+@pytest.mark.parametrize("action", ["show", "pin", "ban", "retire", "learn", "release"])
+def test_an_unknown_rule_is_named_and_nothing_is_changed(
+    run: Run, crawled: Path, action: str
+) -> None:
+    before = (crawled / "data.mdb").read_bytes()
+    for words, name in (
+        ([SID, f"{SID}x"], f"{SID}x"),
+        (f"{SID}x".split(), f"{SID}x"),
+        (["0123456789abcdef"], "0123456789abcdef"),
+    ):
+        done = run("urls", action, *words, "--store", crawled)
+        assert (done.exit_code, done.out) == (2, "")
+        assert f"there is no rule '{name}'" in done.err
+        assert ("did you mean" in done.err) == (name != "0123456789abcdef")
+        assert "`scrapy simhash urls` lists them all" in done.err
+    assert (crawled / "data.mdb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("action", "state"),
+    [("pin", "pinned"), ("ban", "banned"), ("retire", "retired"), ("learn", "learning")],
+)
+def test_states_are_changed(run: Run, store: Path, action: str, state: str) -> None:
+    done = run("urls", action, SID, id_of(LANG), "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.startswith(f"{state:<8}  {id_of(SID)}  {SID}")
+    for text in (SID, LANG):
+        record = get(store, text)
+        assert record.state == state
+        assert record.history[-1][1] == state
+    assert get(store, PAGE).state == RuleState.PINNED
+
+
+def test_a_rule_that_makes_no_address_cannot_be_pinned(run: Run, store: Path) -> None:
+    free = "site.example free-segment 0 2"
+    with open_store(str(store)) as opened:
+        add_rule(opened, free)
+    done = run("urls", "pin", free, "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert free in done.err
+
+
+def test_parked_requests_of_a_rule_are_released(run: Run, store: Path) -> None:
+    park(store, "/x?sid=1", "/y?sid=1")
+    assert "; 2 parked (2.0 kB)" in run("urls", "--store", store).out
+    assert list_released(store) == []
+    done = run("urls", "release", SID, "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out == f"2 requests will be made by the next crawl: {SID}\n"
+    assert get(store, SID).state == RuleState.ACTING
+    assert "parked" not in run("urls", "--store", store).out
+    assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
+    done = run("urls", "release", SID, "--store", store)
+    assert done.exit_code == 1
+    assert done.err == "scrapy simhash urls: nothing to release: no such request is parked\n"
+
+
+def test_a_single_parked_request_is_released(run: Run, store: Path) -> None:
+    park(store, "/x?sid=1", "/y?sid=1")
+    done = run("urls", "release", f"{SITE}/y?sid=1", f"{SITE}/z", "--store", store, "--json")
+    assert done.exit_code == 0
+    assert done.answers == [
+        {"released": 1, "url": f"{SITE}/y?sid=1"},
+        {"released": 0, "url": f"{SITE}/z"},
+    ]
+    assert list_released(store) == [f"{SITE}/y?sid=1"]
+    assert get(store, SID).parked == 1
+
+
+@pytest.mark.parametrize("action", ["ban", "retire", "learn"])
+def test_a_rule_that_does_not_act_any_more_releases_all(run: Run, store: Path, action: str) -> None:
+    park(store, "/x?sid=1", "/y?sid=1")
+    done = run("urls", action, SID, "--store", store)
+    assert "; 2 requests will be made by the next crawl\n" in done.out
+    assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
+
+
+async def test_a_running_crawl_notices_that_a_rule_was_retired(store: Path, tmp_path: Path) -> None:
+    url = f"{SITE}/x?sid=1"
+    async with running(store, url_rules="skip") as detector:
+        assert detector.acting is not None
+        assert [target.form for target in detector.acting.list_targets(url)] == [f"{SITE}/x"]
+        words = ("-m", "scrapy", "simhash", "urls", "retire", SID, "--store", store)
+        done = await asyncio.to_thread(run_python, *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        await judge(detector, fetched("other", page(99)))
+        assert detector.acting is not None  # the pinned one
+        assert detector.acting.list_targets(url) == []
+
+
+def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> None:
+    url = redis_server.url()
+    with open_store(url) as opened:
+        opened.start_crawl(CRAWL, "spider")
+        opened.find_and_add([document("a", 1)], crawl=CRAWL)
+        add_rule(opened, SID, "pin", state=RuleState.ACTING, **PROVEN)
+    path = tmp_path / "rules"
+    path.write_text(f"{PAGE}\n")
+    where = ("--store", url)
+    assert run("urls", "import", path, *where).exit_code == 0
+    listed = run("urls", *where, "--json").answers
+    assert [(answer["rule"], answer["state"]) for answer in listed] == [
+        (SID, "acting"),
+        (PAGE, "learning"),
+    ]
+    assert run("urls", "retire", SID, *where).out.startswith("retired ")
+    assert run("urls", "pin", PAGE, *where).exit_code == 0
+    assert run("urls", "export", *where).out.splitlines()[1:] == [PAGE]
+    done = run("urls", "audit", *where)
+    assert (done.exit_code, done.out.splitlines()[0]) == (
+        0,
+        "1 rule, 1 page: 0 would not have been fetched",
+    )
+    assert run("urls", "show", SID, *where).exit_code == 0
+
+
+def test_side_by_side_in_a_file(run: Run, crawled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.html"
+    done = run("urls", "show", PAGE, "--html", path, "--store", crawled)
+    assert (done.exit_code, done.err) == (0, "")
+    html = path.read_text("utf-8")
+    assert html.count('class="difference"') == 2  # the third has a page that was deleted
+    assert f"side by side: {path}" in done.out
+    done = run("urls", "show", PAGE, "--html", path, "--store", crawled)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "exists already" in done.err
+    done = run("urls", "show", LANG, "--html", path, "--overwrite", "--store", crawled)
+    assert done.exit_code == 2
+    assert "there is no pair of texts" in done.err
+    assert path.read_text("utf-8") == html
+
+
+def test_audit(run: Run, crawled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rules"
+    path.write_text(f"{SID}\n{PAGE}\n")
+    done = run("urls", "audit", path, "--store", crawled, "--top", "1")
+    assert done.exit_code == 1
+    assert done.err == "scrapy simhash urls: 2 distinct pages would have been lost\n"
+    lines = done.out.splitlines()
+    assert lines[0] == "2 rules, 10 pages: 4 would not have been fetched"
+    assert "  2 distinct pages lost" in lines
+    assert f"  {SITE}/list?page=2" in lines
+    assert f"    not {SITE}/list?page=1, by {PAGE}" in lines
+    assert "  and 1 more; --top N lists more of them" in lines
+    assert [line.split() for line in lines if line.endswith(SID)] == [
+        ["2", "2", "0", "0", "0", *SID.split()]
+    ]
+    (answer,) = run("urls", "audit", path, "--store", crawled, "--json").answers
+    assert len(answer["lost_pages"]) == 2
+    path.write_text(SID)
+    done = run("urls", "audit", path, "--store", crawled)
+    assert (done.exit_code, done.err) == (0, "")
+    done = run("urls", "audit", "--store", crawled)  # those that act
+    assert (done.exit_code, done.out.splitlines()[0]) == (1, lines[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "has no rule"),
+        ("\x00\x1b[2J", "line 1: URL rule"),
+        ("{}", "is JSON, but no array of rules"),
+        ("a.example host-alias b.example\nb.example host-alias a.example", "lead in a circle"),
+        ("m.a.example host-alias a.example\nm.a.example host-alias b.example", "contradict each"),
+        ("".join(f"{n}.a host-alias {n + 1}.a\n" for n in range(9)), "more than 4 steps"),
+    ],
+)
+@pytest.mark.parametrize("action", ["audit", "import"])
+def test_what_is_no_file_of_rules_is_refused(
+    run: Run, crawled: Path, tmp_path: Path, action: str, content: str, complaint: str
+) -> None:
+    path = tmp_path / "rules"
+    path.write_text(content)
+    before = (crawled / "data.mdb").read_bytes()
+    done = run("urls", action, path, "--store", crawled)
+    assert (done.exit_code, done.out) == (2, "")
+    assert complaint in done.err
+    assert_printable(done.err)
+    assert (crawled / "data.mdb").read_bytes() == before
+    for missing in (tmp_path / "missing", tmp_path):
+        done = run("urls", action, missing, "--store", crawled)
+        assert (done.exit_code, done.out) == (2, "")
+        assert f"{missing}: " in done.err
+
+
+def test_export_and_import_as_candidates(run: Run, store: Path, tmp_path: Path) -> None:
+    path, other = tmp_path / "rules", tmp_path / "other"
+    done = run("urls", "export", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.splitlines()[1:] == [PAGE, SID]
+    assert run("urls", "export", "--state", "learning", "--store", store).out.endswith(
+        f"\n{LANG}\n{OTHER}\n"
+    )
+    (answer,) = run("urls", "export", "-o", path, "--store", store, "--json").answers
+    assert answer == {"file": str(path), "written": 2, "left_out": []}
+    assert path.read_text() == done.out
+    asyncio.run(crawl_addresses(other, pages={"/x": 1}))
+    before = (other / "data.mdb").read_bytes()
+    for words, begin in ((["--dry-run"], "2 rules would be added"), ([], "2 rules added as cand")):
+        done = run("urls", "import", path, *words, "--store", other)
+        assert (done.exit_code, done.err) == (0, "")
+        assert done.out == f"{path}: {begin}{done.out.partition(begin)[2]}"
+        assert ((other / "data.mdb").read_bytes() == before) == (words != [])
+    record = get(other, SID)
+    assert (record.state, record.same, record.imported) == (RuleState.LEARNING, 0, True)
+    (answer,) = run("urls", "import", path, "--store", other, "--json").answers
+    assert (answer["imported"], answer["known"]) == ([], 2)
+
+
+def test_import_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rules"
+    path.write_text(f"{SID}\nc.example use-https\n")
+    done = run("urls", "import", path, "--store", store)
+    assert "1 rule added as candidates, 1 there already" in done.out
+    record = get(store, SID)
+    assert (record.state, record.same) == (RuleState.ACTING, 25)
+
+
+def test_export_for_duplicate_url_discarder(run: Run, store: Path, tmp_path: Path) -> None:
+    with open_store(str(store)) as opened:
+        add_rule(opened, "site.example use-https", "pin")
+    done = run("urls", "export", "--format", "dud", "--store", store)
+    assert done.exit_code == 0
+    assert done.err == "left out 'site.example use-https': it has no processor for that\n"
+    assert [rule["args"] for rule in json.loads(done.out)] == [["page"], ["sid"]]
+    path = tmp_path / "dud.json"
+    done = run("urls", "export", "--format", "dud", "--universal", "-o", path, "--store", store)
+    assert done.out == f"{path}: 2 rules\n"
+    assert len(json.loads(path.read_text())) == 4
+    done = run("urls", "audit", path, "--store", store)
+    assert done.exit_code == 1  # the pinned rule
+    done = run("urls", "import", path, "--store", store)
+    assert done.exit_code == 1
+    assert "nothing was imported: all rules were left out" in done.err
+    done = run("urls", "export", "--universal", "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "add --format dud" in done.err
+
+
+def test_nothing_to_export(run: Run, store: Path, tmp_path: Path) -> None:
+    done = run("urls", "export", "--host", "c.example", "-o", tmp_path / "x", "--store", store)
+    assert (done.exit_code, done.out) == (1, "")
+    assert "there is no rule that acts: nothing was written" in done.err
+    assert not (tmp_path / "x").exists()
+    done = run("urls", "export", "-o", store, "--store", store)
+    assert (done.exit_code, "is a folder") == (
+        2,
+        "is a folder" if "is a folder" in done.err else "",
+    )
+
+
+def test_a_store_without_rules(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    open_lmdb(path).close()
+    done = run("urls", "--store", path)
+    assert (done.exit_code, done.out, done.err) == (1, "nothing found\n", "")
+    done = run("urls", "audit", "--store", path)
+    assert (done.exit_code, done.out) == (2, "")
+    assert "no rule of the store acts yet" in done.err
+    done = run("urls", "release", SITE, "--store", path)
+    assert done.exit_code == 1
+    assert "no such request is parked" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("lst",), "did you mean list?"),
+        (("--state", "actin"), "did you mean acting?"),
+        (("pin",), "RULE"),
+        (("pin", SID, "--hst", "x"), "unknown arguments: --hst"),
+        (("export", "--hots", "x"), "did you mean --host?"),
+        (("--host", "x", "audit"), "--host and --state choose rules for `urls list` and"),
+        (("audit", "x", "--top", "-1"), "'-1' is not a whole number"),
+        (("export", "--format", "du"), "did you mean dud?"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    run: Run, crawled: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    done = run("urls", "--store", crawled, *words)
+    assert (done.exit_code, done.out) == (2, "")
+    assert complaint in done.err
+
+
+@pytest.mark.parametrize("action", ["list", "pin", "audit", "export", "import", "release", "show"])
+def test_each_action_has_help(run: Run, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run("urls", action, "--help")
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.startswith(f"usage: scrapy simhash urls {action} [-h] [--json]")
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_names_of_a_hostile_site_are_printed_safely(run: Run, store: Path) -> None:
+    hostile = "site.example drop-parameter \x1b[2J\u202e"
+    with open_store(str(store)) as opened:
+        conflict = ((f"{SITE}/\x1b[2J", f"{SITE}/\u202e"),)
+        rule = parse_rule(hostile).text
+        add_rule(opened, hostile, different=1, conflicts=conflict)
+    assert_printable(run("urls", "--store", store).out)
+    assert_printable(run("urls", "show", rule, "--store", store).out)

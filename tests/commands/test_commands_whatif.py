@@ -1,0 +1,143 @@
+"""`scrapy simhash what-if`: counts, changes, defaults, refusals, a look that changes nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.judging import StoredDocument
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.commanding import Run, assert_printable
+from tests.helpers.crawling import read_files
+from tests.helpers.documents import CRAWL, document, open_in_crawl
+
+A = 0x0123_4567_89AB_CDEF
+SITE = "http://site.example/"
+IMPORTED = ~A % 2**64
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Within 3 bits: pages 1 and 5 bits from the first, one near an imported fingerprint."""
+    with open_in_crawl(tmp_path / "s") as store:
+        store.bulk_load(np.array([IMPORTED], np.uint64))
+        made = [
+            document("a", A, features=99),
+            document("a1", A ^ 1, features=99),
+            document("a5", A ^ 31 << 20, scope="other.example", features=99),
+            document("far", IMPORTED ^ 3, title="\x1b[2J", features=99),
+        ]
+        numbers = [store.find_and_add([each])[0].document for each in made]
+        store.mark_done(numbers, CRAWL)
+        store.find_and_add([document("pending", 5)])
+    return tmp_path / "s"
+
+
+def test_the_store_is_read_once(run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = []
+    visit = LmdbStore.visit
+
+    def count(self: LmdbStore, take: Callable[[StoredDocument], object]) -> int:
+        visits.append(self.url)
+        return visit(self, take)
+
+    monkeypatch.setattr(LmdbStore, "visit", count)
+    assert run("what-if", "--store", store).exit_code == 0
+    assert len(visits) == 1
+
+
+def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
+    before = read_files(store)
+    (answer,) = run(
+        "what-if", "--distance", "1", "--confirm", "none", "--store", store, "--json"
+    ).answers
+    changes = answer.pop("changes")
+    assert answer == {
+        "distance": 1,
+        "confirm": None,
+        "scope": None,
+        "documents": 4,
+        "left_out": 1,
+        "dropped_before": 2,
+        "dropped_then": 1,
+        "kept_to_dropped": 0,
+        "dropped_to_kept": 1,
+        "other_original": 0,
+    }
+    assert changes == [
+        {
+            "url": SITE + "far",
+            "change": "dropped -> kept",
+            "match_url": None,
+            "distance": 2,
+            "similarity": None,
+        }
+    ]
+    assert read_files(store) == before
+
+
+def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> None:
+    asked = ["what-if", "--distance", "5", "--confirm", "none", "--store", store]
+    (answer,) = run(*asked, "--json").answers
+    assert answer["changes"] == []
+    done = run(*asked, "--scope", "global")
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out == (
+        "with distance 5, confirm none (plain simhash), scope global:\n"
+        "pages judged again: 4\n"
+        "left out, see --help: 1\n"
+        "dropped: 2 before, 3 then\n"
+        "kept -> dropped: 1\n"
+        "dropped -> kept: 0\n"
+        "dropped both times, for another page: 0\n"
+        "\n"
+        "change           bits  alike  page, and of which\n"
+        f"kept -> dropped     5         {SITE}a5\n"
+        f"                              of {SITE}a\n"
+    )
+
+
+def test_what_is_listed_and_what_is_imported(run: Run, store: Path) -> None:
+    asked = ["what-if", "--distance", "0", "--confirm", "none", "--store", store]
+    done = run(*asked)
+    assert "of (an imported fingerprint)" in done.out
+    assert_printable(done.out)
+    done = run(*asked, "--top", "1")
+    assert done.out.count("dropped -> kept ") == 1
+    assert "and 1 more; --top N lists more" in done.out
+    (answer,) = run(*asked, "--top", "1", "--json").answers
+    assert (len(answer["changes"]), answer["dropped_to_kept"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"),
+    [
+        ([], [], (7, 0.78)),
+        ([], ["--confirm", "none"], (3, None)),
+        ([], ["--confirm", "0.5"], (7, 0.5)),
+        ([], ["--distance", "9", "--confirm", "None"], (9, None)),
+        (["-s", "SIMHASH_CONFIRM=None"], [], (3, None)),
+        (["-s", "SIMHASH_CONFIRM=None"], ["--confirm", "0.9"], (7, 0.9)),
+        (["-s", "SIMHASH_DISTANCE=4"], ["--confirm", "1"], (4, 1.0)),
+    ],
+)
+def test_defaults_are_those_in_force(
+    run: Run,
+    store: Path,
+    settings: list[str],
+    given: list[str],
+    expected: tuple[int, float | None],
+) -> None:
+    (answer,) = run(*settings, "what-if", *given, "--store", store, "--json").answers
+    assert (answer["distance"], answer["confirm"]) == expected
+
+
+def test_nothing_to_judge_and_a_distance_too_large(run: Run, tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "empty"):
+        pass
+    done = run("what-if", "--store", "empty")
+    assert (done.exit_code, done.out) == (1, "nothing found\n")
+    done = run("what-if", "--distance", "16", "--store", "empty")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "distance 16: must be 0 to 15 bits" in done.err

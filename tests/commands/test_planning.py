@@ -1,0 +1,115 @@
+"""`scrapy simhash plan`: the table of Example 3.1 for the user's numbers, bounds, refusals."""
+
+import pytest
+
+from scrapy_simhash.config import read_config
+from scrapy_simhash.tables import parse_design
+from tests.helpers.commanding import Run, assert_printable
+
+
+def test_the_example_of_the_paper(run: Run) -> None:
+    done = run("plan", "--documents", 2**34, "--distance", 3)
+    assert (done.exit_code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0][:4] == ["17,179,869,184", "documents", "(d", "="]
+    named = {line[0]: line[1:6] for line in lines if len(line) == 9}
+    assert named["20"] == ["20", "31-33", "0", "20", "8"]
+    assert named["16"] == ["16", "28", "0", "16", "64"]
+    assert named["10"] == ["10", "25-26", "0", "10", "512"]
+    assert named["4"] == ["4", "16", "0", "4", "262k"]
+    assert ["tables", "4", "10", "16", "20"] in [line[:5] for line in lines]
+    assert ["p", "16", "25", "28", "31"] in [line[:5] for line in lines]
+    for extreme in ("scan all", "probe every neighbour", "store every neighbour"):
+        assert f"\n{extreme} " in done.out
+    assert lines[-1] == ["SIMHASH_TABLES", "=", '"10"']
+
+
+@pytest.mark.parametrize("documents", ["1", "10M", "8e9", str(2**64)])
+@pytest.mark.parametrize("distance", [0, 3, 7, 31])
+def test_everything_stands_in_80_columns(run: Run, documents: str, distance: int) -> None:
+    done = run("plan", "--documents", documents, "--distance", distance)
+    assert (done.exit_code, done.err) == (0, "")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert_printable(done.out)
+
+
+def test_json(run: Run) -> None:
+    (answer,) = run("plan", "--documents", "10M", "--distance", 3, "--json").answers
+    assert (answer["documents"], answer["distance"]) == (10_000_000, 3)
+    assert answer["log2_documents"] == 23.25
+    by_name = {design["design"]: design for design in answer["designs"]}
+    assert by_name["4"]["candidates"] == pytest.approx(4 * 10**7 / 2**16)
+    assert answer["choice"] == min(answer["designs"], key=lambda one: one["microseconds"])
+    assert answer["optimum"][0] == {
+        "tables": 4,
+        "narrowest_bits": 16,
+        "prefix_candidates": pytest.approx(152.6, abs=0.1),
+    }
+    assert [extreme["keys"] for extreme in answer["extremes"]] == [0, 43_745, 1]
+
+
+def test_the_setting_can_be_written(run: Run) -> None:
+    (answer,) = run("plan", "--documents", "1M", "--distance", "11", "--json").answers
+    name, _, value = answer["setting"].partition(" = ")
+    config = read_config({name: value.strip('"'), "SIMHASH_DISTANCE": 11})
+    assert parse_design(config.tables).reach_bits >= config.distance == 11
+
+
+def test_the_distance_is_that_of_the_settings(run: Run) -> None:
+    arguments = ("--documents", "1M", "--json")
+    (answer,) = run("plan", *arguments).answers
+    assert answer["distance"] == 7
+    (answer,) = run("-s", "SIMHASH_DISTANCE=2", "plan", *arguments).answers
+    assert answer["distance"] == 2
+
+
+def test_bounds(run: Run) -> None:
+    arguments = ("--documents", "10M", "--distance", 3, "--json")
+    for bound, most, measure in (
+        ("--max-bytes", "300M", "bytes"),
+        ("--max-candidates", "10", "candidates"),
+        ("--max-tables", "2", "tables"),
+    ):
+        (answer,) = run("plan", *arguments, bound, most).answers
+        limit = answer["bounds"][measure]
+        assert limit == {"300M": 300_000_000}.get(most, int(most.rstrip("M")))
+        within = [design for design in answer["designs"] if design[measure] <= limit]
+        assert len(within) < len(answer["designs"])
+        assert answer["choice"] == min(within, key=lambda one: one["microseconds"])
+    done = run("plan", *arguments, "--max-bytes", "1M")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "has at most 1,000,000 bytes; 1:0+3 has the fewest" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1", 1), ("8e9", 8 * 10**9), ("1.5k", 1_500), ("10_000", 10_000), ("2,000", 2_000)],
+)
+def test_numbers(run: Run, text: str, number: int) -> None:
+    (answer,) = run("plan", "--documents", text, "--json").answers
+    assert answer["documents"] == number
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        (["--documents", "0"], "--documents: 0: must be a whole number from 1 to 2**64"),
+        (["--documents=-5"], "--documents: -5: must be"),
+        (["--documents", "1.5"], "--documents: 1.5: must be"),
+        (["--documents", "nan"], "--documents: nan: must be"),
+        (["--documents", "1e20"], "--documents: 1e20: must be"),
+        (["--documents", "1e999999999"], "--documents: 1e999999999: must be"),
+        (["--documents", "٣"], "must be a whole number"),
+        (["--documents", "1M", "--max-bytes", "lots"], "--max-bytes: lots: must be"),
+        (["--documents", "1M", "--max-candidates", "0"], "--max-candidates: 0: must be"),
+        (["--documents", "1M", "--max-tables", ""], "--max-tables: : must be"),
+        (["--documents", "1M", "--distance", "-1"], "--distance -1: must be 0 or more bits"),
+        (["--documents", "1M", "--distance", "32"], "distance 32: no design of up to 255 tables"),
+        (["--documents", "1M", "--distance", "3bits"], "--distance"),
+        ([], "--documents"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(run: Run, arguments: list[str], fact: str) -> None:
+    done = run("plan", *arguments)
+    assert (done.exit_code, done.out) == (2, "")
+    assert fact in done.err

@@ -1,0 +1,1 @@
+"""Crawls, and tests of the room `crawl` and the middlewares."""

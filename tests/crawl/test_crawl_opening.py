@@ -1,0 +1,297 @@
+"""Crawls that cannot begin: a bad setting, or a store that cannot be used and stays as it is."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import lmdb
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.lmdb import documents as lmdb_documents
+from tests.helpers.crawling import Crawl, crawl, read_files
+from tests.helpers.documents import document
+from tests.helpers.pages import page
+from tests.helpers.processes import run_python, run_scrapy
+
+LOGGER = "scrapy_simhash.downloadermiddlewares"
+
+
+PAGE = "data:text/html;charset=utf-8," + quote(page(1))
+# Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
+SETTINGS: dict[str, Any] = {
+    "SIMHASH_WORKERS": 0,
+    "URLLENGTH_LIMIT": 0,
+    "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https", "ftp")),
+}
+
+
+def assert_stopped(done: Crawl) -> None:
+    assert done.stats["finish_reason"] == "simhash_store_unusable"
+    assert "downloader/request_count" not in done.stats
+    assert done.items == []
+
+
+async def test_page_of_these_tests_comes_through_otherwise(tmp_path: Path) -> None:
+    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS)
+    assert (done.counted, len(done.items)) == ({"pages": 1, "new": 1}, 1)
+
+
+async def test_an_unknown_setting_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS, SIMHASH_DISTNCE=3)
+    assert done.counted == {"pages": 1, "new": 1}
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    (said,) = [each.getMessage() for each in warned if each.name == LOGGER]
+    meant = "SIMHASH_DISTNCE; did you mean SIMHASH_DISTANCE?"
+    assert said == f"Ignored settings that do not exist: {meant}"
+
+
+def fill(store: Path, **arguments: Any) -> None:
+    arguments = {"recipe": Recipe(), **arguments}
+    with open_store(str(store), **arguments) as opened:
+        opened.find_and_add([document("a", 1), document("b", 1 << 40)])
+
+
+def other_recipe(store: Path) -> dict[str, Any]:
+    fill(store, recipe=Recipe("trafilatura", "words-3"))
+    return {}
+
+
+def default_of_0_1_0(store: Path) -> dict[str, Any]:
+    fill(store, recipe=Recipe("trafilatura-fast"))
+    return {}
+
+
+def other_extractor(store: Path) -> dict[str, Any]:
+    fill(store)
+    return {"SIMHASH_EXTRACTOR": "html2txt"}
+
+
+def other_design(store: Path) -> dict[str, Any]:
+    fill(store, tables=10)
+    return {"SIMHASH_TABLES": 20, "SIMHASH_DISTANCE": 4}
+
+
+def narrower_design(store: Path) -> dict[str, Any]:
+    fill(store, tables="6:2", distance=2)
+    return {"SIMHASH_DISTANCE": 4}
+
+
+def newer_format(store: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lmdb_documents, "FORMAT", 99)
+        fill(store)
+    return {}
+
+
+def text_file(store: Path) -> dict[str, Any]:
+    store.mkdir()
+    (store / "data.mdb").write_text("this is no store\n" * 1_000, encoding="utf-8")
+    return {}
+
+
+def empty_file(store: Path) -> dict[str, Any]:
+    store.mkdir()
+    (store / "data.mdb").touch()
+    return {}
+
+
+def cut_file(store: Path) -> dict[str, Any]:
+    fill(store)
+    data = store / "data.mdb"
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2 // 4096 * 4096])
+    return {}
+
+
+def foreign_store(store: Path) -> dict[str, Any]:
+    store.mkdir()
+    with lmdb.open(str(store), max_dbs=2, lib_version=0) as env:
+        other = env.open_db(b"somebody else's")
+        with env.begin(write=True) as transaction:
+            transaction.put(b"key", b"value", db=other)
+    return {}
+
+
+def file_for_a_folder(store: Path) -> dict[str, Any]:
+    store.write_text("a file", encoding="utf-8")
+    return {}
+
+
+def folder_below_a_file(store: Path) -> dict[str, Any]:
+    store.write_text("a file", encoding="utf-8")
+    return {"SIMHASH_STORE": str(store / "below")}
+
+
+def folder_for_a_log(store: Path) -> dict[str, Any]:
+    fill(store)
+    return {"SIMHASH_LOG": str(store)}
+
+
+@pytest.mark.parametrize(
+    ("prepare", "facts"),
+    [
+        (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
+        (default_of_0_1_0, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
+        (other_extractor, ["another recipe", "'turbohtml' / 'html2txt'", "SIMHASH_STORE"]),
+        (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash rebuild"]),
+        (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
+        (newer_format, ["format 99", "upgrade scrapy-simhash"]),
+        (text_file, ["not an LMDB file", "another folder"]),
+        (empty_file, ["is empty", "backup", "move it away"]),
+        (cut_file, ["cut short", "backup"]),
+        (foreign_store, ["somebody else's", "another folder"]),
+        (file_for_a_folder, ["is a file", "name a folder"]),
+        (folder_below_a_file, ["not a folder", "name a folder"]),
+        (folder_for_a_log, ["decision log", "SIMHASH_LOG"]),
+    ],
+)
+async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    prepare: Callable[[Path], dict[str, Any]],
+    facts: list[str],
+) -> None:
+    store = tmp_path / "store"
+    settings = prepare(store)
+    before = read_files(tmp_path)
+    caplog.clear()
+    assert_stopped(await crawl(store, [PAGE], **{**SETTINGS, **settings}))
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.name == LOGGER
+    assert not record.exc_info  # the message says it all
+    for fact in facts:
+        assert fact in record.getMessage()
+    after = read_files(tmp_path)
+    assert {name: after.get(name) for name in before} == before
+    assert set(after) == set(before)
+
+
+@pytest.mark.parametrize("make", [text_file, empty_file, foreign_store])
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_refused_file_of_others_has_no_lock_files_beside_it(
+    tmp_path: Path, make: Callable[[Path], dict[str, Any]], *, readonly: bool
+) -> None:
+    """Nor LMDB's own, which a store that is only read gets, too."""
+    make(tmp_path / "store")
+    (tmp_path / "store" / "lock.mdb").unlink(missing_ok=True)
+    with pytest.raises(StoreUnusableError):
+        open_store(str(tmp_path / "store"), readonly=readonly)
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["data.mdb"]
+
+
+@pytest.fixture
+def locked_folder(tmp_path: Path) -> Iterator[None]:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    yield
+    tmp_path.chmod(stat.S_IRWXU)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.usefixtures("locked_folder")
+async def test_folder_that_may_not_be_written_stops_the_crawl(tmp_path: Path) -> None:
+    assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
+
+
+async def test_disk_that_is_full_at_opening_stops_the_crawl(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("no space left on device")
+
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.store.LmdbStore.start_crawl", fail)
+    assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
+    assert "no space left on device" in caplog.text
+
+
+SPIDER = """
+import scrapy
+
+class PageSpider(scrapy.Spider):
+    name = "page"
+    start_urls = ["data:,page"]
+    custom_settings = {"ADDONS": {"scrapy_simhash.Addon": 500}}
+"""
+
+
+SCRIPT = """
+import sys
+from scrapy.crawler import AsyncCrawlerProcess
+from spider import PageSpider
+
+process = AsyncCrawlerProcess({{"SIMHASH_STORE": {store!r}}})
+crawler = process.create_crawler(PageSpider)
+process.crawl(crawler)
+process.start()
+reason = crawler.stats.get_value("finish_reason")
+print(reason)
+sys.exit(reason == "simhash_store_unusable")
+"""
+
+
+@pytest.mark.slow
+def test_bad_setting_of_the_command_line_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
+    done = run_scrapy("runspider", "spider.py", "-s", "SIMHASH_DISTANCE=9", cwd=tmp_path)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in lines[-1]
+    assert len([line for line in lines if " ERROR: " in line]) == 1
+    assert "Traceback" not in done.stderr
+    assert len([line for line in lines if " ERROR: " in line or "  File " in line]) == 1
+    assert "Spider opened" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"spider.py", "__pycache__"}
+
+
+def test_where_a_bad_setting_was_found_can_be_caught() -> None:
+    with pytest.raises(SettingError) as raised:
+        Config(distance=9)
+    assert raised.traceback[-1].name == "_require"
+    assert raised.value.__traceback__ is None
+    with suppress(SettingError):
+        raise raised.value.with_traceback(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["runspider", "script"])
+def test_a_refused_store_is_told_to_scripts(tmp_path: Path, command: str) -> None:
+    """By the exit code of the command, or by the reason in the stats."""
+    (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
+    text_file(tmp_path / "store")
+    setting = f"SIMHASH_STORE={tmp_path / 'store'}"
+    if command == "runspider":
+        done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)
+    else:
+        (tmp_path / "script.py").write_text(SCRIPT.format(store=str(tmp_path / "store")))
+        done = run_python("script.py", cwd=tmp_path)
+        assert done.stdout == "simhash_store_unusable\n"
+    assert done.returncode == 1
+    assert len([line for line in done.stderr.splitlines() if " ERROR: " in line]) == 1
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["data.mdb"]
+
+
+@pytest.mark.slow
+def test_relative_store_without_a_project_stops_the_crawl(tmp_path: Path) -> None:
+    """As under Scrapyd, where the settings are there and `scrapy.cfg` is not."""
+    (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
+    (tmp_path / "settings.py").write_text("", encoding="utf-8")
+    done = run_python(
+        *("-m", "scrapy", "runspider", "spider.py"),
+        cwd=tmp_path,
+        extra={"SCRAPY_SETTINGS_MODULE": "settings"},
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "SIMHASH_STORE = 'simhash': is a path below the project's folder" in last
+    assert "must be an absolute path" in last
+    assert "Spider opened" not in done.stderr

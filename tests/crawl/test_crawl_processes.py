@@ -1,0 +1,206 @@
+"""Crawls in processes of their own: two at once, one that is killed, and what one leaves behind."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.stores import open_store
+from tests.helpers.crawling import crawl, read_lines
+from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
+from tests.helpers.pages import page
+from tests.helpers.processes import ROOT, run_python, wait_until
+from tests.helpers.server import Answer, Site, serve
+
+GROUPS, COPIES, HELD = 20, 4, 6
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """Groups of copies."""
+    answers: dict[str, str | Answer] = {
+        f"/g{group}/c{copy}": page(
+            group, title="Title" + " again" * copy, menu=f"Menu of copy {copy}"
+        )
+        for copy in range(COPIES)
+        for group in range(GROUPS)
+    }
+    with serve(answers) as site:
+        yield site
+
+
+MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
+
+
+def crawl_at_once(site: Site, folder: Path, lists: dict[str, list[str]]) -> list[ScriptCrawl]:
+    """Crawl lists of URLs, each in a process of its own; none gets a page before all have asked."""
+    gate = Event()
+    site.answers |= {path: replace(page_, gate=gate) for path, page_ in site.answers.items()}
+    running = {name: start_crawl(folder, urls, name, **MANY) for name, urls in lists.items()}
+    site.wait_until_asked(len(lists) * MANY["CONCURRENT_REQUESTS"])
+    gate.set()
+    return [finish_crawl(process, folder, name) for name, process in running.items()]
+
+
+@pytest.mark.slow
+def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path) -> None:
+    urls = site.urls()
+    halves = {"first": urls[: len(urls) // 2], "second": urls[len(urls) // 2 :]}  # of all groups
+    done = crawl_at_once(site, tmp_path, halves)
+    for crawled in done:
+        assert crawled.exit_code == 0
+        assert "log_count/ERROR" not in crawled.stats
+    kept = Counter(path.split("/")[1] for crawled in done for path in crawled.paths)
+    assert kept == {f"g{group}": 1 for group in range(GROUPS)}
+    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
+    with open_store(str(tmp_path / "store")) as store:
+        assert store.check() == []
+        assert store.stats()["done"] == GROUPS
+    decisions = read_lines(tmp_path / "store" / "log.jsonl")  # of both, line by line
+    assert len(decisions) == GROUPS * COPIES
+    assert len({decision["crawl"] for decision in decisions}) == 2
+
+
+@pytest.mark.slow
+def test_two_crawls_of_the_same_pages_keep_the_same_one_of_each_group(
+    site: Site, tmp_path: Path
+) -> None:
+    """Whichever comes first; in the other crawl it is a revisit, and never a near-duplicate."""
+    orders = {"first": site.urls(), "second": site.urls()[::-1]}
+    done = crawl_at_once(site, tmp_path, orders)
+    for crawled in done:
+        assert crawled.exit_code == 0
+        assert "log_count/ERROR" not in crawled.stats
+        kept = Counter(path.split("/")[1] for path in crawled.paths)
+        assert kept == {f"g{group}": 1 for group in range(GROUPS)}
+    assert set(done[0].paths) == set(done[1].paths)
+    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
+    assert sum(crawled.counted.get("revisit/unchanged", 0) for crawled in done) >= GROUPS
+    with open_store(str(tmp_path / "store")) as store:
+        assert store.check() == []
+        assert store.stats()["done"] == GROUPS
+
+
+def count_pending(folder: Path) -> int:
+    with open_store(str(folder), readonly=True) as store:
+        return int(store.stats()["pending"])
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_killed_crawl_loses_no_page(site: Site, tmp_path: Path) -> None:
+    originals = [site.url(f"/g{group}/c0") for group in range(GROUPS)]
+    held = originals[-HELD:]
+    first = start_crawl(tmp_path, originals, HELD_URLS=held, **MANY)
+    items = tmp_path / "crawl.jsonl"
+    log = tmp_path / "store" / "log.jsonl"
+    # All are judged and on disk; those that are held did not come through.
+    wait_until(lambda: len(read_lines(log)) == GROUPS and len(read_lines(items)) == GROUPS - HELD)
+    # "Done" follows the items by up to a second.
+    wait_until(lambda: count_pending(tmp_path / "store") == HELD)
+    first.kill()
+    finish_crawl(first, tmp_path)
+    before = {item["path"] for item in read_lines(items)}
+    assert len(before) == GROUPS - HELD
+
+    copies = [site.url(f"/g{group}/c1") for group in range(GROUPS)]
+    second = await crawl(tmp_path / "store", [*copies, *originals], **MANY)
+    assert second.stats["finish_reason"] == "finished"
+    through = before | set(second.paths)
+    assert {path.split("/")[1] for path in through} == {f"g{group}" for group in range(GROUPS)}
+    for decision in second.decisions:
+        if decision["status"] == "near_duplicate":
+            assert decision["match_url"].removeprefix(site.root) in through
+    # Nor was anything kept twice that had come through before.
+    assert set(second.paths) & {f"/g{group}/c1" for group in range(GROUPS)} == {
+        f"/g{group}/c1" for group in range(GROUPS - HELD, GROUPS)
+    }
+    with open_store(str(tmp_path / "store")) as store:
+        assert store.check() == []
+        assert store.stats()["pending"] == 0
+
+
+BOTH = """
+import json, sys
+from scrapy.crawler import CrawlerProcess
+from tests.helpers.crawling import PagesSpider
+
+settings, *halves = json.loads(sys.argv[1])
+process = CrawlerProcess(settings)
+crawlers = [
+    process.create_crawler(type(name, (PagesSpider,), {"name": name})) for name in ("even", "odd")
+]
+for crawler, urls in zip(crawlers, halves):
+    process.crawl(crawler, requests=urls)
+process.start()
+print(json.dumps([crawler.stats.get_stats() for crawler in crawlers], default=str))
+"""
+
+
+@pytest.mark.slow
+def test_two_spiders_of_a_crawler_process_share_a_store(site: Site, tmp_path: Path) -> None:
+    settings = {
+        "ADDONS": {"scrapy_simhash.Addon": 500},
+        "SIMHASH_STORE": str(tmp_path),
+        "SIMHASH_WORKERS": 1,
+        "TELNETCONSOLE_ENABLED": False,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    }
+    halves = site.urls()[::2], site.urls()[1::2]
+    done = run_python("-c", BOTH, json.dumps([settings, *halves]), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    both = json.loads(done.stdout)
+    for stats in both:
+        assert "log_count/ERROR" not in stats
+        assert stats["simhash/pages"] == GROUPS * COPIES / 2
+    assert sum(stats["item_scraped_count"] for stats in both) == GROUPS
+    with open_store(str(tmp_path)) as store:
+        assert store.stats()["done"] == GROUPS
+        assert store.stats()["crawls"] == 2
+
+
+# What a second crawl leaves behind: a first one loads modules and starts what stays for ever.
+LEAKS = """
+import asyncio, json, os, sys, threading
+from pathlib import Path
+from tests.helpers.crawling import crawl
+from tests.helpers.pages import page
+from tests.helpers.server import serve
+
+def open_things():
+    files = sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                   if os.path.exists(f"/proc/self/fd/{fd}"))
+    children = Path("/proc/self/task").glob("*/children")
+    threads = sorted(t.name for t in threading.enumerate() if not t.name.startswith("asyncio"))
+    return {
+        "files": [name for name in files if not name.startswith(("socket", "/proc"))],
+        "sockets": len([name for name in files if name.startswith("socket")]),
+        "children": sorted(pid for path in children for pid in path.read_text().split()),
+        "threads": threads,
+    }
+
+async def main():
+    seen = []
+    with serve({"/one": page(1), "/two": page(1, menu="Other")}) as site:
+        for number in range(2):
+            done = await crawl(Path(sys.argv[1]) / str(number), site.urls(), SIMHASH_WORKERS=1)
+            assert done.paths == ["/one"], done.paths
+            seen.append(open_things())
+    print(json.dumps(seen))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_crawl_leaves_no_thread_process_or_file_open(tmp_path: Path) -> None:
+    done = run_python("-c", LEAKS, tmp_path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    assert first == second
+    assert not [name for name in second["threads"] if "simhash" in name]
+    assert not [name for name in second["files"] if str(tmp_path) in name]

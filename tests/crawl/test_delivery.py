@@ -1,0 +1,457 @@
+"""A page is done when its items came through; a drop for one that never does is taken back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
+from scrapy.http import Request, Response
+
+from scrapy_simhash.crawl import read_requests
+from scrapy_simhash.crawl.refetch import pack_request, unpack_request
+from scrapy_simhash.signals import near_duplicate_found
+from scrapy_simhash.stores import open_store
+from tests.helpers.commanding import Run
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, read_lines
+from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.pages import page
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Answer, Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
+    with serve(answers) as site:
+        yield site
+
+
+def states(store: Path) -> dict[str, str]:
+    """State of each document by path."""
+    with open_store(str(store), readonly=True) as opened:
+        found = [opened.get_document(number) for number in range(1, 9)]
+    return {each.url.rpartition("/")[2]: each.state for each in found if each}
+
+
+def lost(store: Path) -> int:
+    with open_store(str(store), readonly=True) as opened:
+        return int(opened.stats()["lost"])
+
+
+class Pipeline:
+    """Ends the items of "/one" as the setting says, once something was dropped for it."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.how = crawler.settings["HOW"]
+        self.dropped = asyncio.Event()
+        self.states: dict[str, str] = {}
+        self.store = Path(crawler.settings["SIMHASH_STORE"])
+        crawler.signals.connect(self.note, near_duplicate_found)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> "Pipeline":
+        return cls(crawler)
+
+    def note(self) -> None:
+        self.dropped.set()
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        if item["path"] == "/one":
+            await asyncio.wait_for(self.dropped.wait(), 30)
+            self.states |= states(self.store)
+            if self.how == "raise":
+                raise RuntimeError("the database is down")
+            if self.how == "drop":
+                raise DropItem("not wanted")
+        return item
+
+
+class FailingSpider(PagesSpider):
+    """Raises for "/one", once something was dropped for it."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        yield describe(response)
+        if response.url.endswith("/one"):
+            dropped = asyncio.Event()
+
+            def note() -> None:
+                dropped.set()
+
+            self.crawler.signals.connect(note, near_duplicate_found)
+            await asyncio.wait_for(dropped.wait(), 30)
+            raise RuntimeError("a bug of the spider's")
+
+
+async def crawl_twins(
+    site: Site, store: Path, how: str = "", spider: type[Spider] = PagesSpider, **settings: Any
+) -> Crawl:
+    pipelines = {"ITEM_PIPELINES": {Pipeline: 300}} if how else {}
+    urls = [site.url("/one"), site.url("/twin")]
+    return await crawl(store, urls, spider, HOW=how, **pipelines, **settings)
+
+
+async def test_a_page_is_pending_until_its_items_came_through(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "pass")
+    assert done.paths == ["/one"]
+    assert done.verdicts == {"/one": "new", "/twin": "near_duplicate"}
+    assert done.decisions[1]["match_pending"] is True
+    assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
+    assert (lost(tmp_path), done.counted.get("requested_again")) == (0, None)
+
+
+async def test_an_item_dropped_on_purpose_came_through(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "drop")
+    assert done.paths == []
+    assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
+    assert lost(tmp_path) == 0
+
+
+async def test_a_pipeline_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "raise")
+    assert done.paths == ["/twin"]
+    assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new"]
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+    assert lost(tmp_path) == 0
+
+
+async def test_a_callback_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, spider=FailingSpider)
+    assert done.paths == ["/one", "/twin"]  # the first item had come through
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+
+
+class TurningAway:
+    """A downloader middleware nearer to the engine than ours."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        if request.url.endswith("/one"):
+            raise IgnoreRequest("not this one")
+        return response
+
+
+class TurningInput:
+    """A spider middleware nearer to the engine than ours."""
+
+    def process_spider_input(self, response: Response) -> None:
+        if response.url.endswith("/one"):
+            raise IgnoreRequest("not this one")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}},
+        {"SPIDER_MIDDLEWARES": {TurningInput: 10}},
+    ],
+    ids=["downloader", "spider"],
+)
+async def test_a_page_that_is_turned_away_takes_drops_back(
+    site: Site, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    done = await crawl_twins(site, tmp_path, **settings)
+    assert done.paths == ["/twin"]
+    assert done.counted["requested_again"] == 1
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+
+
+async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:
+    """It stays listed as lost until another crawl gets it."""
+    twin = site.answers["/twin"]
+
+    class Forgetting(FailingSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                site.answers.pop("/twin")
+
+    done = await crawl_twins(site, tmp_path, spider=Forgetting)
+    assert done.verdicts["/twin"].startswith("unjudged")  # 404
+    assert (done.counted["requested_again"], done.counted["lost"], lost(tmp_path)) == (1, 1, 1)
+    site.answers["/twin"] = twin
+    again = await crawl(tmp_path, [site.url("/else")])
+    assert again.paths == ["/else", "/twin"]
+    assert lost(tmp_path) == 0
+
+
+async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, "raise", SIMHASH_ACTION="flag")
+    assert done.paths == ["/twin"]
+    assert "requested_again" not in done.counted
+    assert lost(tmp_path) == 0
+
+
+async def test_what_reaches_the_spider_unjudged_is_lost_no_more(site: Site, tmp_path: Path) -> None:
+    class Growing(FailingSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                site.answers["/twin"] = Answer(b"x" * 9_000)
+
+    done = await crawl_twins(site, tmp_path, spider=Growing, SIMHASH_MAX_BYTES=8_000)
+    assert done.verdicts["/twin"] == "unjudged skipped: too_large"
+    assert done.paths == ["/one", "/twin"]
+    assert lost(tmp_path) == 0
+
+
+class LambdaSpider(FailingSpider):
+    """Its callbacks cannot be written."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request.replace(callback=lambda response, parse=self.parse: parse(response))
+
+
+async def test_what_cannot_be_requested_again_is_listed(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await crawl_twins(site, tmp_path, spider=LambdaSpider)
+    assert "requested_again" not in done.counted
+    assert done.counted["lost"] == lost(tmp_path) == 1
+    assert "1 pages were dropped for pages whose items were never delivered" in caplog.text
+    with open_store(str(tmp_path), readonly=True) as store:
+        (page_,) = store.list_dropped(lambda _: True, lost=True)
+        assert page_.url == site.url("/twin")
+
+
+async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_path: Path) -> None:
+    first, twin = site.url("/one"), site.url("/twin")
+    killed = start_crawl(tmp_path, [first, twin], HELD_URLS=[first])
+    store = tmp_path / "store"
+    wait_until(lambda: len(read_lines(store / "log.jsonl")) == 2)
+
+    def kept() -> bool:
+        """The request follows with a later group."""
+        with open_store(str(store), readonly=True) as opened:
+            waiting = opened._read(lambda stored: stored.list_waiting())
+            return bool(waiting and waiting[0][1].request)
+
+    wait_until(kept)
+    killed.kill()
+    finish_crawl(killed, tmp_path)
+    assert lost(store) == 1
+    other = await crawl(
+        store, [site.url("/else")], type("Other", (PagesSpider,), {"name": "other"})
+    )
+    assert other.paths == ["/else"]  # it is none of this spider's business
+    again = await crawl(store, [site.url("/else")])
+    assert again.paths == ["/else", "/twin"]
+    assert lost(store) == 0
+
+
+class AgainSpider(PagesSpider):
+    """Starts from the file that `undo --lost -o` wrote, as docs/jobdir.md shows."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        for request in read_requests(self.again, self):  # type: ignore[attr-defined]
+            yield request
+
+
+async def test_what_waits_for_another_crawl_is_counted_and_written_to_a_file(
+    site: Site, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, twin = site.url("/one"), site.url("/twin")
+    other = start_crawl(tmp_path, [first], HELD_URLS=[first])
+    store = tmp_path / "store"
+    wait_until(lambda: read_lines(store / "log.jsonl"))
+    caplog.set_level("INFO")
+    done = await crawl(store, [Request(twin, meta={"mine": 1})])
+    assert (done.paths, done.counted["waiting"]) == ([], 1)
+    assert "lost" not in done.counted
+    said = "; 1 dropped page may have to be requested again: another crawl is still at work on"
+    assert said in caplog.text
+    other.kill()
+    finish_crawl(other, tmp_path)
+    path = tmp_path / "again.jsonl"
+    assert run("undo", "--lost", "-o", path, "--store", store).out == f"{twin}\n"
+    (line,) = read_lines(path)
+    assert (line["url"], line["spider"]) == (twin, "pages")
+    (restored,) = read_requests(path, PagesSpider())
+    assert (restored.url, restored.dont_filter, restored.meta["mine"]) == (twin, True, 1)
+    assert list(read_requests(path, type("Other", (PagesSpider,), {"name": "other"})())) == []
+    spider = type("Again", (AgainSpider,), {"again": path})
+    again = await crawl(store, [], spider)
+    assert again.paths == ["/twin"]
+    assert (again.counted, lost(store)) == ({"pages": 1, "new": 1}, 0)
+
+
+def test_a_file_of_pages_to_fetch_again(tmp_path: Path) -> None:
+    spider = PagesSpider()
+    path = tmp_path / "again"
+    path.write_text("http://a.example/\n\n  http://b.example/  \n")
+    found = list(read_requests(path, spider))
+    assert [(each.url, each.dont_filter) for each in found] == [
+        ("http://a.example/", True),
+        ("http://b.example/", True),
+    ]
+    # A callback that is gone, or a request that was not kept: `parse` gets the page.
+    path.write_text('{"url": "http://a.example/", "request": ""}\n{"url": "http://b.example/"}\n')
+    assert [each.callback for each in read_requests(path, spider)] == [None, None]
+    for bad in ("not a url", '{"address": 1}', "{", '{"url": "http://a.example/", "request": 7}'):
+        path.write_text(f"http://a.example/\n{bad}\n")
+        with pytest.raises(ValueError, match=r"again, line 2: not a page to request again"):
+            list(read_requests(path, spider))
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+async def test_done_when_the_feed_is_stored(site: Site, tmp_path: Path, batch: int) -> None:
+    feed = str(tmp_path / ("items-%(batch_id)d.jsonl" if batch else "items.jsonl"))
+    settings: dict[str, Any] = {
+        "SIMHASH_DONE_ON": "feed",
+        "FEEDS": {feed: {"format": "jsonlines"}},
+        "FEED_EXPORT_BATCH_ITEM_COUNT": batch,
+    }
+    done = await crawl(tmp_path / "s", [site.url("/one"), site.url("/else")], **settings)
+    assert done.paths == ["/one", "/else"]
+    assert states(tmp_path / "s") == {"one": "done", "else": "done"}
+    assert [item["path"] for item in read_items(tmp_path)] == ["/one", "/else"]
+
+
+def read_items(folder: Path) -> list[dict[str, Any]]:
+    texts = [path.read_text() for path in sorted(folder.glob("*.jsonl"))]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+class BrokenStorage(BlockingFeedStorage):
+    """Stores nothing."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        del uri, feed_options
+
+    def _store_in_thread(self, file: Any) -> None:
+        file.close()
+        raise OSError("no route to host")
+
+
+async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: Path) -> None:
+    good = str(tmp_path / "items.jsonl")
+    feeds = {good: {"format": "jsonlines"}, "broken://here": {"format": "jsonlines"}}
+    done = await crawl(
+        tmp_path / "s",
+        [site.url("/one")],
+        SIMHASH_DONE_ON="feed",
+        FEEDS=feeds,
+        FEED_STORAGES={"broken": BrokenStorage},
+    )
+    assert done.stats["feedexport/failed_count/BrokenStorage"] == 1
+    assert states(tmp_path / "s") == {"one": "pending"}
+
+
+class OfOne(ItemFilter):
+    def accepts(self, item: Any) -> bool:
+        return bool(item["path"] == "/one")
+
+
+class OfOthers(ItemFilter):
+    def accepts(self, item: Any) -> bool:
+        return bool(item["path"] != "/one")
+
+
+class AtOnceBroken(BrokenStorage):
+    """Fails before anything is waited for."""
+
+    def store(self, file: Any) -> Any:
+        file.close()
+        raise OSError("no route to host")
+
+
+@pytest.mark.parametrize("storage", [BrokenStorage, AtOnceBroken])
+async def test_a_feed_that_fails_takes_no_other_with_it(
+    site: Site, tmp_path: Path, storage: type[BrokenStorage]
+) -> None:
+    """Two feeds that end at once; each page has an item in one of them."""
+    feeds = {
+        str(tmp_path / "items.jsonl"): {"format": "jsonlines", "item_filter": OfOne},
+        "broken://here": {"format": "jsonlines", "item_filter": OfOthers},
+    }
+    settings = {"FEEDS": feeds, "FEED_STORAGES": {"broken": storage}}
+    urls = [site.url("/one"), site.url("/else")]
+    await crawl(tmp_path / "s", urls, PagesSpider, SIMHASH_DONE_ON="feed", **settings)
+    assert states(tmp_path / "s") == {"one": "done", "else": "pending"}
+
+
+async def test_lost_pages_are_counted_when_the_feed_failed(site: Site, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "FEEDS": {"broken://here": {"format": "jsonlines"}},
+        "FEED_STORAGES": {"broken": BrokenStorage},
+    }
+    done = await crawl_twins(site, tmp_path, SIMHASH_DONE_ON="feed", **settings)
+    assert done.paths == ["/one"]
+    assert done.counted["lost"] == lost(tmp_path) == 1
+    again = await crawl_twins(site, tmp_path)
+    assert again.paths == ["/one"]
+    assert lost(tmp_path) == 0
+
+
+async def test_done_without_any_feed(site: Site, tmp_path: Path) -> None:
+    await crawl(tmp_path, [site.url("/one")], SIMHASH_DONE_ON="feed")
+    assert states(tmp_path) == {"one": "done"}
+
+
+class SwallowingMiddleware:
+    """Nearer to the engine than ours: no signal tells what became of the item."""
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        del response
+        async for _ in result:
+            if False:
+                yield
+
+
+async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path: Path) -> None:
+    middlewares = {SwallowingMiddleware: 10}
+    done = await crawl(tmp_path, [site.url("/one")], SPIDER_MIDDLEWARES=middlewares)
+    assert done.paths == []
+    assert states(tmp_path) == {"one": "done"}
+
+
+def test_requests_come_back_as_they_were() -> None:
+    spider = PagesSpider()
+    request = Request(
+        "http://site.example/a",
+        callback=spider.parse,
+        method="POST",
+        body=b"\xff\x00",
+        headers={"X-One": ["1", "2"]},
+        cookies={"session": "s"},
+        cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
+        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_scheduled": True, "_own": 1},
+        priority=3,
+    )
+    made = unpack_request(pack_request(request, spider), spider)
+    assert made is not None
+    assert made.to_dict(spider=spider) == {
+        **request.to_dict(spider=spider),
+        "meta": {"own": {"x": [1]}, "_own": 1},
+        "dont_filter": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"callback": lambda _: None}, {"cb_kwargs": {"pair": (1, 2)}}, {"meta": {"thing": object()}}],
+    ids=["lambda", "tuple", "object"],
+)
+def test_requests_that_would_come_back_changed_are_not_kept(changes: dict[str, Any]) -> None:
+    spider = PagesSpider()
+    request = Request("http://site.example/a", callback=spider.parse).replace(**changes)
+    assert pack_request(request, spider) == b""
+
+
+@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x01", b"\x80"])
+def test_what_is_no_request_is_none(packed: bytes) -> None:
+    assert unpack_request(packed, PagesSpider()) is None

@@ -1,0 +1,260 @@
+"""Files that are no HTML pages (`SIMHASH_FILES`): known by their bytes, and by nothing else."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Request, Response
+
+from scrapy_simhash import NearDuplicate
+from scrapy_simhash.stores import open_store
+from tests.helpers.commanding import Run
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
+from tests.helpers.pages import page
+from tests.helpers.redisservers import RedisServer
+from tests.helpers.server import Answer, Answers, Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+
+def pdf(number: int, size: int = 5_000) -> Answer:
+    """Make something like a PDF: no text by its bytes."""
+    body = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" + random.Random(number).randbytes(size)  # noqa: S311
+    return Answer(body, content_type="application/pdf")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers: Answers = {
+        "/page": page(1),
+        "/a.pdf": pdf(1),
+        "/b.pdf": pdf(2),
+        "/a-again.pdf": pdf(1),
+        "/download?id=1": Answer(pdf(1).body, content_type="application/octet-stream", gzip=True),
+    }
+    with serve(answers) as site:
+        yield site
+
+
+async def crawl_files(store: Path, requests: list[Any], **settings: Any) -> Crawl:
+    return await crawl(store, requests, **{"SIMHASH_FILES": True, **settings})
+
+
+async def test_the_same_file_at_two_addresses_is_dropped(site: Site, tmp_path: Path) -> None:
+    done = await crawl_files(tmp_path, site.urls())
+    assert done.paths == ["/page", "/a.pdf", "/b.pdf"]
+    assert done.counted["files"] == 4
+    assert done.counted["distance/0"] == done.counted["dropped"] == 2
+    assert done.counted["bytes_dropped"] == 2 * len(pdf(1).body)
+    _, kept, _, again, download = done.decisions
+    for dropped in (again, download):
+        assert dropped["match_url"] == site.url("/a.pdf")
+        assert (dropped["distance"], dropped["similarity"]) == (0, None)
+        assert dropped["fingerprint"] == kept["fingerprint"]
+        assert dropped["extractor"] == kept["extractor"] == "file"
+        assert dropped["tests"][0] == "same file"
+    with open_store(str(tmp_path), readonly=True) as store:
+        counted = store.stats()
+        assert (counted["documents"], counted["files"], counted["stubs"]) == (5, 4, 0)
+        assert counted["distances"] == {"0": 2}
+        assert store.check() == []
+
+
+async def test_files_are_not_judged_unless_asked_for(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, site.urls())
+    assert len(done.paths) == 5
+    assert done.counted == {"pages": 1, "new": 1, "skipped/not_html": 4}
+
+
+async def test_a_file_is_never_compared_with_a_page(tmp_path: Path) -> None:
+    """The same bytes, as a page with much text, a short one, and as two files."""
+    long, short = page(1).encode(), b"<html><body><p>Nothing here</p></body></html>"
+    answers = {
+        f"/{name}/{kind}": Answer(body, content_type=content_type)
+        for name, body in (("long", long), ("short", short))
+        for kind, content_type in (
+            ("page", "text/html"),
+            ("text", "text/plain"),
+            ("json", "application/json"),
+        )
+    }
+    with serve(answers) as site:
+        for number, urls in enumerate((site.urls(), site.urls()[::-1])):
+            done = await crawl_files(tmp_path / str(number), urls)
+            assert {path.removesuffix("/json").removesuffix("/text") for path in done.paths} == {
+                *("/long", "/short", "/long/page", "/short/page")
+            }
+            for decision in done.decisions:
+                of = decision["match_url"] or ""
+                assert "page" not in of
+                assert ("page" not in decision["url"]) or decision["status"] == "new"
+
+
+@pytest.mark.parametrize("confirm", [None, 0.8])
+async def test_in_plain_simhash_too(site: Site, tmp_path: Path, confirm: float | None) -> None:
+    done = await crawl_files(tmp_path, site.urls(), SIMHASH_CONFIRM=confirm)
+    assert done.paths == ["/page", "/a.pdf", "/b.pdf"]
+
+
+async def test_other_rules_hold_for_files(site: Site, tmp_path: Path) -> None:
+    site.answers |= {
+        "/empty.pdf": Answer(b"", content_type="application/pdf"),
+        "/gone.pdf": Answer(pdf(1).body, status=404, content_type="application/pdf"),
+        "/never.pdf": pdf(1),
+    }
+    done = await crawl_files(
+        tmp_path,
+        [*site.urls(), Request(site.url("/page?skip"), meta={"simhash_skip": True})],
+        HTTPERROR_ALLOW_ALL=True,
+        SIMHASH_NEVER_DROP=["/never"],
+        SIMHASH_MAX_BYTES=len(page(1)),  # files may be larger
+    )
+    assert {key: n for key, n in done.counted.items() if key.startswith("skipped/")} == {
+        "skipped/not_html": 1,  # the empty one
+        "skipped/status": 1,
+        "skipped/never_drop": 1,
+        "skipped/simhash_skip": 1,
+    }
+    assert done.verdicts["/a-again.pdf"] == "near_duplicate"
+
+
+class ErrorSpider(PagesSpider):
+    """Asks with an errback, and takes files apart as spiders do."""
+
+    async def start(self) -> Any:
+        async for request in super().start():
+            yield request.replace(errback=self.failed)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        yield Request(response.urljoin("/b.pdf"), dont_filter=False)
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        assert isinstance(failure.value, NearDuplicate)
+        yield {**describe(failure.value.response), "path": "errback"}
+
+
+@pytest.mark.parametrize(
+    ("action", "paths"),
+    [
+        ("drop", ["/a.pdf", "/b.pdf", "errback"]),
+        ("ignore-outlinks", ["/a-again.pdf", "/a.pdf", "/b.pdf"]),
+        ("flag", ["/a-again.pdf", "/a.pdf", "/b.pdf"]),
+    ],
+)
+async def test_actions(site: Site, tmp_path: Path, action: str, paths: list[str]) -> None:
+    done = await crawl(
+        tmp_path,
+        [site.url("/a.pdf"), site.url("/a-again.pdf")],
+        ErrorSpider,
+        SIMHASH_FILES=True,
+        SIMHASH_ACTION=action,
+    )
+    assert sorted(done.paths) == paths
+    assert done.counted["near_duplicate"] == 1
+
+
+async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path) -> None:
+    url = site.url("/a.pdf")
+    kinds = []
+    for body in (pdf(1), pdf(1), pdf(3), Answer(page(5).encode()), pdf(3)):
+        site.answers["/a.pdf"] = body
+        (decision,) = (await crawl_files(tmp_path, [url])).decisions
+        with open_store(str(tmp_path), readonly=True) as store:
+            (document,) = store.find_document(url)
+            kinds.append((f"{decision['status']} {decision['reason']}".strip(), document.file))
+            assert store.check() == []
+    assert kinds == [
+        ("new", True),
+        ("revisit unchanged", True),
+        ("revisit changed", True),
+        ("revisit changed", False),
+        ("revisit changed", True),
+    ]
+
+
+async def test_scopes_and_sites(site: Site, tmp_path: Path) -> None:
+    other = site.url("/a-again.pdf").replace("127.0.0.1", "localhost")
+    urls = [site.url("/a.pdf"), other]
+    for scope, status in (("host", "new"), ("language", "near_duplicate")):
+        done = await crawl_files(tmp_path / scope, urls, SIMHASH_SCOPE=scope)
+        assert done.decisions[1]["status"] == status
+    done = await crawl_files(tmp_path / "flag", urls, SIMHASH_CROSS_SITE="flag")
+    assert done.decisions[1]["action"] == "flag"
+
+
+@pytest.mark.slow
+async def test_on_a_server(site: Site, redis_server: RedisServer, tmp_path: Path) -> None:
+    url = redis_server.url()
+    log = str(tmp_path / "log.jsonl")
+    for expected in (["/page", "/a.pdf", "/b.pdf"],) * 2:
+        done = await crawl_files(tmp_path, site.urls(), SIMHASH_STORE=url, SIMHASH_LOG=log)
+        assert done.paths == expected
+    with open_store(url) as store:
+        assert store.check() == []
+        assert store.stats()["files"] == 4
+
+
+async def test_commands_know_files(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    await crawl_files(tmp_path / "s", site.urls(), SIMHASH_KEEP_TEXT=True)
+    monkeypatch.chdir(tmp_path)
+    (explained,) = run("explain", site.url("/a-again.pdf"), "--store", "s", "--json").answers
+    assert (
+        explained["verdict"] == f"near-duplicate of {site.url('/a.pdf')}, 0 bits away when judged"
+    )
+    assert "digest of its bytes" in explained["note"]
+    assert "main_similarity" not in explained
+    pair = site.url("/a.pdf"), site.url("/page")
+    (compared,) = run("explain", *pair, "--store", "s", "--json").answers
+    assert (compared["judged"], compared["tests"]) == (False, ["a file and a page: never compared"])
+    assert run("explain", *pair, "--store", "s").exit_code == 0
+    done = run("undo", site.url("/a-again.pdf"), "--store", "s")
+    assert done.out.splitlines() == [site.url("/a-again.pdf")]
+    again = await crawl_files(tmp_path / "s", [site.url("/a-again.pdf")])
+    assert again.verdicts == {"/a-again.pdf": "new"}
+    assert "files: 4" in run("stats", "--store", "s").out
+    (answer,) = run("what-if", "--distance", "5", "--store", "s", "--json").answers
+    assert (answer["dropped_before"], answer["dropped_then"]) == (1, 1)
+    assert run("check", "--store", "s").exit_code == 0
+    assert run("rebuild", "--store", "s").exit_code == 0
+    assert run("report", "--store", "s", "-o", "report.html").exit_code == 0
+
+
+def test_local_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, body in (("a", pdf(1)), ("b", pdf(1)), ("c", pdf(2))):
+        Path(f"{name}.pdf").write_bytes(body.body)
+    Path("page.html").write_text(page(1), "utf-8")
+    files = ("-s", "SIMHASH_FILES=True")
+    assert run("explain", "a.pdf", "b.pdf").exit_code == 2  # as it was
+    judged = [
+        run(*files, "explain", *pair, "--json").answers[0]["judged"]
+        for pair in (("a.pdf", "b.pdf"), ("a.pdf", "c.pdf"), ("a.pdf", "page.html"))
+    ]
+    assert judged == [True, False, False]
+    prints = run(*files, "fingerprint", "a.pdf", "b.pdf", "c.pdf").answers
+    first, second, third = (line["fingerprint"] for line in prints)
+    assert first == second != third
+    assert {line["extractor"] for line in prints} == {"file"}
+
+
+def test_evaluate_judges_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("corpus").mkdir()
+    bodies = {"a": pdf(1).body, "b": pdf(1).body, "c": pdf(2).body, "d": page(1).encode()}
+    for name, body in bodies.items():
+        Path(f"corpus/{name}").write_bytes(body)
+    rows = "".join(f"{name},{name}\n" for name in bodies)
+    Path("corpus/pages.csv").write_text("id,path\n" + rows)
+    Path("corpus/pairs.csv").write_text(
+        "id_a,id_b,label\na,b,dup\na,c,distinct\na,d,distinct\nd,a,distinct\n"
+    )
+    (answer,) = run("-s", "SIMHASH_FILES=True", "evaluate", "corpus", "--json").answers
+    assert (answer["precision"], answer["recall"], answer["unjudged"]) == (1.0, 1.0, {})
+    assert (answer["false_positives"], answer["false_negatives"]) == (0, 0)
+    (answer,) = run("evaluate", "corpus", "--json").answers
+    assert answer["unjudged"] == {"binary": 3}

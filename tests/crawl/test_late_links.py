@@ -1,0 +1,328 @@
+"""Links that only dropped pages have: they are counted, kept in the store, and requested late."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Request, Response
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from scrapy_simhash.crawl import links as lost_links
+from scrapy_simhash.stores import open_store
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.pages import page
+from tests.helpers.redisservers import RedisServer
+from tests.helpers.server import Answers, Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+LATE: dict[str, Any] = {"SIMHASH_FOLLOW_NEW_LINKS": "late"}
+ONLY, REQUESTED = "links/only_on_dropped_pages", "links/requested_late"
+
+# Three pages of a list whose text is the same, and a print view. Only dropped pages lead to c, d
+# and to the third page, and only that one to e.
+LIST: Answers = {
+    "/list?page=1": page(1, links=["/a", "/b", "/list?page=2", "/print"]),
+    "/list?page=2": page(1, links=["/a", "/b", "/c", "/d", "/list?page=3"]),
+    "/list?page=3": page(1, links=["/a", "/b", "/e"]),
+    "/print": page(1, links=["/a", "/b", "/list?page=2"]),
+    "/a": page(10, links=["/b"]),
+    "/b": page(11, links=["/a"]),
+    "/c": page(12, links=["/f"]),
+    "/d": page(13, links=["/a"]),
+    "/e": page(14),
+    "/f": page(15),
+}
+LOST = ["/c", "/d", "/list?page=3"]
+DOCUMENTS = {"/list?page=1", "/a", "/b", "/c", "/d", "/e", "/f"}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve(LIST) as site:
+        yield site
+
+
+async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
+    return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
+
+
+def list_kept(store: Path | str, site: Site) -> list[str]:
+    """List the links that the store keeps, without their host."""
+    with open_store(str(store), readonly=True) as opened:
+        return sorted(link.url.removeprefix(site.root) for link in opened.list_links())
+
+
+async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    done = await crawl_list(tmp_path, site)
+    assert set(done.paths) == {"/list?page=1", "/a", "/b"}
+    assert done.counted[ONLY] == len(LOST)
+    assert REQUESTED not in done.counted
+    told = f"; nobody requested {len(LOST)} links that only dropped pages have; decisions in"
+    assert told in caplog.records[-1].getMessage()
+    assert list_kept(tmp_path, site) == LOST
+    with open_store(str(tmp_path), readonly=True) as store:
+        link = next(link for link in store.list_links("following") if link.url.endswith("/c"))
+        assert link.page == site.url("/list?page=2")
+        assert link.original == site.url("/list?page=1")
+        assert link.crawl == done.decisions[0]["crawl"]
+        assert store.list_links("another") == []
+
+
+async def test_they_are_requested_when_there_is_nothing_else_to_do(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    done = await crawl_list(tmp_path, site, **LATE)
+    assert set(done.paths) == DOCUMENTS
+    # The third page of the list was dropped, too, and its link came with the next idle moment.
+    assert done.counted[REQUESTED] == len(LOST) + 1
+    assert ONLY not in done.counted
+    assert "; nobody" not in caplog.text
+    assert "requested 4 links of dropped pages late" in caplog.records[-1].getMessage()
+    assert list_kept(tmp_path, site) == []
+    assert len(site.asked) == len(set(site.asked)) == len(LIST)
+    late = site.asked.index("/c")
+    assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
+
+
+async def test_no_more_are_requested_than_asked_for(site: Site, tmp_path: Path) -> None:
+    done = await crawl_list(tmp_path, site, SIMHASH_LATE_LINKS=1, **LATE)
+    assert done.counted[REQUESTED] == 1
+    assert done.counted[ONLY] == len(LOST) - 1
+    assert len(list_kept(tmp_path, site)) == len(LOST) - 1
+
+
+async def test_a_later_crawl_requests_what_an_earlier_one_found(site: Site, tmp_path: Path) -> None:
+    await crawl_list(tmp_path, site)
+    # Nothing leads it to the dropped page again.
+    again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **LATE)
+    assert set(again.paths) == DOCUMENTS - {"/list?page=1"}
+    assert list_kept(tmp_path, site) == []
+
+
+async def test_what_is_requested_later_is_no_longer_kept(site: Site, tmp_path: Path) -> None:
+    await crawl_list(tmp_path, site)
+    done = await crawl(tmp_path, [site.url("/c"), site.url("/d")], FollowingSpider)
+    assert list_kept(tmp_path, site) == ["/list?page=3"]
+    assert done.counted[ONLY] == 1
+
+
+async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
+    """The store does not know it, and no page that was kept links to it."""
+    answers = {
+        "/one": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["/gone", "/a"]),
+        "/a": page(2),
+    }
+    with serve(answers) as site:
+        urls = [site.url("/gone"), site.url("/one")]
+        done = await crawl(tmp_path, urls, FollowingSpider)
+        assert list_kept(tmp_path, site) == []
+    assert ONLY not in done.counted
+
+
+async def test_ignored_outlinks_are_lost_as_well(site: Site, tmp_path: Path) -> None:
+    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="ignore-outlinks", **LATE)
+    assert set(done.paths) == set(LIST)
+
+
+async def test_links_that_are_followed_are_not_lost(site: Site, tmp_path: Path) -> None:
+    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="flag")
+    assert ONLY not in done.counted
+    assert list_kept(tmp_path, site) == []
+
+
+async def test_where_new_links_are_followed_others_may_be_lost(site: Site, tmp_path: Path) -> None:
+    """Of the links of the third page of the list, only one in three is new."""
+    done = await crawl_list(tmp_path, site, SIMHASH_FOLLOW_NEW_LINKS=True)
+    assert done.counted[ONLY] == 1
+    assert list_kept(tmp_path, site) == ["/e"]
+
+
+async def test_readonly_counts_and_writes_nothing(site: Site, tmp_path: Path) -> None:
+    await crawl(tmp_path, [site.url("/list?page=1")])
+    done = await crawl_list(tmp_path, site, SIMHASH_READONLY=True, **LATE)
+    assert done.counted[REQUESTED] == len(LOST) + 1
+    assert list_kept(tmp_path, site) == []
+
+
+def make_mirror(**extra: list[str]) -> dict[str, str]:
+    """Make a site of eight pages that link to each other, and its mirror."""
+    names = [f"p{number}" for number in range(8)]
+
+    def links(place: str, name: str) -> list[str]:
+        others = [f"{place}/{other}" for other in names if other != name]
+        return [*others, f"{place}/only-{name}"]
+
+    pages = {f"/{name}": page(20 + n, links=links("", name)) for n, name in enumerate(names)}
+    pages["/p0"] = page(20, links=[*links("", "p0"), "/mirror/p0"])
+    mirror = {
+        f"/mirror/{name}": page(20 + n, links=[*links("/mirror", name), *extra.get(name, [])])
+        for n, name in enumerate(names)
+    }
+    only = {f"/only-{name}": page(40 + n) for n, name in enumerate(names)}
+    copies = {f"/mirror{path}": text for path, text in only.items()}
+    return pages | mirror | only | copies
+
+
+BREADTH_FIRST = {
+    "DEPTH_PRIORITY": 1,
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
+
+
+@pytest.mark.parametrize("order", [BREADTH_FIRST, {}], ids=["breadth", "depth"])
+async def test_a_mirror_is_not_crawled_by_this_door(tmp_path: Path, order: dict[str, Any]) -> None:
+    """Depth first, its pages come before those of the site, which are dropped for them."""
+    # The site links to some pages of the mirror, and one of these to a page that is only there.
+    answers = make_mirror(p1=["/mirror/extra"]) | {"/mirror/extra": page(60)}
+    entries = [f"/mirror/p{number}" for number in range(4)]
+    answers["/p7"] = page(27, links=["/p0", "/only-p7", *entries])
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/p0")], FollowingSpider, **LATE, **order)
+        asked = set(site.asked)
+    assert "/mirror/extra" in asked
+    assert ONLY not in done.counted
+    if order:
+        mirrored = {path for path in asked if path.startswith("/mirror/")}
+        assert mirrored == {*entries, "/mirror/extra"}
+        assert done.counted[REQUESTED] == 1
+    else:
+        assert REQUESTED not in done.counted
+
+
+async def test_links_of_a_mirror_are_not_new(tmp_path: Path) -> None:
+    with serve(make_mirror()) as site:
+        done = await crawl(
+            tmp_path, [site.url("/p0")], FollowingSpider, SIMHASH_FOLLOW_NEW_LINKS=True
+        )
+        asked = {path for path in site.asked if path.startswith("/mirror/")}
+    mirrored = next(each for each in done.decisions if each["url"].endswith("/mirror/p0"))
+    assert mirrored["status"] == "near_duplicate"
+    assert mirrored["new_links"] == 0.0
+    assert asked == {"/mirror/p0"}
+
+
+async def test_jobdir_goes_on_with_what_was_lost_before(site: Site, tmp_path: Path) -> None:
+    settings = {**LATE, "JOBDIR": str(tmp_path / "job")}
+    first = await crawl_list(tmp_path, site, CLOSESPIDER_PAGECOUNT=4, **settings)
+    assert first.stats["finish_reason"] == "closespider_pagecount"
+    assert "/c" not in site.asked
+    second = await crawl_list(tmp_path, site, **settings)
+    assert set(first.paths) | set(second.paths) == DOCUMENTS
+    assert len(site.asked) == len(set(site.asked)), "a page was fetched twice"
+    assert list_kept(tmp_path, site) == []
+
+
+async def test_many_are_written_while_the_crawl_runs(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that is killed forgets no more than those that wait."""
+    monkeypatch.setattr(lost_links, "_MOST_UNWRITTEN", 1)
+    monkeypatch.setattr(lost_links.LostLinks, "close", lambda _: None)
+    await crawl_list(tmp_path, site)
+    assert list_kept(tmp_path, site) == LOST
+
+
+async def test_those_beyond_the_bound_are_counted(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_links, "_MOST_FOUND", 1)
+    done = await crawl_list(tmp_path, site)
+    assert done.counted[ONLY] >= len(LOST)
+    assert len(list_kept(tmp_path, site)) == 1
+
+
+class RuledSpider(CrawlSpider):
+    """Follows lists without a callback, and documents with one."""
+
+    name = "ruled"
+    rules = (
+        Rule(LinkExtractor(allow=r"/list\?page=", deny=r"print")),
+        Rule(LinkExtractor(allow=r"/documents/"), callback="parse_document", follow=True),
+    )
+
+    def parse_document(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+
+async def test_requests_are_like_those_of_the_spider(tmp_path: Path) -> None:
+    """Each link gets the callback and the rule that links like it had."""
+    answers = {
+        "/list?page=1": page(1, links=["/documents/a", "/documents/b", "/list?page=2"]),
+        "/list?page=2": page(1, links=["/documents/c", "/list?page=3"]),
+        "/list?page=3": page(1, links=["/documents/d"]),
+        **{f"/documents/{name}": page(10 + n) for n, name in enumerate("abcd")},
+    }
+    with serve(answers) as site:
+        starts = {"start_urls": [site.url("/list?page=1")]}
+        spider = type("Ruled", (RuledSpider,), starts)
+        done = await crawl(tmp_path, (), spider, **LATE)
+        assert set(site.asked) == set(answers)
+    assert sorted(done.paths) == [f"/documents/{name}" for name in "abcd"]
+    assert "log_count/ERROR" not in done.stats
+
+
+class ToldSpider(PagesSpider):
+    """Tells each callback something of the page that led there."""
+
+    name = "told"
+
+    def parse(self, response: Response, title: str = "") -> Iterator[Any]:
+        yield {**describe(response), "title": title}
+        for number, link in enumerate(response.css("a::attr(href)").getall()):
+            yield Request(response.urljoin(link), cb_kwargs={"title": f"{number} {title}"})
+
+
+async def test_no_request_is_made_without_what_its_callback_needs(
+    site: Site, tmp_path: Path
+) -> None:
+    done = await crawl(tmp_path, [site.url("/list?page=1")], ToldSpider, **LATE)
+    assert REQUESTED not in done.counted
+    assert done.counted[ONLY] == len(LOST)
+    assert list_kept(tmp_path, site) == LOST
+
+
+async def test_files_and_depths_are_those_that_the_spider_requests(tmp_path: Path) -> None:
+    answers = {
+        "/one": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["/paper.pdf", "/b", "/a"]),
+        "/a": page(2),
+        "/b": page(3, links=["/too/deep"]),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/one")], FollowingSpider, DEPTH_LIMIT=2, **LATE)
+        assert set(site.asked) == set(answers)
+        assert list_kept(tmp_path, site) == ["/paper.pdf"]
+    assert done.counted[REQUESTED] == 1
+
+
+async def test_other_hosts_are_left_alone(tmp_path: Path) -> None:
+    answers = {
+        "/one": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["http://elsewhere.example/", "/a"]),
+        "/a": page(2),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/one")], FollowingSpider, **LATE)
+        assert list_kept(tmp_path, site) == []
+    assert REQUESTED not in done.counted
+    assert ONLY not in done.counted
+
+
+@pytest.mark.slow
+async def test_on_a_server(site: Site, tmp_path: Path, redis_server: RedisServer) -> None:
+    url = redis_server.url()
+    settings = {"SIMHASH_STORE": url, "SIMHASH_LOG": str(tmp_path / "log.jsonl")}
+    first = await crawl_list(tmp_path, site, **settings)
+    assert first.counted[ONLY] == len(LOST)
+    assert list_kept(url, site) == LOST
+    again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **settings, **LATE)
+    assert set(again.paths) == DOCUMENTS - {"/list?page=1"}
+    assert list_kept(url, site) == []

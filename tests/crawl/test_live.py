@@ -1,0 +1,185 @@
+"""What one sees while a crawl runs: the recipes of docs/live.md."""
+
+import asyncio
+import json
+import sqlite3
+import sys
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from operator import itemgetter
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Self
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from scrapy_simhash.signals import near_duplicate_found
+from tests.helpers.beside import run_block, settings_of
+from tests.helpers.crawling import PagesSpider, crawl, describe, path_of
+from tests.helpers.needing import require_modules
+from tests.helpers.pages import page
+from tests.helpers.processes import ROOT
+from tests.helpers.server import Site, serve
+
+GUIDE = "live.md"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers = {"/one": page(1), "/copy": page(1, menu="Other"), "/two": page(2)}
+    with serve(answers) as site:
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def _example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "example_project")
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_periodic_log_shows_the_stats(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "scrapy.extensions.periodic_log")
+    done = await crawl(tmp_path, site.urls(), **settings_of(GUIDE, "PERIODIC_LOG_STATS"))
+    lines = [record for record in caplog.records if record.name.endswith("periodic_log")]
+    # It logs when the crawl ends, too.
+    logged = json.loads(lines[-1].getMessage())
+    ours = {key: count for key, count in done.stats.items() if key.startswith("simhash/")}
+    assert ours["simhash/near_duplicate"] == 1
+    assert logged["stats"] == ours
+    assert set(logged["delta"]) == set(ours)
+
+
+@pytest.mark.usefixtures("warm_worker")
+@pytest.mark.parametrize("action", ["drop", "flag"])
+async def test_limit_of_kept_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """Of eight pages six are copies; Scrapy's own limit of two is reached with one kept page."""
+    pages = {f"/{n}": page(n // 4, menu=f"Menu {n}") for n in range(8)}
+    names = run_block(GUIDE, "class CloseOnKeptPages")
+    given = settings_of(GUIDE, "CLOSESPIDER_PAGECOUNT")
+    assert given["CLOSESPIDER_PAGECOUNT"] > 2
+    limit: dict[str, Any] = {"CLOSESPIDER_PAGECOUNT": 2, "SIMHASH_ACTION": action}
+    package = ModuleType("myproject")
+    package.extensions = SimpleNamespace(**names)  # type: ignore[attr-defined]
+    for name, module in (("myproject", package), ("myproject.extensions", package.extensions)):
+        monkeypatch.setitem(sys.modules, name, module)
+    with serve(pages) as site:
+        plain = await crawl(tmp_path / "plain", site.urls(), **limit)
+        done = await crawl(tmp_path / "kept", site.urls(), **given | limit)
+    reasons = [each.stats["finish_reason"] for each in (plain, done)]
+    assert reasons == ["closespider_pagecount"] * 2
+    # One more may be on its way when the limit is reached.
+    assert 2 <= plain.stats["response_received_count"] <= 3
+    if action == "drop":
+        assert plain.paths == ["/0"]
+        assert done.paths == ["/0", "/4"]
+        assert 5 <= done.stats["response_received_count"] <= 6
+    else:  # flagged pages are kept
+        assert done.paths == plain.paths
+
+
+class ScrapedSpider(PagesSpider):
+    """Looks at the metrics of its own crawl from within each callback."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        from example.metrics import Metrics  # noqa: PLC0415 - there in the tests that crawl
+
+        metrics = self.crawler.get_extension(Metrics)
+        assert metrics
+        self.metrics_url = f"http://127.0.0.1:{metrics.port}/metrics"
+        answer = await asyncio.to_thread(urlopen, self.metrics_url)
+        yield {**describe(response), "metrics": answer.read().decode()}
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) -> None:
+    require_modules("beside", "prometheus_client")
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
+
+    given = settings_of(GUIDE, "METRICS_PORT")
+    assert given["METRICS_PORT"] > 0
+    done = await crawl(tmp_path, site.urls(), ScrapedSpider, **given | {"METRICS_PORT": 0})
+    assert sorted(done.paths) == ["/one", "/two"]
+    families = [list(text_string_to_metric_families(item["metrics"])) for item in done.items]
+    samples = [
+        {sample.labels["stat"]: sample.value for sample in family.samples} for (family,) in families
+    ]
+    # Which page's callback looks first is chance; the last one has the whole crawl before it.
+    first, last = sorted(samples, key=itemgetter("simhash/pages"))
+    assert 1 <= first["simhash/pages"] <= last["simhash/pages"] == 3
+    assert last["simhash/near_duplicate"] == 1
+    assert last["simhash/bytes_dropped"] == len(page(1, menu="Other"))
+    with pytest.raises(URLError):  # it stopped serving
+        await asyncio.to_thread(urlopen, done.spider.metrics_url)
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "drops.sqlite"
+    given = settings_of(GUIDE, "DROPS_DATABASE") | {"DROPS_DATABASE": str(path)}
+    flagged = Request(site.url("/copy?flagged"), meta={"simhash_action": "flag"})
+    site.answers["/copy?flagged"] = site.answers["/copy"]
+    done = await crawl(tmp_path / "store", [*site.urls()[:3], flagged], **given)
+    assert done.counted["near_duplicate"] == 2
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT * FROM drops").fetchall()
+    database.close()
+    ((url, match_url, distance, similarity, body),) = rows
+    assert (url, match_url) == (site.url("/copy"), site.url("/one"))
+    assert (distance, similarity) == (
+        done.decisions[1]["distance"],
+        done.decisions[1]["similarity"],
+    )
+    assert zlib.decompress(body) == site.answers["/copy"].body
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_signal_of_the_guide(site: Site, tmp_path: Path) -> None:
+    names = run_block(GUIDE, "class DocsSpider")
+    spider = type("Spider", (names["DocsSpider"], PagesSpider), {})
+    done = await crawl(tmp_path, site.urls(), spider)
+    assert done.paths == ["/one", "/two"]
+    assert done.spider.dropped == {site.url("/one"): [site.url("/copy")]}
+
+
+class StoringSpider(PagesSpider):
+    """Stores near-duplicates somewhere far away; that fails for the first one."""
+
+    stored: list[str]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.stored = []
+        crawler.signals.connect(spider.near_duplicate_found, near_duplicate_found)
+        return spider
+
+    async def near_duplicate_found(self, response: Response) -> None:
+        await asyncio.to_thread(len, response.body)
+        if not self.stored:
+            self.stored.append("failed")
+            raise OSError("far away")
+        self.stored.append(path_of(response.url))
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {**describe(response), "stored": list(self.stored)}
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_signal_waits_for_handlers(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.answers["/again"] = site.answers["/copy"]
+    done = await crawl(tmp_path, site.urls(), StoringSpider, SIMHASH_ACTION="flag")
+    stored = {item["path"]: item["stored"] for item in done.items}
+    assert stored["/one"] == []
+    assert stored["/copy"] == ["failed"]
+    assert stored["/again"] == ["failed", "/again"]
+    assert "far away" in caplog.text

@@ -1,0 +1,175 @@
+"""Scrapy's periodic line with the near-duplicates in it."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from scrapy.extensions.logstats import LogStats
+from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.misc import load_object
+from scrapy.utils.spider import DefaultSpider
+from scrapy.utils.test import get_crawler
+
+from scrapy_simhash import Addon
+from scrapy_simhash.crawl import SimhashLogStats
+from scrapy_simhash.crawl.logstats import describe_end
+from tests.helpers.crawling import crawl
+from tests.helpers.pages import page
+from tests.helpers.server import Answer, serve
+
+LOGGER = logging.getLogger("scrapy.extensions.logstats")
+SCRAPYS = "scrapy.extensions.logstats.LogStats"
+
+
+class OwnLogStats(LogStats):
+    """Of a user."""
+
+
+def enabled(extensions: dict[Any, Any]) -> dict[Any, Any]:
+    """List what is like LogStats after the add-on did its work, with its position."""
+    settings = Settings({"EXTENSIONS": extensions})
+    Addon().update_settings(settings)
+    merged = settings.get_component_priority_dict_with_base("EXTENSIONS")
+    classes = [(load_object(key), position) for key, position in merged.items()]
+    assert len(classes) == len(dict(classes))
+    return {key: position for key, position in classes if issubclass(key, LogStats)}
+
+
+@pytest.mark.parametrize(
+    ("extensions", "expected"),
+    [
+        ({}, {SimhashLogStats: 0}),
+        ({"scrapy.extensions.closespider.CloseSpider": None}, {SimhashLogStats: 0}),
+        ({SCRAPYS: 700}, {SimhashLogStats: 700}),
+        ({LogStats: 700}, {SimhashLogStats: 700}),
+        ({SCRAPYS: None}, {}),
+        ({LogStats: None}, {}),
+        ({SCRAPYS: None, OwnLogStats: 5}, {OwnLogStats: 5}),
+    ],
+)
+def test_choice_of_the_user_stays(extensions: dict[Any, Any], expected: dict[Any, int]) -> None:
+    assert enabled(extensions) == expected
+
+
+def test_defaults_of_scrapy_are_not_changed_for_others() -> None:
+    enabled({})
+    assert SCRAPYS in Settings()["EXTENSIONS_BASE"]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, LOGGER.name)
+    return caplog
+
+
+def log_both(
+    log: pytest.LogCaptureFixture, **stats: int
+) -> tuple[logging.LogRecord, logging.LogRecord]:
+    """Let Scrapy's extension and ours log a line about the same crawl."""
+    crawler = get_crawler()
+    collector = MemoryStatsCollector(crawler)
+    collector.set_stats({"response_received_count": 7, "item_scraped_count": 3})
+    for key, count in stats.items():
+        collector.set_value(f"simhash/{key}", count)
+    for extension in (LogStats, SimhashLogStats):
+        made = extension(collector)
+        made.pagesprev = made.itemsprev = 0
+        made.log(DefaultSpider())
+        assert LOGGER.filters == []
+    plain, ours = log.records
+    return plain, ours
+
+
+def test_line_is_that_of_scrapy_and_more(log: pytest.LogCaptureFixture) -> None:
+    plain, ours = log_both(log, pages=6, near_duplicate=2)
+    assert ours.getMessage() == f"{plain.getMessage()}, near-duplicates 2 (33.3 %)"
+    assert ours.name == plain.name
+    # One message for all lines, so that collectors of structured logs can group them.
+    assert isinstance(ours.args, dict)
+    assert ours.args["near_duplicates"] == 2
+
+
+@pytest.mark.parametrize("stats", [{}, {"pages": 0}])
+def test_line_is_that_of_scrapy_before_any_page_was_judged(
+    log: pytest.LogCaptureFixture, stats: dict[str, int]
+) -> None:
+    plain, ours = log_both(log, **stats)
+    assert ours.getMessage() == plain.getMessage()
+
+
+def test_no_near_duplicates_are_none(log: pytest.LogCaptureFixture) -> None:
+    _, ours = log_both(log, pages=6)
+    assert ours.getMessage().endswith(", near-duplicates 0 (0.0 %)")
+
+
+@pytest.mark.parametrize(
+    ("stats", "acted", "expected"),
+    [
+        ({}, {}, "No page was judged"),
+        ({"pages": 1}, {}, "No near-duplicates among 1 page"),
+        ({"pages": 1_800}, {}, "No near-duplicates among 1,800 pages"),
+        (
+            {"pages": 180, "dropped": 37, "bytes_dropped": 1_204_511, "links_dropped": 512},
+            {"drop": 37},
+            "Dropped 37 near-duplicates of 180 pages (1.2 MB, 512 links)",
+        ),
+        ({"pages": 9}, {"flag": 1}, "Flagged 1 near-duplicate of 9 pages"),
+        (
+            {"pages": 9, "outlinks_ignored": 1_000},
+            {"ignore-outlinks": 2},
+            "Ignored the outlinks of 2 near-duplicates of 9 pages (1,000 requests)",
+        ),
+        (
+            {
+                "pages": 9,
+                "dropped": 1,
+                "bytes_dropped": 900,
+                "links_dropped": 1,
+                "items_dropped": 1,
+            },
+            {"drop": 1, "follow": 2, "flag": 3},
+            (
+                "Dropped 1 near-duplicate of 9 pages (900 bytes, 1 link), "
+                "dropped the items of 2 and followed their links (1 item), flagged 3"
+            ),
+        ),
+    ],
+)
+def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expected: str) -> None:
+    collector = MemoryStatsCollector(get_crawler())
+    collector.set_stats({f"simhash/{key}": count for key, count in stats.items()})
+    assert describe_end(collector, acted) == expected
+
+
+class Waiting(logging.Handler):
+    """Opens a gate when a line is logged that ends in a certain way."""
+
+    def __init__(self, ending: str) -> None:
+        super().__init__(logging.INFO)
+        self.gate, self._ending = Event(), ending
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().endswith(self._ending):
+            self.gate.set()
+
+
+@pytest.fixture
+def half() -> Iterator[Waiting]:
+    handler = Waiting("items/min), near-duplicates 1 (50.0 %)")
+    LOGGER.addHandler(handler)
+    yield handler
+    LOGGER.removeHandler(handler)
+
+
+@pytest.mark.usefixtures("warm_worker", "log")
+async def test_line_appears_while_a_crawl_runs(tmp_path: Path, half: Waiting) -> None:
+    # The last page is not answered before the line was seen.
+    last = Answer(page(2).encode(), gate=half.gate)
+    with serve({"/one": page(1), "/two": page(1, menu="Other"), "/last": last}) as site:
+        done = await crawl(tmp_path, site.urls(), LOGSTATS_INTERVAL=0.05)
+        assert half.gate.is_set()
+    assert done.paths == ["/one", "/last"]

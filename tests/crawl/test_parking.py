@@ -1,0 +1,679 @@
+"""Requests that URL rules lead to a known page: parked, sampled, released, checked."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.link import Link
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from twisted.python.failure import Failure
+
+from scrapy_simhash.crawl import late, parking
+from scrapy_simhash.crawl.policy import name_callback
+from scrapy_simhash.detector import Detector
+from scrapy_simhash.judging.urls.records import Parked, Sink, UrlRule, pack_row, parse_rule
+from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.parking import TakenRequest
+from scrapy_simhash.stores.records import octets
+from tests.crawl.test_kills import mend_job
+from tests.helpers.crawling import (
+    Crawl,
+    FollowingSpider,
+    PagesSpider,
+    crawl,
+    describe,
+    path_of,
+    read_lines,
+)
+from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.pages import page
+from tests.helpers.processes import wait_until
+from tests.helpers.redisservers import RedisServer
+from tests.helpers.server import Answer, Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+PAGES = 12
+SKIP: dict[str, Any] = {"SIMHASH_URL_RULES": "skip", "SIMHASH_URL_SAMPLE": 0.0}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """Pages in three directories; each links to itself with a session, and to the next one."""
+    answers = {}
+    for number, path in enumerate(PATHS):
+        links = [session_of(path), *PATHS[number + 1 : number + 2]]
+        answers[path] = page(number, links=links)
+        answers[session_of(path)] = page(number, links=links, menu="Other")
+    with serve(answers) as site:
+        yield site
+
+
+PATHS = [f"/{'abc'[number % 3]}/p{number}" for number in range(PAGES)]
+
+
+def session_of(path: str) -> str:
+    return f"{path}?sid=s{path[-1]}"
+
+
+SESSIONS = list(map(session_of, PATHS))
+
+
+@pytest.fixture
+def no_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the first requests of a rule are sampled."""
+    monkeypatch.setattr(parking, "_FIRST_SAMPLED", 0)
+
+
+def open_here(folder: Path) -> Store:
+    return open_store(str(folder), 7, confirm=0.8)
+
+
+def pin(folder: Path, site: Site, kind: str = "drop-parameter sid") -> UrlRule:
+    """Make a store with a rule that acts from the beginning."""
+    rule = parse_rule(f"{site.root.removeprefix('http://')} {kind}")
+    with open_here(folder) as store:
+        store.add_url_rules([rule])
+        store.change_url_rule(rule.id, "pin")
+    return rule
+
+
+def list_parked(folder: Path) -> list[str]:
+    with open_here(folder) as store:
+        assert store.check() == []
+        return sorted(path_of(each.url) for each in store.parked())
+
+
+async def follow(folder: Path, site: Site, **settings: Any) -> Crawl:
+    return await crawl(folder, [site.url(PATHS[0])], FollowingSpider, **SKIP | settings)
+
+
+def closing_line(caplog: pytest.LogCaptureFixture) -> str:
+    return [text for text in caplog.messages if "decisions in" in text][-1]
+
+
+async def test_requests_for_known_pages_are_not_made(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rule = pin(tmp_path, site)
+    done = await follow(tmp_path, site)
+    made, parked = SESSIONS[:3], sorted(SESSIONS[3:])  # the first three are always made
+    assert sorted(site.asked) == sorted([*PATHS, *made])
+    assert done.paths == PATHS
+    assert list_parked(tmp_path) == parked
+    lines = [line for line in done.decisions if line["status"] == "not_fetched"]
+    assert sorted(path_of(line["url"]) for line in lines) == parked
+    for line in lines:
+        assert line["match_url"] == line["url"].partition("?")[0]
+        assert line["rule"] == rule.text
+        assert line["crawl"]
+        assert line["match_document"]
+    counted = {key: n for key, n in done.counted.items() if key.startswith("urls/")}
+    assert counted == {"urls/parked": 9, "urls/sampled": 3, "urls/sample_same": 3}
+    assert f"; 9 requests not made by 1 URL rule ({rule.text}); 3 checked, all the same; " in (
+        closing_line(caplog)
+    )
+    with open_here(tmp_path) as store:
+        record = store.get_url_rule(rule.id)
+        assert record
+        assert record.parked == 9
+        assert record.bytes_saved > 9 * 1_000
+
+
+async def test_a_later_crawl_makes_fewer_requests(site: Site, tmp_path: Path) -> None:
+    """What was dropped once for its original need not be fetched again for that."""
+    await crawl(tmp_path, [site.url(PATHS[0])], FollowingSpider)
+    pin(tmp_path, site)
+    before = len(site.asked)
+    done = await follow(tmp_path, site)
+    assert sorted(site.asked[before:]) == sorted([*PATHS, *SESSIONS[:3]])
+    assert done.counted["revisit/unchanged"] == PAGES
+
+
+async def test_learning_only_tells_what_it_would_save(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    pin(tmp_path, site)
+    done = await follow(tmp_path, site, SIMHASH_URL_RULES="learn")
+    assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
+    assert done.counted["urls/would_park"] == PAGES
+    assert list_parked(tmp_path) == []
+    assert "; SIMHASH_URL_RULES = 'skip' would have saved 12 requests; " in closing_line(caplog)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"SIMHASH_URL_RULES": "off"},
+        {"SIMHASH_ACTION": "flag"},
+        {"SIMHASH_ACTION": "ignore-outlinks"},
+        {"SIMHASH_READONLY": True},
+        {"SIMHASH_NEVER_DROP": [r"sid="]},
+        {"SIMHASH_URL_SAMPLE": 1.0},
+    ],
+)
+async def test_settings_under_which_everything_is_fetched(
+    site: Site, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    pin(tmp_path, site)
+    # These links are on pages that other actions than `drop` do not read twice.
+    await follow(tmp_path, site, **settings)
+    assert set(site.asked) == {*PATHS, *SESSIONS}
+    assert list_parked(tmp_path) == []
+
+
+class YieldingSpider(PagesSpider):
+    """Asks for more from its first callback, in the way of a test."""
+
+    name = "yielding"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.errors: list[Failure] = []
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if path_of(response.url) == PATHS[0]:
+            yield from self.ask(response)
+
+    def ask(self, response: Response) -> Iterator[Request]:
+        raise NotImplementedError
+
+    def parse_other(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+    def handle(self, failure: Failure) -> None:
+        self.errors.append(failure)
+
+
+def asking(**given: Any) -> type[YieldingSpider]:
+    """Make a spider whose callback asks for the first session so."""
+
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            fields = dict(given)
+            if name := fields.pop("method_name", ""):
+                fields["callback"] = getattr(self, name)
+            yield Request(response.urljoin(SESSIONS[0]), errback=self.handle, **fields)
+
+    return Asking
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"dont_filter": True}, id="dont_filter"),
+        pytest.param({"meta": {"simhash_urls": False}}, id="simhash_urls"),
+        pytest.param({"meta": {"simhash_urls": "no"}}, id="unknown simhash_urls"),
+        pytest.param({"meta": {"simhash_urls": []}}, id="simhash_urls that is no key"),
+        pytest.param({"meta": {"simhash_action": "flag"}}, id="simhash_action"),
+        pytest.param({"meta": {"simhash_skip": True}}, id="simhash_skip"),
+        pytest.param({"meta": {"retry_times": 1}}, id="retry"),
+        pytest.param({"method": "POST"}, id="POST"),
+        pytest.param({"method": "HEAD"}, id="HEAD"),
+        pytest.param({"body": b"query"}, id="body"),
+        pytest.param({"cookies": {"user": "me"}}, id="cookies"),
+        pytest.param({"headers": {"Authorization": "Basic bWU6bWU="}}, id="credentials"),
+        pytest.param({"method_name": "parse_other"}, id="another callback"),
+        pytest.param({"callback": lambda _: None}, id="cannot be packed"),
+        pytest.param({"cb_kwargs": {"response_": object()}}, id="objects as arguments"),
+        pytest.param({"callback": NO_CALLBACK}, id="no callback"),
+    ],
+)
+async def test_requests_that_are_never_parked(
+    site: Site, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], asking(**given), **SKIP)
+    assert done.stats["downloader/request_count"] == 2
+    assert "urls/parked" not in done.counted
+    assert list_parked(tmp_path) == []
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_a_plain_request_is_parked_without_an_error(site: Site, tmp_path: Path) -> None:
+    """The control of the test above: it would be parked but for what is asked for there."""
+    pin(tmp_path, site)
+    given = {"meta": {"simhash_urls": True, "simhash_action": "drop", "page": 2}}
+    done = await crawl(tmp_path, [site.url(PATHS[0])], asking(**given), **SKIP)
+    assert site.asked == PATHS[:1]
+    assert list_parked(tmp_path) == SESSIONS[:1]
+    assert done.spider.errors == []
+    assert "log_count/WARNING" not in done.stats
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_a_request_is_parked_once(site: Site, tmp_path: Path) -> None:
+    """The dupefilter does not see it."""
+
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            yield response.follow(SESSIONS[0])
+            yield response.follow(f"{SESSIONS[0]}#fragment")
+            yield response.follow(PATHS[1])
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from self.ask(response)
+
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert site.asked == PATHS[:2]
+    assert done.counted["urls/parked"] == 1
+    assert list_parked(tmp_path) == SESSIONS[:1]
+    assert [line["status"] for line in done.decisions].count("not_fetched") == 1
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_requests_are_made_if_rules_cannot_be_asked(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Detector, "park", fail)
+    pin(tmp_path, site)
+    done = await follow(tmp_path, site)
+    assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
+    assert done.counted["urls/failed"] == 2 * PAGES  # when they are yielded, and when made
+    assert sum("without asking URL rules" in text for text in caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_start_requests_are_never_parked(site: Site, tmp_path: Path) -> None:
+    pin(tmp_path, site)
+    urls = [site.url(path) for path in (PATHS[0], SESSIONS[0])]
+    await crawl(tmp_path, urls, **SKIP)
+    assert site.asked == [PATHS[0], SESSIONS[0]]
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_redirects_are_never_parked(site: Site, tmp_path: Path) -> None:
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            yield response.follow("/moved")
+
+    pin(tmp_path, site)
+    site.answers["/moved"] = Answer(location=SESSIONS[0])
+    await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert site.asked == [PATHS[0], "/moved", SESSIONS[0]]
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_retries_are_never_parked(site: Site, tmp_path: Path) -> None:
+    """The known page comes between the two attempts."""
+
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            yield response.follow(SESSIONS[1])
+
+    pin(tmp_path, site)
+    site.answers[SESSIONS[1]] = Answer(status=503)
+    settings = {"RETRY_TIMES": 1, "RETRY_PRIORITY_ADJUST": -3}
+    # The second one is on its way when the first callback runs.
+    urls = [site.url(path) for path in (PATHS[0], PATHS[2], PATHS[1])]
+    done = await crawl(tmp_path, urls, Asking, **SKIP | settings)
+    assert site.asked == [PATHS[0], PATHS[2], SESSIONS[1], PATHS[1], SESSIONS[1]]
+    assert "urls/parked" not in done.counted
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_inline_downloads_are_never_parked(site: Site, tmp_path: Path) -> None:
+    """A callback would get the exception."""
+
+    class Asking(YieldingSpider):
+        async def parse(self, response: Response) -> Any:
+            request = Request(response.urljoin(SESSIONS[0]), meta=response.meta)
+            assert self.crawler.engine
+            inline = await self.crawler.engine.download_async(request)
+            yield describe(inline)
+
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert done.paths == SESSIONS[:1]
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize("cross_site", ["drop", "flag"])
+async def test_known_pages_of_another_site(site: Site, tmp_path: Path, cross_site: str) -> None:
+    """`localhost` and `127.0.0.1` are two hosts, and two sites."""
+    other = site.root.replace("127.0.0.1", "localhost")
+
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            yield Request(other + path_of(response.url))
+
+    rule = parse_rule(f"{other[7:]} host-alias {site.root[7:]}")
+    with open_here(tmp_path) as store:
+        store.add_url_rules([rule])
+        store.change_url_rule(rule.id, "pin")
+    await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP, SIMHASH_CROSS_SITE=cross_site)
+    assert site.asked == PATHS[:1] * (1 + (cross_site == "flag"))
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_the_backlog_is_parked_when_it_is_about_to_be_made(
+    site: Site, tmp_path: Path
+) -> None:
+    """When it was queued, its page was not known; nobody is told that it is not made."""
+
+    class Asking(YieldingSpider):
+        def ask(self, response: Response) -> Iterator[Request]:
+            for path in (SESSIONS[1], PATHS[1]):
+                yield response.follow(path, priority=path == PATHS[1], errback=self.handle)
+
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert site.asked == PATHS[:2]
+    assert list_parked(tmp_path) == SESSIONS[1:2]
+    assert done.counted["urls/parked"] == 1
+    assert done.spider.errors == []
+    assert not any(key.startswith("spider_exceptions") for key in done.stats)
+    assert done.stats["finish_reason"] == "finished"
+
+
+class AskingElsewhere(YieldingSpider):
+    """Asks for a session from a page that has nothing to do with it."""
+
+    name = "elsewhere"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if path_of(response.url) == PATHS[2]:
+            yield response.follow(SESSIONS[0])
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_pages_that_were_kept_are_fetched_again(site: Site, tmp_path: Path) -> None:
+    """They are revisits, whatever rules say of their addresses."""
+    pin(tmp_path, site)
+    await crawl(tmp_path, [site.url(SESSIONS[0])], AskingElsewhere, **SKIP)
+    done = await crawl(tmp_path, [site.url(PATHS[2])], AskingElsewhere, **SKIP)
+    assert site.asked == [SESSIONS[0], PATHS[2], SESSIONS[0]]
+    assert done.counted["revisit/unchanged"] == 1
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_known_pages_that_are_walls(site: Site, tmp_path: Path) -> None:
+    pin(tmp_path, site)
+    first = await crawl(tmp_path, [site.url(PATHS[0])], AskingElsewhere, **SKIP)
+    key = octets(first.decisions[0]["document"])
+    with open_here(tmp_path) as store:
+        wall = pack_row(key, Sink(since=1.0))
+        store._write(lambda stored: stored.put_row("sinks", key, wall))
+    await crawl(tmp_path, [site.url(PATHS[2])], AskingElsewhere, **SKIP)
+    assert site.asked == [PATHS[0], PATHS[2], SESSIONS[0]]
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize(("days", "made"), [(1e-9, True), (1.0, False)])
+async def test_known_pages_expire(site: Site, tmp_path: Path, days: float, *, made: bool) -> None:
+    pin(tmp_path, site)
+    await crawl(tmp_path, [site.url(PATHS[0])], AskingElsewhere, **SKIP)
+    settings = SKIP | {"SIMHASH_EXPIRE_DAYS": days}
+    await crawl(tmp_path, [site.url(PATHS[2])], AskingElsewhere, **settings)
+    assert (SESSIONS[0] in site.asked) == made
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_a_known_page_whose_callback_fails_is_none(site: Site, tmp_path: Path) -> None:
+    """Nothing is lost that it yielded before: parked, and made when the crawl is idle, or made."""
+    number = 2 * parking._MOST_HELD + 10
+
+    class Failing(YieldingSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            if response.url.endswith(PATHS[0]):
+                for each in range(number):
+                    yield response.follow(f"{PATHS[0]}?sid={each}")
+                raise RuntimeError
+            yield describe(response)
+
+    sessions = {f"{PATHS[0]}?sid={each}" for each in range(number)}
+    site.answers |= dict.fromkeys(sessions, site.answers[PATHS[0]])
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Failing, **SKIP)
+    assert set(site.asked) == {PATHS[0], *sessions}
+    assert len(site.asked) == 1 + number
+    # Those of the last group come after the failure.
+    assert done.counted["urls/parked"] == done.counted["urls/released"] == number - 10
+    assert len(done.paths) == 1
+    assert list_parked(tmp_path) == []
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_the_spider_has_no_such_callback_any_more(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = pin(tmp_path, site)
+    await crawl(tmp_path, [site.url(PATHS[0])], asking(), **SKIP)
+    with open_here(tmp_path) as store:
+        store.change_url_rule(rule.id, "retire")
+
+    class Renamed(PagesSpider):
+        name = YieldingSpider.name
+
+    await crawl(tmp_path, [site.url(PATHS[2])], Renamed, **SKIP)
+    assert list_parked(tmp_path) == SESSIONS[:1]
+    assert "1 parked request cannot be made" in caplog.text
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_requests_that_cannot_be_made_do_not_hold_up_the_others(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = pin(tmp_path, site)
+    await crawl(tmp_path, [site.url(PATHS[0])], asking(), **SKIP)
+    with open_here(tmp_path) as store:
+        store.change_url_rule(rule.id, "retire")
+    broken = TakenRequest(b"k" * 8, Parked("", "http://none.example/", "", "", 0))
+    answers, take = iter([[broken]]), Detector.take_parked
+    monkeypatch.setattr(
+        Detector, "take_parked", lambda self, spider: next(answers, None) or take(self, spider)
+    )
+    await crawl(tmp_path, [site.url(PATHS[2])], asking(), **SKIP)
+    assert SESSIONS[0] in site.asked
+
+
+def test_rules_of_a_crawl_spider_are_different_callbacks() -> None:
+    class Following(CrawlSpider):
+        name = "following"
+        rules = (
+            Rule(LinkExtractor(), callback="parse_item"),
+            Rule(LinkExtractor(), callback="parse_item", follow=True),
+            Rule(LinkExtractor()),
+        )
+
+        def parse_item(self, response: Response) -> None:
+            pass
+
+    spider = Following()
+    requests = [spider._build_request(place, Link("http://a.example/")) for place in range(3)]
+    odd = requests[0].replace(meta={"rule": ["mine"]})
+    names = [name_callback(each) for each in (*requests, odd)]
+    assert names == [
+        "_callback parse_item",
+        "_callback parse_item follow",
+        "_callback follow",
+        "_callback",
+    ]
+    assert late.name_link_maker(odd, spider) == "_callback"
+
+
+async def test_meta_that_cannot_be_compared_loses_no_request(site: Site, tmp_path: Path) -> None:
+    spider = asking(meta={"rule": ["mine"]})
+    done = await crawl(tmp_path, [site.url(PATHS[0])], spider, SIMHASH_FOLLOW_NEW_LINKS="late")
+    assert site.asked == [PATHS[0], SESSIONS[0]]
+    assert done.counted["links/failed"] == 1
+
+
+async def test_what_a_retired_rule_parked_is_made_by_the_next_crawl(
+    site: Site, tmp_path: Path
+) -> None:
+    rule = pin(tmp_path, site)
+    await follow(tmp_path, site)
+    parked = list_parked(tmp_path)
+    assert len(parked) == PAGES - 3
+    with open_here(tmp_path) as store:
+        store.change_url_rule(rule.id, "retire")
+    # Another spider has other callbacks.
+    before = len(site.asked)
+    await crawl(tmp_path, [site.url(PATHS[0])], PagesSpider, **SKIP)
+    assert site.asked[before:] == PATHS[:1]
+    before = len(site.asked)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], YieldingNothing, **SKIP)
+    assert sorted(site.asked[before:]) == sorted([PATHS[0], *parked])
+    assert done.counted["urls/released"] == len(parked)
+    assert list_parked(tmp_path) == []
+    before = len(site.asked)
+    await crawl(tmp_path, [site.url(PATHS[0])], YieldingNothing, **SKIP)
+    assert site.asked[before:] == PATHS[:1]
+
+
+class YieldingNothing(FollowingSpider):
+    """The spider `following`, on a day on which there are no links."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+
+async def test_some_of_what_is_parked_is_checked_at_the_end(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is drawn for the sample while the crawl is at work: here nothing."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(parking.ParkedRequests, "_is_drawn", lambda *_: False)
+    pin(tmp_path, site)
+    done = await follow(tmp_path, site, SIMHASH_URL_SAMPLE=0.05)
+    checked = done.counted["urls/checked"]
+    assert 1 <= checked < PAGES - 3
+    assert done.counted["urls/sampled"] == 3 + checked
+    assert done.counted["urls/sample_same"] == 3 + checked
+    assert len(list_parked(tmp_path)) == PAGES - 3 - checked
+    assert len(site.asked) == PAGES + 3 + checked
+    assert f"; {PAGES - 3 - checked} requests not made" in closing_line(caplog)
+    assert f"; {3 + checked} checked, all the same" in closing_line(caplog)
+
+
+async def test_a_rule_that_a_sample_proves_wrong_loses_nothing(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hostile site: first the session means nothing, then it means another page."""
+    caplog.set_level("INFO")
+    for number, path in enumerate(SESSIONS[6:]):
+        site.answers[path] = Answer(page(100 + number).encode())
+    # With a confidence that few votes reach.
+    learning: dict[str, Any] = {"SIMHASH_URL_CONFIDENCE": 0.5, "SIMHASH_URL_SAMPLE": 0.05}
+    await crawl(tmp_path, list(map(site.url, [*PATHS[:6], *SESSIONS[:6]])), **learning)
+    with open_here(tmp_path) as store:
+        (rule,) = [each.rule for each in store.url_rules() if each.acts]
+    assert rule.text.endswith("drop-parameter sid")
+    done = await follow(tmp_path, site, **learning)
+    # Which of them were sampled depends on the secret of the store.
+    assert done.counted["urls/retired"] == 1
+    assert {*PATHS, *SESSIONS[6:]} <= set(done.paths)
+    assert list_parked(tmp_path) == []
+    assert "all the same" not in closing_line(caplog)
+    assert "(1 rule was wrong)" in closing_line(caplog)
+    assert any("is retired" in text for text in caplog.messages)
+
+
+async def test_a_pinned_rule_that_is_wrong_is_kept_and_shouted_about(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rule = pin(tmp_path, site)
+    site.answers[SESSIONS[0]] = Answer(page(100).encode())
+    done = await follow(tmp_path, site)
+    assert SESSIONS[0] in done.paths
+    assert any(f"URL rule '{rule.text}' is pinned: different pages" in m for m in caplog.messages)
+    assert "; 3 checked, 2 the same" in closing_line(caplog)
+    with open_here(tmp_path) as store:
+        record = store.get_url_rule(rule.id)
+        assert record
+        assert record.acts
+        assert record.different == 1
+
+
+CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.FollowingSpider"}
+
+
+def hold(site: Site, path: str) -> Event:
+    """Let a page wait until this is set."""
+    gate = Event()
+    site.answers[path] = replace(site.answers[path], gate=gate)
+    return gate
+
+
+def test_nothing_parked_is_forgotten_by_a_crawl_that_is_killed(site: Site, tmp_path: Path) -> None:
+    store, urls = tmp_path / "store", [site.url(PATHS[0])]
+    rule = pin(store, site)
+    job = {"JOBDIR": str(tmp_path / "job")}
+    gate = hold(site, PATHS[9])
+    killed = start_crawl(tmp_path, urls, "killed", **CHILD, **job)
+    wait_until(lambda: PATHS[9] in site.asked)
+    killed.kill()
+    finish_crawl(killed, tmp_path, "killed")
+    gate.set()
+    log = read_lines(store / "log.jsonl")
+    logged = {path_of(line["url"]) for line in log if line["status"] == "not_fetched"}
+    parked = set(list_parked(store))
+    # A line of the log may be lost with the process, a request may not.
+    assert logged <= parked == set(SESSIONS[3:9])
+    mend_job(tmp_path / "job")
+    resumed = finish_crawl(start_crawl(tmp_path, urls, "resumed", **CHILD, **job), tmp_path)
+    assert resumed.exit_code == 0
+    assert set(list_parked(store)) >= parked
+    with open_here(store) as opened:
+        opened.change_url_rule(rule.id, "retire")
+    parked = set(list_parked(store))
+    before = len(site.asked)
+    last = finish_crawl(start_crawl(tmp_path, urls, "last", **CHILD), tmp_path, "last")
+    assert last.counted["urls/released"] == len(parked)
+    assert parked <= set(site.asked[before:])
+    assert list_parked(store) == []
+
+
+def test_another_process_retires_the_rule_that_a_crawl_uses(site: Site, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    rule = pin(store, site)
+    gate = hold(site, PATHS[6])
+    running = start_crawl(tmp_path, [site.url(PATHS[0])], "running", **CHILD)
+    wait_until(lambda: PATHS[6] in site.asked)
+    with open_here(store) as opened:
+        assert opened.change_url_rule(rule.id, "retire").parked
+    gate.set()
+    done = finish_crawl(running, tmp_path, "running")
+    assert done.exit_code == 0
+    assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
+    assert done.counted["urls/released"] == done.counted["urls/parked"] == 3
+    assert list_parked(store) == []
+    assert "log_count/ERROR" not in done.stats
+
+
+@pytest.mark.slow
+async def test_on_a_server(site: Site, tmp_path: Path, redis_server: RedisServer) -> None:
+    url = redis_server.url()
+    rule = parse_rule(f"{site.root[7:]} drop-parameter sid")
+    with open_store(url, 7, confirm=0.8) as store:
+        store.add_url_rules([rule])
+        store.change_url_rule(rule.id, "pin")
+    settings = {"SIMHASH_STORE": url, "SIMHASH_LOG": str(tmp_path / "log.jsonl")}
+    done = await follow(tmp_path, site, **settings)
+    assert sorted(site.asked) == sorted([*PATHS, *SESSIONS[:3]])
+    assert done.counted["urls/parked"] == PAGES - 3
+    with open_store(url, 7, confirm=0.8) as store:
+        store.change_url_rule(rule.id, "retire")
+    done = await crawl(tmp_path, [site.url(PATHS[0])], YieldingNothing, **SKIP, **settings)
+    assert done.counted["urls/released"] == PAGES - 3
+    assert set(site.asked) == {*PATHS, *SESSIONS}
+    with open_store(url, 7, confirm=0.8) as store:
+        assert list(store.parked()) == []
+        assert store.check() == []

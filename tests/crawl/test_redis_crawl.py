@@ -1,0 +1,128 @@
+"""Crawls and commands with a store on a server."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.stores import open_store
+from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
+from tests.helpers.crawling import crawl, read_lines
+from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.pages import page
+from tests.helpers.processes import wait_until
+from tests.helpers.redisservers import RedisServer, run_redis
+from tests.helpers.server import serve
+from tests.helpers.sourcing import json_lines, make_pages
+
+pytestmark = pytest.mark.slow
+
+GROUPS, COPIES = 6, 4
+
+
+def test_two_processes_keep_one_of_each_group(redis_server: RedisServer, tmp_path: Path) -> None:
+    """The first half of the copies in one process, the others in another."""
+    url = redis_server.url()
+    pages = {
+        f"/g{group}/c{copy}": page(group, menu=f"Menu of copy {copy}")
+        for copy in range(COPIES)
+        for group in range(GROUPS)
+    }
+    with serve(pages) as site:
+        urls = site.urls()
+        halves = {"first": urls[: len(urls) // 2], "second": urls[len(urls) // 2 :]}
+        running = {
+            name: start_crawl(
+                tmp_path,
+                half,
+                name,
+                SIMHASH_STORE=url,
+                SIMHASH_LOG=str(tmp_path / "log.jsonl"),
+                SIMHASH_WORKERS=0,
+            )
+            for name, half in halves.items()
+        }
+        done = [finish_crawl(process, tmp_path, name) for name, process in running.items()]
+    for crawled in done:
+        assert crawled.exit_code == 0
+        assert "log_count/ERROR" not in crawled.stats
+    kept = Counter(path.split("/")[1] for crawled in done for path in crawled.paths)
+    assert kept == {f"g{group}": 1 for group in range(GROUPS)}
+    with open_store(url) as store:
+        assert store.check() == []
+        assert store.stats()["done"] == GROUPS
+    assert len(read_lines(tmp_path / "log.jsonl")) == GROUPS * COPIES
+
+
+async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> None:
+    """It goes after the crawl began, and a crawl that begins without it stops."""
+    with run_redis() as server, serve({"/one": page(1), "/two": page(2)}) as site:
+        settings: dict[str, Any] = {
+            "SIMHASH_STORE": server.url("store"),
+            "SIMHASH_WORKERS": 0,
+            "SIMHASH_LOG": str(tmp_path / "log.jsonl"),
+        }
+        site.answers["/two"] = replace(site.answers["/two"], gate=(gate := Event()))
+        crawling = asyncio.create_task(
+            crawl(tmp_path, [site.url("/one"), site.url("/two")], **settings)
+        )
+        await asyncio.to_thread(wait_until, lambda: read_lines(tmp_path / "log.jsonl"))
+        server.kill()
+        gate.set()
+        done = await crawling
+        assert done.verdicts == {"/one": "new", "/two": "unjudged store_unavailable"}
+        assert sorted(done.paths) == ["/one", "/two"]
+        # Scrapy leaves the sessions of HTTP handlers open when a crawl stops at its opening.
+        settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(("http", "https", "ftp"))
+        gone = await crawl(tmp_path, ["data:text/html,<p>text"], **settings)
+        assert gone.stats["finish_reason"] == "simhash_store_unusable"
+        assert gone.items == []
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder outside of any project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("store_seed")
+async def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
+    url = redis_server.url()
+    await crawl_into(url, log=str(project / ".scrapy" / "simhash" / "log.jsonl"))  # type: ignore[arg-type]
+    (stats,) = run("stats", "--store", url, "--json").answers
+    assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
+    assert stats["memory_bytes"] > 0
+    for command in ("check", "compact", "find-all", "log"):
+        done = run(command, "--store", url, "--json")
+        assert done.exit_code in (0, 1), (command, done.err)
+        assert done.err == "", command
+    (matched, *_) = run("query", ONE, "--store", url, "--json").answers
+    assert matched["url"] == ONE
+    assert run("explain", ONE, "--store", url).exit_code == 0
+    assert run("undo", AGAIN, "--store", url).exit_code == 0
+    archive = project / "fingerprints.simhash"
+    (exported,) = run("export", archive, "--store", url, "--json").answers
+    other = redis_server.url()
+    (imported,) = run("import", archive, "--store", other, "--json").answers
+    assert imported["new"] == exported["fingerprints"]
+    backup = run("backup", project / "copy", "--store", url)
+    assert backup.exit_code == 2
+    assert "BGSAVE" in backup.err
+
+
+def test_imports_into_two_stores_have_a_journal_each(
+    redis_server: RedisServer, project: Path, run: Run
+) -> None:
+    (project / "pages.jsonl").write_bytes(json_lines(make_pages(4)))
+    stores = [redis_server.url(), redis_server.url()]
+    command = ("-s", "SIMHASH_WORKERS=0", "import", "pages.jsonl", "--json", "--store")
+    first = [run(*command, url).answers[0]["resumed_at"] for url in stores]
+    assert (first, [run(*command, url).answers[0]["resumed_at"] for url in stores]) == (
+        [0, 0],
+        [4, 4],
+    )

@@ -1,0 +1,235 @@
+"""The spider middleware: what is dropped, who is told, and when a page counts as done."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.http import Request, Response
+from twisted.python.failure import Failure
+
+from scrapy_simhash import NearDuplicate
+from scrapy_simhash.judging import StoredDocument
+from scrapy_simhash.stores import open_store
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.pages import page
+from tests.helpers.server import Site, serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+LINKS = ["/deeper/1", "/deeper/2"]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    answers = {
+        "/one": page(1),
+        "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
+        "/one-more": page(1, menu="One more"),
+        "/two": page(2),
+        "/deeper/1": page(11),
+        "/deeper/2": page(12),
+    }
+    with serve(answers) as site:
+        yield site
+
+
+def stored(store: Path, site: Site, path: str) -> StoredDocument:
+    with open_store(str(store), readonly=True) as opened:
+        (document,) = opened.find_document(site.url(path))
+    return document
+
+
+def errors(done: Crawl) -> int:
+    return int(done.stats.get("log_count/ERROR", 0))
+
+
+async def test_dropped_page_reaches_no_callback(site: Site, tmp_path: Path) -> None:
+    urls = [site.url(path) for path in ("/one", "/one-again", "/two", "/one-more")]
+    done = await crawl(tmp_path, urls, FollowingSpider)
+    assert done.paths == ["/one", "/two"]
+    assert "/deeper/1" not in site.asked
+    sizes = [len(site.answers[path].body) for path in ("/one-again", "/one-more")]
+    assert done.counted == {
+        "pages": 4,
+        "new": 2,
+        "near_duplicate": 2,
+        "distance/0": 2,
+        "dropped": 2,
+        "bytes_dropped": sum(sizes),
+        "links_dropped": 2,
+        "near_duplicate_with_new_links": 1,
+        "links/only_on_dropped_pages": 2,
+    }
+    assert done.stats["response_received_count"] == 4
+
+
+async def test_drop_without_errback_is_quiet(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
+    assert errors(done) == 0
+    assert "spider_exceptions/count" not in done.stats
+    own = [r for r in caplog.records if r.name == "scrapy_simhash.spidermiddlewares"]
+    assert [(r.levelname, r.getMessage()) for r in own] == [
+        (
+            "DEBUG",
+            f"Dropped {site.url('/one-again')!r}: near-duplicate of {site.url('/one')!r}, 0 bits",
+        )
+    ]
+    assert not [r for r in caplog.records if r.exc_info]
+
+
+class ErrbackSpider(PagesSpider):
+    """Asks with an errback, which notes what it gets and yields."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        self.failures: list[Any] = []
+        async for request in super().start():
+            yield request.replace(errback=self.note)
+
+    def note(self, failure: Failure) -> Iterator[Any]:
+        self.failures.append(failure.value)
+        yield {"path": "from the errback"}
+        yield Request(self.requests[0].url.replace("/one", "/two"))
+
+
+async def test_errback_gets_response_and_verdict(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")], ErrbackSpider)
+    (failure,) = done.spider.failures
+    assert isinstance(failure, NearDuplicate)
+    assert isinstance(failure, IgnoreRequest)
+    assert failure.response.url == site.url("/one-again")
+    assert failure.response.body == site.answers["/one-again"].body
+    assert failure.verdict == done.decisions[1] == failure.response.meta["simhash"]
+    assert str(failure) == f"near-duplicate of {site.url('/one')} at distance 0"
+    assert done.paths == ["/one", "from the errback", "/two"]
+    assert errors(done) == 0
+
+
+async def test_ignored_outlinks(site: Site, tmp_path: Path) -> None:
+    urls = [site.url("/one"), site.url("/one-again")]
+    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="ignore-outlinks")
+    assert done.paths == ["/one", "/one-again"]
+    assert done.counted["outlinks_ignored"] == 2
+    assert "dropped" not in done.counted
+    assert "/deeper/1" not in site.asked
+
+
+async def test_outlinks_of_originals_are_followed(site: Site, tmp_path: Path) -> None:
+    urls = [site.url("/one-again"), site.url("/one")]
+    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="ignore-outlinks")
+    assert sorted(done.paths) == ["/deeper/1", "/deeper/2", "/one", "/one-again"]
+    assert "outlinks_ignored" not in done.counted
+
+
+async def test_flagged_pages_are_left_alone(site: Site, tmp_path: Path) -> None:
+    urls = [site.url("/one"), site.url("/one-again")]
+    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="flag")
+    assert sorted(done.paths) == ["/deeper/1", "/deeper/2", "/one", "/one-again"]
+    assert done.counted["near_duplicate"] == 1
+    assert not {"dropped", "outlinks_ignored"}.intersection(done.counted)
+
+
+async def test_page_is_done_when_its_output_was_consumed(site: Site, tmp_path: Path) -> None:
+    await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
+    assert stored(tmp_path, site, "/one").state == "done"
+    duplicate = stored(tmp_path, site, "/one-again")
+    assert duplicate.state == "duplicate"
+    assert duplicate.original == stored(tmp_path, site, "/one").document
+    assert duplicate.distance == 0
+
+
+def raise_at_once(_: Response) -> Iterator[Any]:
+    raise ArithmeticError("at once")
+
+
+def raise_later(response: Response) -> Iterator[Any]:
+    yield describe(response)
+    raise ArithmeticError("later")
+
+
+async def raise_asynchronously(response: Response) -> AsyncIterator[Any]:
+    yield describe(response)
+    raise ArithmeticError("asynchronously")
+
+
+def close_spider(response: Response) -> Iterator[Any]:
+    yield describe(response)
+    raise CloseSpider("enough")
+
+
+def return_nothing(_: Response) -> None:
+    return None
+
+
+class ChosenSpider(PagesSpider):
+    """Handles the first page with a callback from this module."""
+
+    callback: Callable[[Response], Any]
+
+    def parse(self, response: Response) -> Any:
+        if response.url == self.requests[0].url:
+            return type(self).callback(response)
+        return super().parse(response)
+
+
+@pytest.mark.parametrize("callback", [raise_at_once, raise_later, raise_asynchronously])
+async def test_page_whose_callback_raises_drops_no_twin(
+    site: Site, tmp_path: Path, callback: Callable[[Response], Any]
+) -> None:
+    spider = type("Failing", (ChosenSpider,), {"callback": staticmethod(callback)})
+    urls = [site.url(path) for path in ("/one", "/one-again", "/one-more")]
+    done = await crawl(tmp_path, urls, spider)
+    assert "/one-again" in done.paths
+    assert "/one-more" not in done.paths  # of the second page, which came through
+    assert done.verdicts["/one-again"] == "new"
+    assert done.stats["spider_exceptions/ArithmeticError"] == 1
+    assert stored(tmp_path, site, "/one").state == "pending"
+    again = await crawl(tmp_path, urls)
+    assert "/one-again" in again.paths
+    assert again.verdicts["/one"] == "near_duplicate"  # of a page that came through
+
+
+async def test_page_that_closes_the_spider_is_not_done(site: Site, tmp_path: Path) -> None:
+    spider = type("Closing", (ChosenSpider,), {"callback": staticmethod(close_spider)})
+    await crawl(tmp_path, [site.url("/one")], spider)
+    assert stored(tmp_path, site, "/one").state == "pending"
+
+
+async def test_callback_without_output_is_done(site: Site, tmp_path: Path) -> None:
+    spider = type("Quiet", (ChosenSpider,), {"callback": staticmethod(return_nothing)})
+    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")], spider)
+    assert done.verdicts["/one-again"] == "near_duplicate"
+    assert stored(tmp_path, site, "/one").state == "done"
+
+
+class CarelessSpider(PagesSpider):
+    """Copies the meta of a near-duplicate to a page that is none."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if response.url.endswith("/one-again"):
+            meta = {"simhash": response.meta["simhash"], "simhash_skip": True}
+            yield Request(response.urljoin("/two"), meta=meta)
+
+
+async def test_copied_verdict_drops_nothing(site: Site, tmp_path: Path) -> None:
+    requests = [
+        Request(site.url("/one")),
+        Request(site.url("/one-again"), meta={"simhash_action": "flag"}),
+    ]
+    done = await crawl(tmp_path, requests, CarelessSpider)
+    assert done.paths == ["/one", "/one-again", "/two"]
+
+
+async def test_verdict_without_its_flag_drops_nothing(site: Site, tmp_path: Path) -> None:
+    flagged = await crawl(
+        tmp_path, [site.url("/one"), site.url("/one-again")], SIMHASH_ACTION="flag"
+    )
+    verdict = {**flagged.decisions[1], "action": "drop"}
+    off = {"scrapy_simhash.downloadermiddlewares.SimhashDownloaderMiddleware": None}
+    requests = [Request(site.url("/two"), meta={"simhash": verdict})]
+    done = await crawl(tmp_path, requests, DOWNLOADER_MIDDLEWARES=off)
+    assert done.paths == ["/two"]

@@ -1,0 +1,269 @@
+"""The decision log: whole lines whoever reads or writes at the same time, whatever a page says."""
+
+import json
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from scrapy_simhash.detector.log import Decision, DecisionLog
+from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.pages import edit_words, make_page, make_words
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python, wait_until
+
+HOSTILE = [
+    "two\nlines\r\nand\u2028more\u2029\x85\x0b\x0c",
+    "\x1b[2J\x1b]0;title\x07 escape",
+    "lone \ud800 and \udfff surrogates",
+    "nul \0 and \x7f",
+    '"quoted" \\ {"status": "new"}',
+    "\u202eright to left",
+    "中文",
+]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_one_line_of_ascii(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.jsonl"
+    log = DecisionLog(path)
+    log.write({"url": text, text: 1})
+    log.close()
+    octets = path.read_bytes()
+    assert octets.count(b"\n") == 1
+    assert octets.endswith(b"\n")
+    assert set(octets[:-1]) <= set(range(0x20, 0x7F))
+    assert json.loads(octets) == {"url": text, text: 1}
+
+
+def test_close_writes_what_is_left_in_order_and_ends_the_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    log = DecisionLog(tmp_path / "log.jsonl")
+    for number in range(3_000):
+        log.write({"number": number})
+    log.close()
+    assert [line["number"] for line in read(log.path)] == list(range(3_000))
+    assert threading.active_count() == before
+    assert log.lost == 0
+
+
+def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "log.jsonl"
+    for crawl in ("first", "second"):
+        log = DecisionLog(path)
+        log.write({"crawl": crawl})
+        log.close()
+    assert read(path) == [{"crawl": "first"}, {"crawl": "second"}]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(IsADirectoryError):
+        DecisionLog(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        DecisionLog(tmp_path / "file" / "log.jsonl")
+    assert threading.active_count() == before
+
+
+def test_reader_sees_lines_in_order_and_soon(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "log.jsonl")
+    lengths: set[int] = set()
+
+    def write() -> None:
+        for number in range(1_500):
+            log.write({"number": number, "text": "x" * (number % 700)})
+            if number % 500 == 499:
+                seen = len(lengths)
+                wait_until(lambda: len(lengths) > seen)  # noqa: B023 - called here
+        log.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        octets = log.path.read_bytes()
+        # The kernel may show the beginning of the line that is being written, and no more.
+        whole = octets[: octets.rfind(b"\n") + 1].splitlines()
+        assert [json.loads(line)["number"] for line in whole] == list(range(len(whole)))
+        lengths.add(len(octets))
+    writer.join()
+    assert len(lengths) > 2  # it was read while it grew
+    assert len(read(log.path)) == 1_500
+
+
+def test_line_is_there_without_closing(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = DecisionLog(path)
+    os.set_blocking(reader, True)
+    log.write({"status": "new"})
+    assert os.read(reader, 100) == b'{"status":"new"}\n'
+    log.close()
+    os.close(reader)
+
+
+def test_writing_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = DecisionLog(path)
+    for number in range(200):  # 200 kB; a pipe holds 64
+        log.write({"number": number, "text": "x" * 1_000})
+    os.set_blocking(reader, True)
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    octets = b""
+    while octets.count(b"\n") < 200:
+        octets += os.read(reader, 65_536)
+    closing.join(PATIENCE_SECONDS)
+    os.close(reader)
+    assert [json.loads(line)["number"] for line in octets.splitlines()] == list(range(200))
+
+
+TWO_WRITERS = """
+import sys, time
+from pathlib import Path
+from scrapy_simhash.detector.log import DecisionLog
+
+path = Path(sys.argv[1])
+other = {"a": b'"writer":"b"', "b": b'"writer":"a"'}[sys.argv[2]]
+log = DecisionLog(path)
+Path(sys.argv[1] + sys.argv[2]).touch()
+while not all(Path(sys.argv[1] + writer).exists() for writer in "ab"):
+    pass
+for number in range(1500):
+    while number == 750 and other not in path.read_bytes():
+        time.sleep(0.01)  # the other one's lines come between
+    log.write({"writer": sys.argv[2], "number": number, "text": "x" * (number % 900)})
+log.close()
+"""
+
+
+def test_two_processes_append_to_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    with (
+        start_python("-c", TWO_WRITERS, path, "a", cwd=ROOT) as first,
+        start_python("-c", TWO_WRITERS, path, "b", cwd=ROOT) as second,
+    ):
+        assert first.wait(PATIENCE_SECONDS) == second.wait(PATIENCE_SECONDS) == 0
+    lines = read(path)
+    for writer in "ab":
+        numbers = [line["number"] for line in lines if line["writer"] == writer]
+        assert numbers == list(range(1_500))
+    assert len(lines) == 3_000
+    turns = [line["writer"] for line in lines]
+    assert "".join(turns) not in ("a" * 1_500 + "b" * 1_500, "b" * 1_500 + "a" * 1_500)
+
+
+def test_full_disk_is_counted_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = DecisionLog(Path("/dev/full"))
+    for number in range(5):
+        log.write({"number": number})
+    log.close()
+    assert log.lost == 5
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "/dev/full" in record.getMessage()
+    assert "No space left" in record.getMessage()
+
+
+# The limit leaves room for half of the fourth line; later there is room again.
+HALF_A_LINE = """
+import os, resource, sys, time
+from pathlib import Path
+from scrapy_simhash.detector.log import DecisionLog
+
+def limit(octets):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
+
+path = Path(sys.argv[1])
+log = DecisionLog(path)
+for number in range(3):
+    log.write({"number": number})
+while path.stat().st_size < 39:
+    time.sleep(0.01)
+limit(45)
+log.write({"number": 3})
+log.write({"number": 4})
+while log.lost < 2:
+    time.sleep(0.01)
+limit(resource.RLIM_INFINITY)
+log.write({"number": 5})
+log.write({"number": 6})
+log.close()
+print(log.lost)
+"""
+
+
+def test_line_cut_by_a_full_disk_spoils_no_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    done = run_python("-c", HALF_A_LINE, path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2\n"
+    assert done.stderr.count("lines are missing") == 1
+    lines = path.read_bytes().splitlines()
+    for number in (0, 1, 2, 5, 6):
+        assert b'{"number":%d}' % number in lines
+
+
+def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"number":0}\n{"numb')
+    log = DecisionLog(path)
+    log.write({"number": 2})
+    log.close()
+    log.close()  # harmless
+    assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
+
+
+# What 0.1.0 wrote of a page, of one like it, of the first again, and of an empty one.
+OLD_LOG = ROOT / "tests" / "formats" / "log-0.1.0.jsonl"
+# Later versions put keys of a page's nearest one into the middle, and all others at the end.
+NEAREST = (
+    b'"nearest_url":null,"nearest_distance":null,"nearest_similarity":null,"nearest_tests":[],'
+)
+FIELDS = Decision.__struct_fields__
+LATER = {name for name in FIELDS if name.startswith("nearest_")}
+LATER |= set(FIELDS[FIELDS.index("match_pending") + 1 :])
+
+
+def cut_later(path: Path) -> bytes:
+    """Cut what later versions write of a page that has no near one."""
+    lines = path.read_bytes().replace(NEAREST, b"")
+    return re.sub(rb'("match_pending":(?:true|false)).*', rb"\1}", lines)
+
+
+def test_old_lines_are_read_and_written_byte_by_byte(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "log.jsonl")
+    for line in read(OLD_LOG):
+        log.write(msgspec.convert(line, Decision).to_dict())
+    log.close()
+    assert cut_later(log.path) == OLD_LOG.read_bytes()
+
+
+async def test_lines_have_the_keys_and_types_of_old_ones(tmp_path: Path) -> None:
+    """Of pages like those of the old log."""
+    words = make_words(1, 400)
+    link = '<a href="/x">x</a>'
+    pages = {"one": make_page([*words, link]), "two": make_page([*edit_words(words, 1), link])}
+    async with running(tmp_path, scope="host") as detector:
+        for name in ("one", "two", "one", "empty"):
+            decision = await detector.judge(fetched(name, pages.get(name, "")))
+            decision.action = "drop" if decision.is_near_duplicate else ""
+            write_decision(detector, decision)
+    written, old = read(tmp_path / "log.jsonl"), read(OLD_LOG)
+    assert [line["status"] for line in written] == [line["status"] for line in old]
+    for line, wanted in zip(written, old, strict=True):
+        assert [key for key in line if key not in LATER] == list(wanted)
+        assert {key: type(line[key]) for key in wanted} == {
+            key: type(wanted[key]) for key in wanted
+        }

@@ -1,0 +1,234 @@
+"""The detector: one page in, one decision out, whatever the page or the store does."""
+
+import asyncio
+import gc
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tldextract
+
+from scrapy_simhash.pages import Recipe, fingerprint_page, scopes
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.lmdb.documents import read_header, write_header
+from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+async def test_verdicts(store: Path) -> None:
+    async with running(store) as detector:
+        assert await judge(
+            detector,
+            fetched("one", page(1)),
+            fetched("two", page(2)),
+            fetched("again", page(1, title="A page, other")),
+            fetched("one", page(1)),
+            fetched("two", page(3)),
+            fetched("again", page(1, title="A page, other")),
+            fetched("three", page(2)),  # nobody has this text any more
+        ) == [
+            "new",
+            "new",
+            "near_duplicate",
+            "revisit unchanged",
+            "revisit changed",
+            "near_duplicate",
+            "new",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("extractor", "version", "warned"),
+    [
+        ("turbohtml", "1.0.3", True),
+        ("turbohtml", None, True),
+        ("turbohtml", version("turbohtml"), False),
+        ("html2txt", "1.0.3", False),
+    ],
+)
+async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
+    store: Path,
+    caplog: pytest.LogCaptureFixture,
+    extractor: str,
+    version: str | None,
+    warned: bool,
+) -> None:
+    def change(stored: Any) -> None:
+        header = read_header(stored)
+        assert header.libraries.pop("turbohtml")
+        header.libraries |= {"turbohtml": version} if version else {}
+        write_header(stored, header)
+
+    with open_store(str(store), recipe=Recipe(extractor)) as made:
+        made._write(change)
+    async with running(store, extractor=extractor) as detector:
+        assert (
+            await judge(detector, fetched("one", page(1)), fetched("two", page(2))) == ["new"] * 2
+        )
+    lines = [each.getMessage() for each in caplog.records if "turbohtml" in each.getMessage()]
+    assert len(lines) == warned
+    if lines:
+        assert f"by turbohtml {version or 'of an unknown version'}, and" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("distance", "confirm", "status"),
+    [
+        *((distance, None, "near_duplicate") for distance in range(4)),
+        (4, None, "new"),
+        # Every similarity confirms.
+        *((distance, 0.0, "near_duplicate") for distance in range(8)),
+        (8, 0.0, "new"),
+    ],
+)
+async def test_distance_decides(
+    store: Path,
+    distance: int,
+    confirm: float | None,
+    status: str,
+    store_seed: int,
+) -> None:
+    recipe = Recipe(EXTRACTOR)
+    words = make_words(1)
+    original = fingerprint_page(make_page(words), "utf-8", recipe, store_seed).fingerprint
+
+    def bits(html: str) -> int:
+        made = fingerprint_page(html, "utf-8", recipe, store_seed)
+        return hamming_distance(original, made.fingerprint)
+
+    edited = (make_page(edit_words(words, 1 + number % 12, number)) for number in range(500))
+    html = make_page(words) if distance == 0 else next(e for e in edited if bits(e) == distance)
+    async with running(store, confirm=confirm) as detector:
+        await judge(detector, fetched("one", make_page(words)))
+        decision = await detector.judge(fetched("two", html))
+    assert decision.status == status
+    assert decision.distance == (None if status == "new" else distance)
+
+
+async def test_pages_expire(store: Path) -> None:
+    html, day = make_page(make_words(1)), 86_400.0
+    pages = [fetched(name, html, time=days * day) for name, days in (("a", 1), ("b", 2), ("c", 4))]
+    async with running(store, expire_days=1.5) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate", "new"]
+
+
+async def test_distance_of_the_settings_decides(store: Path) -> None:
+    words = make_words(1, 3_000)
+    async with running(store, distance=0, features="words-1") as detector:
+        await judge(detector, fetched("one", make_page(words)))
+        pages = [fetched(f"p{n}", make_page(edit_words(words, 40, n))) for n in range(5)]
+        assert "new" in await judge(detector, *pages)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_of_identical_pages_in_flight_one_is_new(store: Path, workers: int) -> None:
+    async with running(store, workers=workers) as detector:
+        decisions = await asyncio.gather(
+            *(detector.judge(fetched(f"copy{number}", page(1))) for number in range(8))
+        )
+    statuses = [decision.status for decision in decisions]
+    assert sorted(statuses) == ["near_duplicate"] * 7 + ["new"]
+    original = decisions[statuses.index("new")]
+    matches = {decision.match_document for decision in decisions} - {0}
+    assert matches == {original.document}
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
+    async with running(store, workers=1, extractor="tests.helpers.hostile.slower") as detector:
+        judging = asyncio.ensure_future(detector.judge(fetched("one", page(1))))
+        delays = []
+        while not judging.done():
+            before = time.perf_counter()
+            await asyncio.sleep(0.005)
+            delays.append(time.perf_counter() - before)
+        decision = await judging
+    assert decision.status == "new"
+    assert decision.extract_ms is not None
+    assert decision.extract_ms > 1_400
+    assert max(delays) < 0.7
+
+
+async def test_only_pages_of_a_scope_are_compared(store: Path) -> None:
+    german = page(1).replace('lang="en"', 'lang="de"')
+    async with running(store, scope="tests.helpers.hostile.scope_by_language") as detector:
+        assert await judge(
+            detector,
+            fetched("one", page(1)),
+            fetched("german", german),
+            fetched("two", page(1)),
+        ) == ["new", "new", "near_duplicate"]
+
+
+async def test_redirect_source_is_the_same_document(store: Path) -> None:
+    async with running(store) as detector:
+        assert await judge(
+            detector,
+            fetched("target", page(1), aliases=(b"source",)),
+            fetched("source", page(1)),
+            fetched("other", page(1)),
+        ) == ["new", "revisit unchanged", "near_duplicate"]
+
+
+async def test_done_and_withdrawn_pages(store: Path) -> None:
+    async with running(store) as detector:
+        first, second, third = [
+            await detector.judge(fetched(name, page(number)))
+            for name, number in (("one", 1), ("two", 2), ("one-again", 1))
+        ]
+        detector.mark_done(first.document)
+        detector.withdraw(second.document)
+        detector.mark_done(third.document)
+        detector.withdraw(third.document)
+    with open_store(str(store), readonly=True) as opened:
+        states = [opened.find_document(d.url)[0].state for d in (first, second, third)]
+    assert states == ["done", "pending", "duplicate"]
+    async with running(store) as detector:
+        assert await judge(detector, fetched("x", page(1)), fetched("y", page(2))) == [
+            "near_duplicate",
+            "new",
+        ]
+
+
+async def test_page_pending_in_a_running_crawl_counts(store: Path) -> None:
+    async with running(store) as detector, running(store) as other:
+        assert await judge(detector, fetched("one", page(1)), done=False) == ["new"]
+        assert await judge(other, fetched("two", page(1))) == ["near_duplicate"]
+    async with running(store) as later:
+        assert await judge(later, fetched("three", page(1))) == ["new"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_text_is_kept_on_demand(store: Path, keep: bool) -> None:
+    async with running(store, keep_text=keep) as detector:
+        await judge(detector, fetched("one", page(1)))
+    with open_store(str(store), readonly=True) as opened:
+        document = opened.get_document(1)
+    assert document is not None
+    assert bool(document.text) == keep
+    assert document.title == "A page"
+
+
+async def test_what_holds_the_event_loop_is_done_while_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loads the public suffixes, and keeps the garbage collector from all that is there by then."""
+    suffixes = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+    monkeypatch.setattr(scopes, "_SUFFIXES", suffixes)
+    scopes._site_of.cache_clear()
+    before = gc.get_freeze_count()
+    async with running(tmp_path / "one") as detector, running(tmp_path / "two") as other:
+        assert suffixes._extractor is not None
+        assert gc.get_freeze_count() > before + 10_000
+        await detector.close()
+        assert gc.get_freeze_count() > before + 10_000
+        await other.close()
+        assert gc.get_freeze_count() == before

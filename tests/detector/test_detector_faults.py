@@ -1,0 +1,278 @@
+"""The detector when pages, workers, disks and callers do what they should not."""
+
+import json
+import multiprocessing
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.config import DEFAULT_LOG
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector import detector as detector_module
+from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.lmdb.environment import _environments
+from tests.helpers.crawling import read_files, read_lines
+from tests.helpers.detecting import fetched, judge, make, new_decision, running, write_decision
+from tests.helpers.fakestore import FakeStore
+from tests.helpers.hostile import TRIGGER
+from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.processes import ROOT, run_python
+
+LOGGER = "scrapy_simhash.detector.detector"
+TRIGGERED = page(1).replace("Heading", TRIGGER)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize(
+    ("html", "fields", "reason"),
+    [
+        (b"", {}, "empty"),
+        (b" \n\t ", {}, "empty"),
+        ("<html><body><img src=x></body></html>", {}, "no_text"),
+        (page(1), {"encoding": "base64"}, "bad_encoding"),
+        (page(1), {"encoding": "idna"}, "bad_encoding"),
+        (page(1), {"encoding": "unicode_escape"}, "bad_encoding"),
+        (page(1), {"encoding": "no such charset"}, "bad_encoding"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 40, {}, "binary"),
+    ],
+)
+async def test_page_that_cannot_be_judged_says_why(
+    store: Path, html: str | bytes, fields: dict[str, Any], reason: str
+) -> None:
+    async with running(store) as detector:
+        assert await judge(detector, fetched("one", html, **fields)) == [f"unjudged {reason}"]
+        assert await judge(detector, fetched("two", page(1))) == ["new"]
+    with open_store(str(store), readonly=True) as opened:
+        assert opened.stats()["documents"] == 1
+
+
+@pytest.mark.parametrize("confirm", [None, 0.8])
+async def test_short_pages_are_compared_exactly(store: Path, confirm: float | None) -> None:
+    """Below `min_features`: one other word, title or picture makes them different pages."""
+    words = make_words(1, 20)
+    short = make_page(words)
+    others = [make_page(edit_words(words, 1)), make_page(words, title="A page, another")]
+    others.append(short.replace("</article>", "<img src=/other.png></article>"))
+    pages = [fetched(str(number), html) for number, html in enumerate([short, short, *others])]
+    async with running(store, confirm=confirm) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate", "new", "new", "new"]
+    async with running(store, confirm=confirm) as detector:
+        assert await judge(detector, pages[0]) == ["revisit unchanged"]
+
+
+async def test_which_pages_are_short_is_a_setting(store: Path) -> None:
+    pages = [fetched(title, make_page(make_words(1, 20), title=title)) for title in ("a", "b")]
+    async with running(store, min_features=5, confirm=None) as detector:
+        assert await judge(detector, *pages) == ["new", "near_duplicate"]
+
+
+@pytest.mark.usefixtures("warm_worker")
+@pytest.mark.parametrize(
+    ("extractor", "reason"),
+    [("hang", "timed_out"), ("leave", "worker_died"), ("fail", "failed")],
+)
+async def test_page_that_breaks_its_worker_passes(
+    store: Path, extractor: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fields: dict[str, Any] = {"workers": 1, "page_timeout": 0.5}
+    async with running(store, extractor=f"tests.helpers.hostile.{extractor}", **fields) as detector:
+        bad, good = fetched("bad", TRIGGERED), fetched("good", page(1))
+        assert await judge(detector, bad, good) == [f"unjudged {reason}", "new"]
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == (reason == "failed")
+
+
+async def test_scope_that_fails_lets_the_page_pass(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(store, scope="tests.helpers.hostile.scope_that_fails") as detector:
+        assert await judge(detector, fetched("one", page(1))) == ["unjudged scope_failed"]
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "no scope for A page" in record.getMessage()
+
+
+async def test_store_that_fails_later_lets_pages_pass(
+    store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeStore()
+    monkeypatch.setattr(detector_module, "open_store", lambda *_: fake)
+    full = StoreUnavailableError("the disk is full")
+    pages = [fetched(str(number), page(number)) for number in range(7)]
+
+    def warnings() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == LOGGER]
+
+    async with running(store, log=None) as detector:
+        assert await judge(detector, pages[0], done=False) == ["new"]
+        # What is no failure of the store as such is tried once more, page by page.
+        fake.failures += [full, full, OSError(5, "I/O error"), OSError(5, "I/O error")]
+        assert await judge(detector, *pages[1:4]) == ["unjudged store_unavailable"] * 3
+        assert len(warnings()) == 1
+        assert "the disk is full" in warnings()[0]
+        assert await judge(detector, pages[4], done=False) == ["new"]
+        fake.failures.append(full)
+        assert await judge(detector, *pages[5:]) == ["unjudged store_unavailable", "new"]
+        assert len(warnings()) == 2  # another failure, another warning
+    assert fake.closed == 1
+
+
+async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> None:
+    for log, path in (
+        (DEFAULT_LOG, store / "log.jsonl"),
+        (str(tmp_path / "folder" / "own.jsonl"), tmp_path / "folder" / "own.jsonl"),
+        (None, None),
+    ):
+        async with running(store, log=log) as detector:
+            assert (detector.log.path if detector.log else None) == path
+            decision = new_decision("http://site.example/", detector.crawl)
+            if path:
+                write_decision(detector, decision)
+        if path:
+            assert read_lines(path) == [decision.to_dict()]
+    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock", "users.lock"]
+
+
+@pytest.mark.parametrize("name", ["extractor", "features", "scope"])
+@pytest.mark.parametrize(
+    "value", ["no_such_thing", "no.such.module", "tests.helpers.hostile.NOT_CALLABLE"]
+)
+def test_bad_names_are_settings_errors(store: Path, name: str, value: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        make(store, **{name: value})
+    assert str(raised.value).startswith(f"SIMHASH_{name.upper()}: {value!r}")
+    assert not store.exists()
+
+
+def open_things() -> tuple[set[str], set[str], int]:
+    """Name the running threads but for those that asyncio keeps, the processes, the stores."""
+    threads = {t.name for t in threading.enumerate() if not t.name.startswith("asyncio")}
+    processes = {str(process.pid) for process in multiprocessing.active_children()}
+    return threads, processes, len(_environments._entries)
+
+
+async def test_closing_unopened_or_twice_is_harmless(store: Path) -> None:
+    detector = make(store)
+    await detector.close()
+    await detector.open("spider")
+    await judge(detector, fetched("one", page(1)))
+    await detector.close()
+    await detector.close()
+    with open_store(str(store)) as opened:
+        assert opened.stats()["done"] == 1
+
+
+async def test_nothing_is_left_open(store: Path) -> None:
+    before = open_things()
+    for workers in (0, 2):
+        async with running(store, workers=workers) as detector:
+            await judge(detector, fetched("one", page(1)))
+            threads, processes, stores = open_things()
+            assert threads > before[0]
+            assert len(processes) == len(before[1]) + workers
+            assert stores == before[2] + 1
+        assert open_things() == before
+    assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock", "users.lock"]
+
+
+async def test_opening_twice_leaves_nothing_open(store: Path) -> None:
+    before = open_things()
+    detector = make(store)
+    await detector.open("spider")
+    with suppress(Exception):  # refusing is as good as ignoring
+        await detector.open("spider")
+    await detector.close()
+    assert open_things() == before
+
+
+def break_workers(monkeypatch: pytest.MonkeyPatch, _: Path) -> dict[str, Any]:
+    def start(_: Workers) -> None:
+        raise OSError(11, "no more processes")
+
+    monkeypatch.setattr(Workers, "start", start)
+    return {}
+
+
+def break_log(_: pytest.MonkeyPatch, store: Path) -> dict[str, Any]:
+    return {"log": str(store.parent)}  # a folder
+
+
+def break_store(_: pytest.MonkeyPatch, store: Path) -> dict[str, Any]:
+    store.mkdir()
+    (store / "data.mdb").write_bytes(b"something else" * 1_000)
+    return {}
+
+
+def break_recipe(_: pytest.MonkeyPatch, store: Path) -> dict[str, Any]:
+    open_store(str(store)).close()  # made with the default extractor
+    return {}
+
+
+@pytest.mark.parametrize("break_it", [break_workers, break_log, break_store, break_recipe])
+async def test_failed_opening_leaves_nothing_open(
+    store: Path, monkeypatch: pytest.MonkeyPatch, break_it: Any
+) -> None:
+    fields = break_it(monkeypatch, store)
+    before = open_things()
+    detector = make(store, **fields)
+    with pytest.raises((StoreUnusableError, OSError)):
+        await detector.open("spider")
+    assert open_things() == before
+    assert not list((store / "leases").glob("*"))
+    await detector.close()  # harmless
+
+
+async def test_unwritable_log_names_the_cure(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusableError, match="SIMHASH_LOG") as raised:
+        await make(store, log=str(tmp_path)).open("spider")
+    assert str(tmp_path) in str(raised.value)
+    assert "None" in str(raised.value)
+
+
+# The data file may not grow for a while: what a full disk does, without the disk.
+FULL_DISK = """
+import asyncio, json, resource, sys
+from pathlib import Path
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.pages import page
+
+store = Path(sys.argv[1])
+
+def limit(octets):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, resource.RLIM_INFINITY))
+
+async def main():
+    async with running(store, keep_text=True, log=None) as detector:
+        first = await judge(detector, fetched("first", page(0)))
+        limit((store / "data.mdb").stat().st_size)
+        during = [(await judge(detector, fetched(f"p{n}", page(n))))[0] for n in range(1, 30)]
+        limit(resource.RLIM_INFINITY)
+        after = [(await judge(detector, fetched(f"p{n}", page(n))))[0] for n in range(1, 30)]
+        print(json.dumps([first, during, after]))
+
+asyncio.run(main())
+"""
+
+
+def test_disk_that_fills_up_and_has_room_again(store: Path) -> None:
+    done = run_python("-c", FULL_DISK, store, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    first, during, after = json.loads(done.stdout)
+    assert first == ["new"]
+    assert set(during) <= {"new", "unjudged store_unavailable"}
+    assert during[-1] == "unjudged store_unavailable"
+    failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
+    assert done.stderr.count("Pages pass unjudged until the store works again") == len(failures)
+    for before, now in zip(during, after, strict=True):
+        assert now == ("revisit unchanged" if before == "new" else "new")
+    with open_store(str(store)) as opened:
+        assert opened.check() == []
+        assert opened.stats()["done"] == 30

@@ -1,0 +1,153 @@
+"""Pages that attack what reads them, through a real crawl with the defaults of the plugin."""
+
+import asyncio
+import logging
+import multiprocessing
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.config import Config
+from tests.helpers.crawling import Crawl, crawl
+from tests.helpers.hostilepages import FAST, HOSTILE, Hostile, megabytes
+from tests.helpers.needing import slow_but
+from tests.helpers.pages import page
+from tests.helpers.server import Answer, serve
+
+# What a worker has loaded, with room for an interpreter that needs more.
+LOADED_BYTES = 128 * 2**20
+ORDINARY = 6
+SETTINGS: dict[str, Any] = {
+    "SIMHASH_WORKERS": 2,
+    "SIMHASH_ACTION": "flag",
+    "CONCURRENT_REQUESTS": 16,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    "DOWNLOAD_WARNSIZE": 0,
+    # Scrapy's own middleware raises on charsets that are none, and the spider gets nothing.
+    "METAREFRESH_ENABLED": False,
+}
+
+
+def answer(hostile: Hostile) -> Answer:
+    return Answer(hostile.make(), content_type=hostile.content_type, gzip=hostile.gzip)
+
+
+def outcome(verdict: str) -> str:
+    """Name what became of a page: `judged`, or the reason why not."""
+    status, _, reason = verdict.partition(" ")
+    return reason if status == "unjudged" else "judged"
+
+
+def peaks() -> dict[int, int]:
+    """Read the most bytes that each worker process had in use at a time."""
+    found = {}
+    for process in multiprocessing.active_children():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM"):
+                    found[process.pid or 0] = int(line.split()[1]) * 1_024
+    return found
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[dict[int, int]]:
+    """Collect the peaks of all workers there are meanwhile."""
+    found = peaks()
+
+    async def look() -> None:
+        while True:
+            found.update(peaks())
+            await asyncio.sleep(0.05)
+
+    looking = asyncio.ensure_future(look())
+    yield found
+    looking.cancel()
+
+
+# Three crawls, so that no single test takes long.
+PARTS = [list(HOSTILE)[:11], list(HOSTILE)[11:27], list(HOSTILE)[27:]]
+
+
+def test_there_are_46() -> None:
+    assert sum(map(len, PARTS)) == len(HOSTILE) == 46
+
+
+@pytest.mark.parametrize("extractor", slow_but([FAST], [FAST, "trafilatura-fast"]))
+@pytest.mark.parametrize("names", slow_but(PARTS[2:], PARTS), ids=["slow", "large", "odd"])
+async def test_all_reach_the_spider_within_deadline_and_memory(
+    names: list[str], extractor: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = {f"/{name}": answer(HOSTILE[name]) for name in names}
+    ordinary = {f"/ordinary-{number}": Answer(page(number).encode()) for number in range(ORDINARY)}
+    with serve(answers | ordinary) as site, caplog.at_level(logging.WARNING):
+        async with watching() as memory:
+            done = await crawl(tmp_path, site.urls(), **SETTINGS, SIMHASH_EXTRACTOR=extractor)
+    assert sorted(done.paths) == sorted(answers | ordinary)
+    outcomes = {path[1:]: outcome(verdict) for path, verdict in done.verdicts.items()}
+    expected = {name: HOSTILE[name].outcomes_by(extractor) for name in names}
+    assert {name: outcomes[name] for name in names if outcomes[name] not in expected[name]} == {}
+    # Pages in flight beside them are judged.
+    assert {outcomes[path[1:]] for path in ordinary} == {"judged"}
+    check_counts(done, outcomes)
+    check_times(done)
+    assert 0 < max(memory.values()) < Config().page_memory + LOADED_BYTES
+    check_quiet(caplog)
+
+
+def check_counts(done: Crawl, outcomes: dict[str, str]) -> None:
+    """Check that every page without a judgement is counted by its reason."""
+    expected = Counter(reason for reason in outcomes.values() if reason != "judged")
+    counted = {
+        key.replace("skipped/", "skipped: ").removeprefix("unjudged/"): count
+        for key, count in done.counted.items()
+        if key.startswith(("skipped/", "unjudged/"))
+    }
+    assert counted == expected
+    assert done.counted["pages"] == len(outcomes) - expected.total()
+
+
+def check_times(done: Crawl) -> None:
+    """Check that no page was judged that had taken more than its time."""
+    deadline_ms = 1_000 * Config().page_timeout
+    late = {
+        decision["url"]: decision["extract_ms"] + decision["fingerprint_ms"]
+        for decision in done.decisions
+        if decision["status"] != "unjudged"
+        if decision["extract_ms"] + decision["fingerprint_ms"] > deadline_ms + 1_000
+    }
+    assert late == {}
+
+
+def check_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Check that the plugin says one line a page at most, and nothing a terminal would obey."""
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_simhash")]
+    assert len(lines) <= len(HOSTILE)
+    assert all(line.isprintable() for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("size_mb", "memory_bytes"),
+    slow_but([(20, 2**26)], [(20, 2**26), (100, Config().page_memory)]),
+)
+async def test_100_MB_end_a_worker_and_nothing_else(  # noqa: N802 - a unit
+    tmp_path: Path, size_mb: int, memory_bytes: int
+) -> None:
+    """As it is for those who set SIMHASH_MAX_BYTES high; one text node, the other many."""
+    answers = {
+        "/nodes": Answer(megabytes(size_mb)()),
+        "/node": Answer(b"<html><body><p>" + b"word " * (size_mb * 200_000)),
+        "/ordinary": Answer(page(1).encode()),
+    }
+    settings = SETTINGS | {"SIMHASH_MAX_BYTES": 2**30, "SIMHASH_PAGE_MEMORY": memory_bytes}
+    with serve(answers) as site:
+        async with watching() as memory:
+            done = await crawl(tmp_path, site.urls(), **settings)
+    outcomes = {path[1:]: outcome(verdict) for path, verdict in done.verdicts.items()}
+    assert outcomes.pop("ordinary") == "judged"
+    assert set(outcomes.values()) <= {"out_of_memory", "timed_out", "no_text"}, outcomes
+    assert sorted(done.paths) == sorted(answers)
+    assert max(memory.values()) < memory_bytes + LOADED_BYTES

@@ -1,0 +1,70 @@
+"""What bounds a worker, apart from the pool: its parent's end, where the kernel does not tell."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+# Spawned by the script below; watches as it would on other systems.
+WATCHED = """
+import multiprocessing, sys, time
+from scrapy_simhash.detector.worker import _watch_parent
+
+def work():
+    for _ in range(2):
+        _watch_parent(multiprocessing.parent_process())
+    print("watching", flush=True)
+    time.sleep(3600)
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start()
+    print(child.pid, flush=True)
+    child.join()
+"""
+ORPHAN = """
+from scrapy_simhash.detector.worker import _ask_kernel_to_end_with
+
+_ask_kernel_to_end_with(0)
+print("still here")
+"""
+LIMITED = """
+import resource
+from scrapy_simhash.detector.worker import _MemoryBound
+
+bound = _MemoryBound()
+limit = 2**35
+resource.setrlimit(resource.RLIMIT_DATA, (limit // 2, limit))
+with bound.apply(2**40):
+    print(resource.getrlimit(resource.RLIMIT_DATA) == (limit, limit), flush=True)
+with bound.apply(2**26):
+    eaten = bytes([7]) * 2**28
+    print("allocated", flush=True)
+"""
+
+
+def test_watching_thread_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "watched.py"
+    script.write_text(WATCHED, encoding="utf-8")
+    with start_python(script, cwd=tmp_path) as parent:
+        assert parent.stdout
+        said = sorted(parent.stdout.readline().strip() for _ in range(2))
+        assert said[1] == "watching"
+        child = int(said[0])
+        assert is_running(child)
+        parent.kill()
+        wait_until(lambda: not is_running(child))
+
+
+def test_process_whose_parent_ended_before_it_asked_ends_too() -> None:
+    done = run_python("-c", ORPHAN, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_memory_is_bounded_below_a_limit_of_the_system() -> None:
+    done = run_python("-c", LIMITED, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (97, "True\n", "")

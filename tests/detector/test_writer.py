@@ -1,0 +1,282 @@
+"""Group commit: what goes into one transaction, and what a failing store does to it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for_futures
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from scrapy_simhash.detector.writer import GroupWriter
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judging import Document, Verdict
+from tests.helpers.documents import document
+from tests.helpers.fakestore import FakeStore
+from tests.helpers.processes import PATIENCE_SECONDS, wait_until
+
+if TYPE_CHECKING:
+    from scrapy_simhash.stores import Store
+
+CRAWL = "crawl-7"
+FULL = StoreUnavailableError("the disk is full")
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture
+def writer(store: FakeStore) -> Iterator[GroupWriter]:
+    writer = GroupWriter(cast("Store", store), CRAWL)
+    yield writer
+    store.open_gate.set()
+    if writer._thread.is_alive():
+        writer.close()
+
+
+def page(number: int) -> Document:
+    return document(f"page{number}", number)
+
+
+def submit(writer: GroupWriter, *numbers: int) -> list[Future[Verdict]]:
+    return [writer.submit(page(number)) for number in numbers]
+
+
+def hold(store: FakeStore, writer: GroupWriter) -> Future[Verdict]:
+    """Let a page's commit take until the gate is opened."""
+    store.open_gate.clear()
+    (held,) = submit(writer, 0)
+    wait_until(lambda: store.attempts)
+    return held
+
+
+def sizes(store: FakeStore) -> list[int]:
+    return [len(group.documents) for group in store.groups]
+
+
+def numbers_of(futures: list[Future[Verdict]]) -> list[int]:
+    return [future.result(PATIENCE_SECONDS).document for future in futures]
+
+
+def test_verdict_comes_from_the_store(store: FakeStore, writer: GroupWriter) -> None:
+    (verdict,) = submit(writer, 1)
+    assert verdict.result(PATIENCE_SECONDS) == Verdict("new", "", 1)
+    assert store.groups[0].documents == [b"page1"]
+    assert store.groups[0].crawl == CRAWL
+
+
+def test_pages_that_come_during_a_commit_form_one_group(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    pages = submit(writer, *range(1, 11))
+    assert not held.done()
+    store.open_gate.set()
+    assert numbers_of([held, *pages]) == list(range(1, 12))
+    assert sizes(store) == [1, 10]
+    assert store.groups[1].documents == [b"page%d" % number for number in range(1, 11)]
+
+
+def test_group_has_at_most_64_pages(store: FakeStore, writer: GroupWriter) -> None:
+    held = hold(store, writer)
+    pages = submit(writer, *range(1, 151))
+    store.open_gate.set()
+    assert numbers_of([held, *pages]) == list(range(1, 152))
+    assert sizes(store) == [1, 64, 64, 22]
+
+
+def test_page_is_passed_on_after_its_commit_only(store: FakeStore, writer: GroupWriter) -> None:
+    held = hold(store, writer)
+    finished, _ = wait_for_futures([held], timeout=0.1)
+    assert not finished
+    store.open_gate.set()
+    assert held.result(PATIENCE_SECONDS)
+    assert store.groups
+
+
+def test_marks_share_the_commit_of_pages(store: FakeStore, writer: GroupWriter) -> None:
+    held = hold(store, writer)
+    writer.mark(3, done=True)
+    writer.mark(4, done=False)
+    writer.mark(5, done=True)
+    pages = submit(writer, 1)
+    store.open_gate.set()
+    numbers_of([held, *pages])
+    assert len(store.groups) == 2
+    assert (store.groups[1].done, store.groups[1].withdrawn) == ([3, 5], [4])
+
+
+def test_page_does_not_wait_for_marks(store: FakeStore, writer: GroupWriter) -> None:
+    writer.mark(3, done=True)
+    started = time.monotonic()
+    numbers_of(submit(writer, 1))
+    assert time.monotonic() - started < 0.8
+    assert store.groups[0].done == [3]
+
+
+def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    started = time.monotonic()
+    for number in range(1, 21):
+        writer.mark(number, done=True)
+        time.sleep(0.01)
+    wait_until(lambda: store.groups)
+    assert 0.5 < time.monotonic() - started < 5
+    assert store.groups[0].done == list(range(1, 21))
+    assert store.attempts == 1
+
+
+def test_steady_marks_do_not_put_each_other_off(store: FakeStore, writer: GroupWriter) -> None:
+    ends = time.monotonic() + 5
+    number = 0
+    while not store.groups and time.monotonic() < ends:
+        number += 1
+        writer.mark(number, done=True)
+        time.sleep(0.05)
+    assert store.groups
+
+
+def test_failing_store_fails_its_group_and_works_again(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    store.failures += [None, FULL]
+    lost = submit(writer, 1, 2)
+    store.open_gate.set()
+    assert held.result(PATIENCE_SECONDS)
+    assert [future.exception(PATIENCE_SECONDS) for future in lost] == [FULL, FULL]
+    assert numbers_of(submit(writer, 3)) == [2]
+
+
+def test_marks_of_a_failed_commit_are_written_later(
+    store: FakeStore, writer: GroupWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.detector.writer._DONE_DELAY_SECONDS", 0.1)
+    store.failures += [FULL, FULL]
+    writer.mark(3, done=True)
+    wait_until(lambda: store.attempts == 1)
+    writer.mark(4, done=False)
+    wait_until(lambda: store.groups)
+    assert store.attempts == 3
+    assert (store.groups[0].done, store.groups[0].withdrawn) == ([3], [4])
+
+
+def test_marks_that_cannot_be_written_are_told(
+    store: FakeStore, writer: GroupWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.failures += [FULL, FULL]
+    writer.mark(3, done=True)
+    writer.mark(4, done=True)
+    writer.close()
+    assert store.groups == []
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("2 documents stay pending")
+    assert "the disk is full" in record.getMessage()
+
+
+def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> None:
+    held = hold(store, writer)
+    pages = submit(writer, *range(1, 101))
+    writer.mark(3, done=True)
+    writer.mark(4, done=False)
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    store.open_gate.set()
+    closing.join(PATIENCE_SECONDS)
+    assert all(future.done() for future in [held, *pages])
+    assert sum(sizes(store)) == 101
+    assert [number for group in store.groups for number in group.done] == [3]
+    assert [number for group in store.groups for number in group.withdrawn] == [4]
+    assert not writer._thread.is_alive()
+
+
+def test_close_does_not_wait_for_marks_to_be_overdue(store: FakeStore, writer: GroupWriter) -> None:
+    writer.mark(3, done=True)
+    started = time.monotonic()
+    writer.close()
+    assert time.monotonic() - started < 0.8
+    assert store.groups[0].done == [3]
+
+
+@pytest.mark.parametrize(
+    "failure", [ValueError("bad document"), MemoryError(), RuntimeError(), OSError(5, "I/O")]
+)
+def test_thread_survives_any_error(
+    store: FakeStore, writer: GroupWriter, failure: Exception
+) -> None:
+    store.failures += [failure, failure]  # of the group, then of the page alone
+    (lost,) = submit(writer, 1)
+    assert lost.exception(PATIENCE_SECONDS) is failure
+    assert numbers_of(submit(writer, 2)) == [1]
+
+
+def test_bad_page_spoils_no_other_of_its_group(store: FakeStore, writer: GroupWriter) -> None:
+    bad = ValueError("bad document")
+    held = hold(store, writer)
+    store.failures += [None, bad, None, bad, None]  # held, the group, then page by page
+    first, second, third = submit(writer, 1, 2, 3)
+    store.open_gate.set()
+    assert held.result(PATIENCE_SECONDS)
+    assert second.exception(PATIENCE_SECONDS) is bad
+    assert numbers_of([first, third]) == [2, 3]
+
+
+def test_thread_survives_pages_that_nobody_waits_for_any_more(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    first, second, third = submit(writer, 1, 2, 3)
+    assert second.cancel()
+    store.open_gate.set()
+    assert numbers_of([held, first, third]) == [1, 2, 3]
+    assert store.groups[1].documents == [b"page1", b"page3"]
+    assert numbers_of(submit(writer, 4)) == [4]
+
+
+def test_thread_survives_abandoned_pages_of_a_failed_group(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    store.failures += [None, FULL]
+    first, second = submit(writer, 1, 2)
+    assert first.cancel()
+    store.open_gate.set()
+    assert held.result(PATIENCE_SECONDS)
+    assert second.exception(5) is FULL
+    assert numbers_of(submit(writer, 3))
+
+
+def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
+    store = FakeStore(readonly=True)
+    writer = GroupWriter(cast("Store", store), CRAWL)
+    writer.mark(3, done=True)
+    numbers_of(submit(writer, 1))
+    writer.mark(4, done=True)
+    writer.close()
+    assert sizes(store) == [1]
+
+
+def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
+    """Without waiting for pages to share a commit with; after a failure, not before the next."""
+    store.failures.append(FULL)
+    writer.mark(1, done=True)
+    with pytest.raises(StoreUnavailableError, match="1 marks could not be written"):
+        writer.settle().result(PATIENCE_SECONDS)
+    writer.mark(2, done=True)
+    writer.settle().result(PATIENCE_SECONDS)
+    assert [number for group in store.groups for number in group.done] == [1, 2]
+
+
+def test_thread_survives_that_nobody_waits_for_the_marks(
+    store: FakeStore, writer: GroupWriter
+) -> None:
+    held = hold(store, writer)
+    assert writer.settle().cancel()
+    store.open_gate.set()
+    held.result(PATIENCE_SECONDS)
+    writer.settle().result(PATIENCE_SECONDS)

@@ -1,0 +1,1 @@
+"""Tests of what stands on the ground floor, and of the settings."""

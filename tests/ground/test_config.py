@@ -1,0 +1,244 @@
+"""Every setting: its default, its range, values given as text, and the message for a bad one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.errors import SettingError
+
+CORES = "scrapy_simhash.config.os.cpu_count"
+
+
+def read(name: str, value: Any) -> Any:
+    config = read_config(Settings({f"SIMHASH_{name}": value}))
+    return getattr(config, name.lower())
+
+
+def test_defaults() -> None:
+    config = read_config(Settings())
+    assert config == Config()
+    assert config.enabled is True
+    assert config.store == "simhash"
+    assert config.action == "drop"
+    assert config.distance == 7
+    assert config.confirm == 0.78
+    assert config.tables == "auto"
+    assert config.extractor == "turbohtml"
+    assert config.features == "words-1"
+    assert config.min_features == 32
+    assert config.scope == "global"
+    assert config.cross_site == "drop"
+    assert config.workers >= 1
+    assert config.page_timeout == 5.0
+    assert config.max_bytes == 4 * 2**20
+    assert config.keep_text is False
+    assert config.log == "<store>/log.jsonl"
+    assert config.readonly is False
+    assert config.follow_new_links is False
+    assert config.late_links == 1000
+    assert config.sink_action == "flag"
+    assert config.files is False
+    assert config.url_rules == "learn"
+    assert config.url_confidence == 0.9
+    assert config.url_sample == 0.05
+    assert config.hand_over_text is False
+
+
+def test_settings_of_others_are_none_of_ours() -> None:
+    assert read_config({"BOT_NAME": "bot", "SIMHASHES": 1}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("ENABLED", False, False),
+        ("ENABLED", "False", False),
+        ("ENABLED", "0", False),
+        ("ENABLED", 1, True),
+        ("ENABLED", "true", True),
+        ("STORE", "folder", "folder"),
+        ("STORE", Path("folder") / "inner", str(Path("folder") / "inner")),
+        ("STORE", "lmdb:///folder", "lmdb:///folder"),
+        ("ACTION", "ignore-outlinks", "ignore-outlinks"),
+        ("ACTION", "flag", "flag"),
+        ("DISTANCE", 0, 0),
+        ("DISTANCE", "2", 2),
+        ("DISTANCE", 3.0, 3),
+        ("TABLES", 4, "4"),
+        ("TABLES", "4:3", "4:3"),
+        ("CONFIRM", "0.5", 0.5),
+        ("CONFIRM", 1, 1.0),
+        ("CONFIRM", 0, 0.0),
+        ("CONFIRM", None, None),
+        ("CONFIRM", "None", None),
+        ("EXTRACTOR", "html2txt", "html2txt"),
+        ("FEATURES", "words-3", "words-3"),
+        ("MIN_FEATURES", "1", 1),
+        ("SCOPE", "host", "host"),
+        ("CROSS_SITE", "flag", "flag"),
+        ("WORKERS", "0", 0),
+        ("WORKERS", 1024, 1024),
+        ("PAGE_TIMEOUT", "0.5", 0.5),
+        ("PAGE_TIMEOUT", 2, 2.0),
+        ("EXPIRE_DAYS", "30", 30.0),
+        ("EXPIRE_DAYS", "None", None),
+        ("MAX_BYTES", "1", 1),
+        ("KEEP_TEXT", "True", True),
+        ("LOG", "decisions.jsonl", "decisions.jsonl"),
+        ("LOG", Path("decisions.jsonl"), "decisions.jsonl"),
+        ("LOG", None, None),
+        ("LOG", "None", None),
+        ("LOG", "", None),
+        ("READONLY", "1", True),
+        ("FOLLOW_NEW_LINKS", "late", "late"),
+        ("FOLLOW_NEW_LINKS", "true", True),
+        ("FOLLOW_NEW_LINKS", 0, False),
+        ("LATE_LINKS", "0", 0),
+        ("SINK_ACTION", "close", "close"),
+        ("FILES", "1", True),
+        ("URL_RULES", "skip", "skip"),
+        ("URL_CONFIDENCE", "0.95", 0.95),
+        ("URL_SAMPLE", 1, 1.0),
+        ("URL_SAMPLE", "0", 0.0),
+        ("HAND_OVER_TEXT", "True", True),
+    ],
+)
+def test_valid_values(name: str, value: Any, expected: Any) -> None:
+    result = read(name, value)
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("ENABLED", "perhaps", "'perhaps': must be True or False"),
+        ("ENABLED", 2, "2: must be True or False"),
+        ("ENABLED", None, "None: must be True or False"),
+        ("ENABLED", ["True"], "['True']: must be True or False"),
+        ("STORE", "", "'': must be a folder or URL"),
+        ("STORE", None, "None: must be text"),
+        ("STORE", True, "True: must be text"),
+        ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
+        ("CROSS_SITE", "keep", "'keep': must be 'drop' or 'flag'"),
+        ("ACTION", "Drop", "'Drop': must be 'drop' or 'ignore-outlinks' or 'flag'"),
+        ("DISTANCE", "three", "'three': must be a whole number"),
+        ("DISTANCE", 2.5, "2.5: must be a whole number"),
+        ("DISTANCE", "2.5", "'2.5': must be a whole number"),
+        ("DISTANCE", True, "True: must be a whole number"),
+        ("DISTANCE", None, "None: must be a whole number"),
+        ("DISTANCE", float("inf"), "inf: must be a whole number"),
+        ("DISTANCE", float("nan"), "nan: must be a whole number"),
+        ("DISTANCE", -1, "-1: must be 0"),
+        ("DISTANCE", "8", "8: must be 0 to 7 bits"),
+        ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
+        ("CONFIRM", "80", "80.0: must be 0 to 1, or None"),
+        ("CONFIRM", "nan", "nan: must be 0 to 1, or None"),
+        ("CONFIRM", "high", "'high': must be a number"),
+        ("MIN_FEATURES", 0, "0: must be 1 or more"),
+        ("MIN_FEATURES", "many", "'many': must be a whole number"),
+        ("WORKERS", -1, "-1: must be 0 to 1024 processes"),
+        ("WORKERS", "1025", "1025: must be 0 to 1024 processes"),
+        ("WORKERS", "auto", "'auto': must be a whole number"),
+        ("PAGE_TIMEOUT", 0, "0.0: must be above 0 seconds"),
+        ("EXPIRE_DAYS", 0, "0.0: must be above 0, or None"),
+        ("PAGE_TIMEOUT", "-1", "-1.0: must be above 0 seconds"),
+        ("PAGE_TIMEOUT", "nan", "nan: must be above 0 seconds"),
+        ("PAGE_TIMEOUT", "5s", "'5s': must be a number"),
+        ("PAGE_TIMEOUT", None, "None: must be a number"),
+        ("MAX_BYTES", 0, "0: must be 1 byte or more"),
+        ("MAX_BYTES", "4MB", "'4MB': must be a whole number"),
+        ("KEEP_TEXT", "yes", "'yes': must be True or False"),
+        ("READONLY", "2", "'2': must be True or False"),
+        ("FOLLOW_NEW_LINKS", "later", "'later': must be True or False or 'late'"),
+        ("FOLLOW_NEW_LINKS", None, "None: must be True or False or 'late'"),
+        ("LATE_LINKS", -1, "-1: must be 0 or more"),
+        ("LATE_LINKS", "all", "'all': must be a whole number"),
+        ("SINK_ACTION", "keep", "'keep': must be 'flag' or 'drop' or 'close'"),
+        ("FILES", "pdf", "'pdf': must be True or False"),
+        ("URL_RULES", True, "True: must be text"),
+        ("URL_RULES", "on", "'on': must be 'learn' or 'skip' or 'off'"),
+        ("URL_CONFIDENCE", 0, "0.0: must be above 0 and below 1"),
+        ("URL_CONFIDENCE", 1, "1.0: must be above 0 and below 1"),
+        ("URL_CONFIDENCE", "nan", "nan: must be above 0 and below 1"),
+        ("URL_SAMPLE", "5", "5.0: must be 0 to 1"),
+        ("URL_SAMPLE", -0.05, "-0.05: must be 0 to 1"),
+        ("URL_SAMPLE", "5%", "'5%': must be a number"),
+        ("HAND_OVER_TEXT", "text", "'text': must be True or False"),
+    ],
+)
+def test_bad_value_names_setting_value_and_range(name: str, value: Any, complaint: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        read(name, value)
+    assert f"SIMHASH_{name} = {complaint}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["5", "4:", "4:4", "3:3", "a:b", "100:3", "", "auto:3", "16,16:1", "4+4"]
+)
+def test_bad_design_is_named(value: str) -> None:
+    with pytest.raises(SettingError, match=r"SIMHASH_TABLES") as raised:
+        read("TABLES", value)
+    assert repr(value) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("tables", "most"),
+    [("auto", 7), ("4", 7), ("10", 4), ("16", 4), ("20", 4), ("6:2", 3), ("8:5", 6), ("4+2", 11)],
+)
+def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
+    settings = {"SIMHASH_TABLES": tables, "SIMHASH_DISTANCE": most}
+    assert read_config(settings).distance == most
+    settings["SIMHASH_DISTANCE"] = most + 1
+    with pytest.raises(SettingError) as raised:
+        read_config(settings)
+    assert str(raised.value).startswith(
+        f"SIMHASH_DISTANCE = {most + 1}: must be 0 to {most} bits with SIMHASH_TABLES = {tables!r}"
+    )
+
+
+def test_block_widths_of_0_1_0_are_refused() -> None:
+    with pytest.raises(
+        SettingError, match=r"SIMHASH_TABLES: '32,32:1' has block widths.*'m:k'.*'4\+2'"
+    ):
+        read_config({"SIMHASH_TABLES": "32,32:1"})
+
+
+@pytest.mark.parametrize("tables", ["auto", "10"])
+def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> None:
+    config = read_config({"SIMHASH_CONFIRM": "None", "SIMHASH_TABLES": tables})
+    assert (config.confirm, config.distance, config.tables) == (None, 3, tables)
+
+
+@pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])
+def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, distance: int) -> None:
+    assert read_config({"SIMHASH_TABLES": tables}).distance == distance
+
+
+def test_too_wide_a_distance_on_automatic_tables_names_the_way_out() -> None:
+    with pytest.raises(SettingError, match=r"'m:k' or '4\+2', in SIMHASH_TABLES"):
+        read("DISTANCE", 8)
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (8, 7), (None, 1)])
+def test_workers_leave_a_core_to_the_crawl(
+    cores: int | None, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scrapy_simhash.config import _default_workers  # noqa: PLC0415
+
+    monkeypatch.setattr(CORES, lambda: cores)
+    assert _default_workers() == workers
+
+
+def test_bad_value_is_a_value_error() -> None:
+    assert issubclass(SettingError, ValueError)
+
+
+@pytest.mark.parametrize("value", [False, True, "no", -0.1, 1.1])
+def test_confirm_is_a_similarity_or_none(value: object) -> None:
+    """False for "off" would be the loosest rule there is."""
+    with pytest.raises(SettingError, match=r"SIMHASH_CONFIRM"):
+        read("CONFIRM", value)

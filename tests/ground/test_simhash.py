@@ -1,0 +1,145 @@
+"""The simhash against golden values, brute force and its own definition."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.simhash import hamming_distance, simhash
+from tests.helpers.oracle import distance_between
+from tests.helpers.strategies import fingerprints, masks, pairs
+
+features = st.lists(st.tuples(fingerprints, st.integers(1, 10_000)), max_size=40)
+
+
+def make(weighted: list[tuple[int, int]]) -> int:
+    return simhash(
+        np.array([hashed for hashed, _ in weighted], np.uint64),
+        np.array([weight for _, weight in weighted], np.int64),
+    )
+
+
+def brute_force(weighted: list[tuple[int, int]]) -> int:
+    """Spell out section 2 of the paper: 64 components, one after the other."""
+    fingerprint = 0
+    for bit in range(64):
+        component = 0
+        for hashed, weight in weighted:
+            component += weight if hashed >> bit & 1 else -weight
+        if component > 0:
+            fingerprint += 2**bit
+    return fingerprint
+
+
+def random_features(count: int, seed: int) -> list[tuple[int, int]]:
+    draw = random.Random(seed)  # noqa: S311 - reproducible, no secret
+    return [(draw.getrandbits(64), draw.randint(1, 5_000)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "seed", "expected"),
+    [
+        (1, 1, 0x91B7584A2265B1F5),
+        (10, 2, 0x29AFC6C1B362D9D3),
+        (700, 3, 0x50FEA4A075D867D9),
+        (5_000, 4, 0x7BAB6079F1B8CA33),
+    ],
+)
+def test_golden_values(count: int, seed: int, expected: int) -> None:
+    assert make(random_features(count, seed)) == expected
+
+
+@given(features)
+def test_equals_brute_force(weighted: list[tuple[int, int]]) -> None:
+    assert make(weighted) == brute_force(weighted)
+
+
+@pytest.mark.parametrize("count", [4_095, 4_096, 4_097, 8_192, 9_001])
+def test_long_pages_are_summed_over_all_passes(count: int) -> None:
+    weighted = random_features(count, seed=count)
+    assert make(weighted) == brute_force(weighted)
+
+
+def test_a_feature_beyond_the_first_pass_decides() -> None:
+    light = [(0, 1)] * 5_000
+    assert make([*light, (2**64 - 1, 5_001)]) == 2**64 - 1
+    assert make([*light, (2**64 - 1, 5_000)]) == 0
+
+
+def test_one_feature_is_the_fingerprint() -> None:
+    assert make([(0x0123_4567_89AB_CDEF, 7)]) == 0x0123_4567_89AB_CDEF
+
+
+def test_no_features_give_zero() -> None:
+    assert make([]) == 0
+
+
+@given(fingerprints, st.integers(1, 2**40))
+def test_a_component_of_zero_gives_bit_zero(hashed: int, weight: int) -> None:
+    opposite = hashed ^ 2**64 - 1
+    assert make([(hashed, weight), (opposite, weight)]) == 0
+    assert make([(hashed, weight + 1), (opposite, weight)]) == hashed
+
+
+@given(features, st.randoms(use_true_random=False))
+def test_order_does_not_matter(weighted: list[tuple[int, int]], draw: random.Random) -> None:
+    shuffled = list(weighted)
+    draw.shuffle(shuffled)
+    assert make(shuffled) == make(weighted)
+
+
+@given(features, st.integers(2, 1_000))
+def test_only_the_relation_of_weights_matters(weighted: list[tuple[int, int]], factor: int) -> None:
+    assert make([(hashed, weight * factor) for hashed, weight in weighted]) == make(weighted)
+
+
+def test_weights_near_the_limit_are_exact() -> None:
+    """Doubles would round here if the sum were a bit larger."""
+    half = 2**52 - 1
+    assert make([(1, half + 1), (2, half)]) == 1
+    assert make([(1, half), (2, half)]) == 0
+
+
+@pytest.mark.parametrize("weights", [[0, 1], [1, -1], [-5, -5]])
+def test_weights_must_be_positive(weights: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"weights must be positive, got {min(weights)}"):
+        make(list(zip([1, 2], weights, strict=True)))
+
+
+def test_weights_must_stay_exact() -> None:
+    with pytest.raises(ValueError, match=r"less than 2\*\*53, got 9007199254740992"):
+        make([(1, 2**52), (2, 2**52)])
+
+
+@pytest.mark.parametrize(
+    ("hashes", "weights"), [((3,), (2,)), ((3,), (4,)), ((2, 2), (2, 2)), ((), ())]
+)
+def test_shapes_must_agree(hashes: tuple[int, ...], weights: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="one-dimensional and of the same length") as caught:
+        simhash(np.ones(hashes, np.uint64), np.ones(weights, np.int64))
+    assert f"{hashes} and {weights}" in str(caught.value)
+
+
+@given(st.integers(0, 64).flatmap(pairs).map(sorted))
+def test_hamming_distance_counts_the_flipped_bits(pair: list[int]) -> None:
+    first, second = pair
+    assert hamming_distance(first, second) == distance_between(first, second)
+    assert hamming_distance(second, first) == hamming_distance(first, second)
+
+
+@given(fingerprints, st.integers(0, 64).flatmap(masks))
+def test_hamming_distance_does_not_depend_on_the_place(fingerprint: int, mask: int) -> None:
+    assert hamming_distance(fingerprint, fingerprint ^ mask) == hamming_distance(0, mask)
+
+
+@given(fingerprints, fingerprints, fingerprints)
+def test_hamming_distance_is_a_metric(first: int, second: int, third: int) -> None:
+    for one, two, three in itertools.permutations((first, second, third)):
+        assert hamming_distance(one, three) <= hamming_distance(one, two) + hamming_distance(
+            two, three
+        )
+    assert (hamming_distance(first, second) == 0) == (first == second)
+    assert 0 <= hamming_distance(first, second) <= 64

@@ -1,0 +1,122 @@
+"""Log lines: one a page at most, and nothing in them that a terminal or a log reader would obey."""
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
+
+from scrapy_simhash._printable import (
+    MOST_ERROR_CHARACTERS,
+    MOST_LOGGED_CHARACTERS,
+    describe_error,
+    printable,
+    quote,
+)
+from tests.helpers.crawling import crawl
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.pages import page
+from tests.helpers.server import Answer, Answers, serve
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\n2026-01-01 [scrapy] forged\u2028\x9b\u202e"
+LONG = "x" * 100_000
+
+
+class QuotingFingerprinter(RequestFingerprinter):
+    def fingerprint(self, request: Request) -> bytes:
+        raise ValueError(f"cannot fingerprint {request.meta['title']}")
+
+
+def own_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Format what the plugin logged as any handler would, tracebacks included."""
+    formatter = logging.Formatter()
+    return [formatter.format(r) for r in caplog.records if r.name.startswith("scrapy_simhash")]
+
+
+def check(lines: list[str]) -> None:
+    assert all(line.isprintable() for line in lines), lines
+    assert all(len(line) < MOST_ERROR_CHARACTERS + 2 * MOST_LOGGED_CHARACTERS for line in lines)
+
+
+@given(st.text())
+def test_nothing_unprintable_is_left(text: str) -> None:
+    assert printable(text).isprintable()
+    assert printable(printable(text)) == printable(text)
+    assert quote(text).isprintable()
+
+
+@pytest.mark.parametrize("length", [0, 199, 200, 201, 100_000])
+def test_quotes_are_cut_in_the_middle(length: int) -> None:
+    text = "a" * (length // 2) + "z" * (length - length // 2)
+    if length <= MOST_LOGGED_CHARACTERS:
+        assert quote(text) == repr(text)
+    else:
+        assert quote(text) == f"'{'a' * 100}'...'{'z' * 100}'"
+
+
+def test_error_is_one_line_with_its_end() -> None:
+    said = describe_error(ValueError(f"{LONG}{ESCAPES}the end"))
+    assert said.isprintable()
+    assert "the end" in said
+    assert len(said) < 2 * MOST_ERROR_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("fields", "encoding", "reason"),
+    [
+        ({"extractor": "tests.helpers.hostile.fail_with_the_page"}, "utf-8", "failed"),
+        (
+            {"scope": "tests.helpers.hostile.scope_that_quotes", "keep_text": True},
+            "utf-8",
+            "scope_failed",
+        ),
+        ({}, f"x{ESCAPES}{LONG}", "bad_encoding"),
+    ],
+)
+async def test_unjudged_page_makes_one_harmless_line(
+    fields: dict[str, Any],
+    encoding: str,
+    reason: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    html = page(1, title=ESCAPES).replace("Heading", f"{ESCAPES} {LONG}")
+    async with running(tmp_path, **fields) as detector:
+        bad = fetched(f"{ESCAPES}{LONG}", html, encoding=encoding, identity=b"bad")
+        assert await judge(detector, bad) == [f"unjudged {reason}"]
+    lines = own_lines(caplog)
+    assert len(lines) == 1
+    assert reason in lines[0]
+    check(lines)
+
+
+@pytest.mark.usefixtures("warm_worker")
+@pytest.mark.parametrize("fingerprinter", [RequestFingerprinter, QuotingFingerprinter])
+async def test_page_of_a_crawl_makes_one_harmless_line(
+    fingerprinter: type, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: Answers = {
+        "/one": page(1),
+        "/again": page(1, title="A page, again", menu="Other menu"),
+        "/?" + "long" * 400: page(1, title="A page, again", menu="Third menu"),
+        "/escapes": page(2, title=ESCAPES),
+        "/empty": Answer(b" "),
+    }
+    meta = {"simhash_action": ESCAPES, "title": ESCAPES}
+    with serve(answers) as site, caplog.at_level(logging.DEBUG, "scrapy_simhash"):
+        requests = [Request(url, meta=meta, dont_filter=True) for url in site.urls()]
+        requests.append(Request(site.url("/one?"), meta={"title": ESCAPES}, dont_filter=True))
+        done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=fingerprinter)
+    assert len(done.decisions) == len(requests)
+    lines = own_lines(caplog)
+    check(lines)
+    for url, times in Counter(decision["url"] for decision in done.decisions).items():
+        assert sum(quote(url) in line for line in lines) <= times
+    raw = (tmp_path / "log.jsonl").read_text("ascii")
+    assert all(line.isprintable() for line in raw.rstrip("\n").split("\n"))

@@ -1,0 +1,135 @@
+"""Files are there as a whole or not at all; what killed writers leave is in nobody's way."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash._files import open_whole
+from tests.helpers.processes import ROOT, run_python
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from scrapy_simhash._files import open_whole
+with open_whole(Path(sys.argv[1]), overwrite=False) as file:
+    file.write(b"half")
+    print(os.getpid(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+# Here it would confuse multiprocessing, whose processes know their parent.
+SAME_NUMBER = """
+import os, sys
+from pathlib import Path
+from scrapy_simhash._files import open_whole
+os.getpid = lambda: int(sys.argv[2])
+with open_whole(Path(sys.argv[1]), overwrite=sys.argv[3] == "True") as file:
+    file.write(b"whole")
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_a_killed_writer_left_is_in_nobodys_way(tmp_path: Path, overwrite: bool) -> None:
+    """Not even in that of a process with the same number, as in a container."""
+    path = tmp_path / "out"
+    done = run_python("-c", KILLED, str(path), cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = names(tmp_path)
+    assert left.startswith(".out.")
+    done = run_python("-c", SAME_NUMBER, str(path), done.stdout, str(overwrite), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.read_bytes() == b"whole"
+    assert names(tmp_path) == [left, "out"]
+
+
+def test_of_two_writers_one_wins(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def write_both() -> None:
+        with open_whole(path, overwrite=False) as late:
+            late.write(b"late")
+            with open_whole(path, overwrite=False) as early:
+                early.write(b"early")
+
+    with pytest.raises(FileExistsError, match="exists already; name another file"):
+        write_both()
+    assert path.read_bytes() == b"early"
+    assert names(tmp_path) == ["out"]
+    with open_whole(path, overwrite=True) as file:
+        file.write(b"third")
+    assert path.read_bytes() == b"third"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_permissions_are_those_of_any_file(tmp_path: Path, overwrite: bool) -> None:
+    before = os.umask(0o027)
+    try:
+        with open_whole(tmp_path / "out", overwrite=overwrite):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+
+
+def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / ("long name \u00e4 " * 9)
+    path.write_bytes(b"before")
+
+    def fail() -> None:
+        with open_whole(path, overwrite=True) as file:
+            file.write(b"half")
+            raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        fail()
+    assert path.read_bytes() == b"before"
+    assert names(tmp_path) == [path.name]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    """Nor is /dev/null, for a user who may do that."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with (
+        pytest.raises(FileExistsError, match="not a regular file"),
+        open_whole(path, overwrite=True),
+    ):
+        pass
+    assert path.is_fifo()
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    def write() -> None:
+        with open_whole(tmp_path, overwrite=True):
+            pass
+
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file"):
+        write()
+
+
+def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file before it has its name, the folder afterwards."""
+    synced: list[tuple[bool, bool]] = []
+
+    def note(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").is_dir(), (tmp_path / "out").exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    with open_whole(tmp_path / "out", overwrite=False):
+        pass
+    assert synced == [(False, False), (True, True)]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "file"
+    with (
+        pytest.raises(FileNotFoundError, match="there is no folder"),
+        open_whole(path, overwrite=False),
+    ):
+        pass

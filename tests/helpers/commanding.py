@@ -1,0 +1,70 @@
+"""The commands, run in this process as `scrapy` runs them, and a store to look at."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from scrapy.cmdline import execute
+
+from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+ONE, AGAIN, TWO, EMPTY = (
+    f"http://site.example/{name}" for name in ("one", "again", "two", "empty")
+)
+HOSTILE = "http://site.example/\x1b[2J\u202egnp\x9b\x07\n\x00"
+HOSTILE_TITLE = "\x1b]0;owned\x07\u202e \x9b A page"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run: TypeAlias = Callable[..., Done]
+
+
+def make_run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Make a function that runs a command."""
+
+    def run(*arguments: str | Path) -> Done:
+        with pytest.raises(SystemExit) as ended:
+            execute(["scrapy", "simhash", *map(str, arguments)])
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+async def crawl_into(store: Path, **fields: Any) -> None:
+    """Fill a store and its log with an original, a copy, a relation, a villain, an empty page."""
+    async with running(store, extractor="trafilatura", **fields) as detector:
+        for url, html in (
+            (ONE, page(1)),
+            (AGAIN, page(1, title=HOSTILE_TITLE, menu="Other menu")),
+            (TWO, make_page(edit_words(make_words(1), 150))),
+            (HOSTILE, page(3, title=HOSTILE_TITLE)),
+            (EMPTY, ""),
+        ):
+            decision = await detector.judge(
+                replace(fetched("", html, identity=url[:60].encode()), url=url)
+            )
+            if decision.is_near_duplicate:
+                decision.action = "drop"
+            detector.mark_done(decision.document)
+            write_decision(detector, decision)
+
+
+def assert_printable(text: str) -> None:
+    assert all(line.isprintable() for line in text.split("\n")), text

@@ -1,0 +1,181 @@
+"""Real crawls, in this process: Scrapy without a reactor, on the event loop of the test."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.http import Request, Response, TextResponse
+from scrapy.utils.engine import format_engine_status
+
+from tests.helpers.processes import PATIENCE_SECONDS
+
+_HANDLER = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_simhash.Addon": 500},
+    "SIMHASH_WORKERS": 1,
+    # One after the other, so that it is known which of two pages is the original.
+    "CONCURRENT_REQUESTS": 1,
+    "RETRY_TIMES": 0,
+    "ROBOTSTXT_OBEY": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "TWISTED_REACTOR_ENABLED": False,
+    "DOWNLOAD_HANDLERS": {"ftp": None, "http": _HANDLER, "https": _HANDLER},
+}
+# For a crawl that found no end to stop when it is told to.
+_STOPPING_SECONDS = 10
+
+
+class PagesSpider(Spider):
+    """Asks for what it is given, in order; yields one item a page."""
+
+    name = "pages"
+
+    def __init__(self, requests: Iterable[Request | str] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.requests = [Request(r) if isinstance(r, str) else r for r in requests]
+
+    async def start(self) -> AsyncIterator[Request]:
+        for number, request in enumerate(self.requests):
+            yield request.replace(priority=-number)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+
+class FollowingSpider(PagesSpider):
+    """Follows every link as well."""
+
+    name = "following"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if isinstance(response, TextResponse):
+            yield from response.follow_all(css="a")
+
+
+def describe(response: Response) -> dict[str, Any]:
+    """Say in an item what a callback can see."""
+    return {
+        "path": path_of(response.url),
+        "flags": list(response.flags),
+        "verdict": response.meta.get("simhash"),
+        "bytes": len(response.body),
+    }
+
+
+def path_of(url: str) -> str:
+    """Cut scheme and host off."""
+    return urlsplit(url)._replace(scheme="", netloc="").geturl()
+
+
+@dataclass
+class Crawl:
+    """A crawl that has ended.
+
+    Attributes:
+        crawler: with its spider.
+        items: what came out of the spider.
+        decisions: the decision log; the lines of this crawl only.
+    """
+
+    crawler: Crawler
+    items: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        assert self.crawler.stats is not None
+        return self.crawler.stats.get_stats()
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """The plugin's own stats, without their prefix."""
+        return {
+            key.removeprefix("simhash/"): count
+            for key, count in self.stats.items()
+            if key.startswith("simhash/")
+        }
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the items."""
+        return [item["path"] for item in self.items]
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Status and reason by path, from the decision log."""
+        return {
+            path_of(decision["url"]): f"{decision['status']} {decision['reason']}".strip()
+            for decision in self.decisions
+        }
+
+    @property
+    def spider(self) -> Any:
+        return self.crawler.spider
+
+
+async def crawl(
+    store: Path,
+    requests: Iterable[Request | str],
+    spider: type[Spider] = PagesSpider,
+    **settings: Any,
+) -> Crawl:
+    """Crawl to the end with the plugin enabled; one that finds none fails, and says where it is."""
+    given = {**SETTINGS, "SIMHASH_STORE": str(store), **settings}
+    crawler = AsyncCrawlerRunner(given).create_crawler(spider)
+    items: list[dict[str, Any]] = []
+
+    def take(item: dict[str, Any]) -> None:
+        items.append(item)
+
+    crawler.signals.connect(take, signals.item_scraped)
+    log = Path(settings.get("SIMHASH_LOG") or store / "log.jsonl")
+    before = len(read_lines(log))
+    crawling = asyncio.ensure_future(crawler.crawl_async(requests=requests))
+    await _require_end(crawler, crawling)
+    return Crawl(crawler, items, read_lines(log)[before:])
+
+
+async def _require_end(crawler: Crawler, crawling: asyncio.Future[None]) -> None:
+    """Wait for the end of a crawl.
+
+    Scrapy has no limit of its own, and of a hanging process one sees only that its event loop
+    waits. What the crawl waits for is told by its engine.
+    """
+    try:
+        ended, _ = await asyncio.wait([crawling], timeout=PATIENCE_SECONDS)
+        if not ended and crawler.engine is not None:
+            status = format_engine_status(crawler.engine)
+            # So that the tests after this one find neither its store open nor its pages on the way.
+            stopping = asyncio.ensure_future(crawler.stop_async())
+            await asyncio.wait([stopping, crawling], timeout=_STOPPING_SECONDS)
+            stopping.cancel()
+            raise AssertionError(f"no end after {PATIENCE_SECONDS} seconds\n{status}")
+        if not ended:
+            raise AssertionError(f"not begun after {PATIENCE_SECONDS} seconds")
+        await crawling
+    finally:
+        crawling.cancel()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines, or nothing where there is none."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Read every file of a folder but LMDB's table of readers, which changes when one looks."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock.mdb"
+    }

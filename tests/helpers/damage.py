@@ -1,0 +1,193 @@
+"""Damaged stores: thirteen ways to spoil a data file, and what a process makes of each."""
+
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from scrapy_simhash.errors import StoreUnusableError
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+
+_PAGE_BYTES = 4_096
+
+
+class Outcome(NamedTuple):
+    """What became of a process that used a damaged store.
+
+    Attributes:
+        name: mutator and seed.
+        code: how it ended; below 0 by a signal.
+        told: what it said of the store, or a traceback.
+        unchanged: the data file has still the same octets.
+    """
+
+    name: str
+    code: int
+    told: str
+    unchanged: bool
+
+
+def make_store(folder: Path) -> None:
+    """Make a store with rows of every kind and pages that were used before."""
+    draw = random.Random(4)  # noqa: S311 - the same store every time
+    with open_in_crawl(folder) as store:
+        for start in range(0, 80, 20):
+            pages = [
+                document(f"{n}", draw.getrandbits(64), text=draw.randbytes(20 * n).hex())
+                for n in range(start, start + 20)
+            ]
+            store.find_and_add([*pages, document(f"twin {start}", *pages[0].fingerprints)])
+        store.mark_done(range(1, 40), CRAWL)
+        store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
+        store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
+
+
+def _draw_pages(octets: bytes, draw: random.Random, count: int = 1) -> list[int]:
+    """Draw pages, but neither of the first two, which say where everything is."""
+    return [_PAGE_BYTES * n for n in draw.sample(range(2, len(octets) // _PAGE_BYTES), count)]
+
+
+def _overwrite(octets: bytes, at: int, with_: bytes) -> bytes:
+    return octets[:at] + with_ + octets[at + len(with_) :]
+
+
+def truncate(octets: bytes, draw: random.Random) -> bytes:
+    return octets[: draw.randrange(1, len(octets))]
+
+
+def truncate_pages(octets: bytes, draw: random.Random) -> bytes:
+    return octets[: _PAGE_BYTES * draw.randrange(1, len(octets) // _PAGE_BYTES)]
+
+
+def empty(_: bytes, __: random.Random) -> bytes:
+    return b""
+
+
+def zero_all(octets: bytes, _: random.Random) -> bytes:
+    return bytes(len(octets))
+
+
+def zero_page(octets: bytes, draw: random.Random) -> bytes:
+    (at,) = _draw_pages(octets, draw)
+    return _overwrite(octets, at, bytes(_PAGE_BYTES))
+
+
+def zero_tail(octets: bytes, draw: random.Random) -> bytes:
+    (at,) = _draw_pages(octets, draw)
+    return octets[:at].ljust(len(octets), b"\0")
+
+
+def garble_page(octets: bytes, draw: random.Random) -> bytes:
+    (at,) = _draw_pages(octets, draw)
+    return _overwrite(octets, at, draw.randbytes(_PAGE_BYTES))
+
+
+def garble_page_heads(octets: bytes, draw: random.Random) -> bytes:
+    for at in _draw_pages(octets, draw, 3):
+        bit = draw.randrange(128)
+        octets = _overwrite(octets, at + bit // 8, bytes([octets[at + bit // 8] ^ 1 << bit % 8]))
+    return octets
+
+
+def swap_pages(octets: bytes, draw: random.Random) -> bytes:
+    a, b = _draw_pages(octets, draw, 2)
+    page = octets[a : a + _PAGE_BYTES]
+    return _overwrite(_overwrite(octets, a, octets[b : b + _PAGE_BYTES]), b, page)
+
+
+def garble_meta_pages(octets: bytes, draw: random.Random) -> bytes:
+    for at in draw.sample((0, _PAGE_BYTES), draw.choice((1, 2))):
+        octets = _overwrite(octets, at + draw.randrange(150), draw.randbytes(8))
+    return octets
+
+
+def flip_bits(octets: bytes, draw: random.Random) -> bytes:
+    for _ in range(20):
+        at = draw.randrange(2 * _PAGE_BYTES, len(octets))
+        octets = _overwrite(octets, at, bytes([octets[at] ^ 1 << draw.randrange(8)]))
+    return octets
+
+
+def text(octets: bytes, draw: random.Random) -> bytes:
+    return b"To whom it may concern\n" * (len(octets) // draw.randint(23, 999))
+
+
+def insert(octets: bytes, draw: random.Random) -> bytes:
+    """As when line ends are converted in transit."""
+    at = draw.randrange(len(octets))
+    return octets[:at] + b"\r" + octets[at:]
+
+
+MUTATORS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+    *(truncate, truncate_pages, empty, zero_all, zero_page, zero_tail, garble_page),
+    *(garble_page_heads, swap_pages, garble_meta_pages, flip_bits, text, insert),
+)
+
+
+def use(folder: Path) -> str:
+    """Do with a store what commands and crawls do; says how it ended."""
+    for readonly in (True, False):
+        try:
+            store = open_lmdb(folder, readonly=readonly)
+        except StoreUnusableError as error:
+            return f"refused: {error}"
+        with store:
+            if problems := store.check():
+                return f"found: {problems}"
+            store.stats()
+            for number in range(1, 110):
+                store.get_document(number)
+                store.query(number << 54)
+    with open_lmdb(folder) as store:
+        store.find_and_add([document(f"new {n}", n << 50 | 1) for n in range(50)])
+        store.compact()
+        store.rebuild()
+        return f"works: {store.check()}"
+
+
+def _use_in_child(folder: Path) -> int:
+    """Use a store in a process of its own; returns its exit code."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        told = use(folder)
+    except BaseException:  # noqa: BLE001 - there is nobody above in a forked child
+        told = traceback.format_exc()
+    folder.with_suffix(".told").write_text(told)
+    os._exit(0)
+
+
+def main(whole: str, work: str, first: str, seeds: str) -> None:
+    """Spoil a data file in every way with every seed, and print what became of each as JSON."""
+    octets = Path(whole).read_bytes()
+    outcomes = []
+    for mutate, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
+        folder = Path(work) / f"{mutate.__name__}-{seed}"
+        folder.mkdir()
+        spoilt = mutate(octets, random.Random(seed))  # noqa: S311 - named in the outcome
+        (folder / "data.mdb").write_bytes(spoilt)
+        code = _use_in_child(folder)
+        told = folder.with_suffix(".told")
+        outcomes.append(
+            Outcome(
+                folder.name,
+                code,
+                told.read_text() if told.exists() else "",
+                unchanged=(folder / "data.mdb").read_bytes() == spoilt,
+            )
+        )
+        shutil.rmtree(folder)
+    print(json.dumps(outcomes))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

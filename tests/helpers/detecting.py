@@ -1,0 +1,62 @@
+"""Detectors and pages for the tests of the detector."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector import Detector, Page
+from scrapy_simhash.detector.log import Decision
+
+EXTRACTOR = "html2txt"
+
+
+def make(store: Path, **fields: Any) -> Detector:
+    """Extract in this process unless told otherwise: quicker, and the same but for its faults."""
+    fields = {"workers": 0, "extractor": EXTRACTOR, **fields}
+    return Detector(Config(store=str(store), **fields))
+
+
+@asynccontextmanager
+async def running(store: Path, **fields: Any) -> AsyncIterator[Detector]:
+    detector = make(store, **fields)
+    await detector.open("spider")
+    try:
+        yield detector
+    finally:
+        await detector.close()
+
+
+def fetched(name: str, html: str | bytes, **fields: Any) -> Page:
+    body = html if isinstance(html, bytes) else html.encode()
+    fields = {"encoding": "utf-8", "identity": name.encode(), **fields}
+    return Page(url=f"http://site.example/{name}", body=body, **fields)
+
+
+def new_decision(url: str = "", crawl: str = "", **fields: Any) -> Decision:
+    """Make the decision on a page that nobody has judged."""
+    now = round(time.time(), 3)
+    return Decision(**{"time": now, "url": url, "status": "unjudged", "crawl": crawl, **fields})
+
+
+def write_decision(detector: Detector, decision: Decision) -> None:
+    """Write to the detector's log, as a crawl does."""
+    assert detector.log is not None
+    detector.log.write(decision.to_dict())
+
+
+async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str]:
+    """Judge pages one after the other; their items come through."""
+    verdicts = []
+    for page_ in pages:
+        decision = await detector.judge(page_)
+        verdict = decision.to_dict()
+        assert list(verdict) == list(new_decision().to_dict())
+        assert json.loads(json.dumps(verdict)) == verdict
+        if done:
+            detector.mark_done(decision.document)
+        verdicts.append(f"{decision.status} {decision.reason}".strip())
+    return verdicts

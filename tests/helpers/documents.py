@@ -1,0 +1,48 @@
+"""Documents and stores for the tests of the store."""
+
+from pathlib import Path
+from typing import Any
+
+from scrapy_simhash._printable import plural
+from scrapy_simhash.judging import Document, Match
+from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+
+CRAWL = "crawl-1"
+
+
+def document(name: str, *fingerprints: int, **fields: Any) -> Document:
+    """Make a document whose identity, URL and digest follow from its name and fingerprints."""
+    fields = {
+        "text_digest": repr(fingerprints).encode()[:64],
+        "url": f"http://site.example/{name}",
+        "crawl": CRAWL,
+        **fields,
+    }
+    return Document(identity=name.encode(), fingerprints=fingerprints, **fields)
+
+
+def plain_match(number: int, fingerprint: int, distance: int, url: str | None) -> Match:
+    """Make the match of documents without sketches, which their distance alone decides."""
+    return Match(number, fingerprint, distance, url, tests=(f"distance {plural(distance, 'bit')}",))
+
+
+def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
+    """Open a store of any kind, see the fixture `home`, and begin a crawl in it."""
+    store = open_store(home, **arguments)
+    store.start_crawl(crawl, "spider")
+    return store
+
+
+def open_lmdb(folder: Path, **arguments: Any) -> LmdbStore:
+    """Open a store by the public way."""
+    store = open_store(str(folder), **arguments)
+    assert isinstance(store, LmdbStore)
+    return store
+
+
+def open_in_crawl(folder: Path, crawl: str = CRAWL, **arguments: Any) -> LmdbStore:
+    """Open a store and begin a crawl in it."""
+    store = open_lmdb(folder, **arguments)
+    store.start_crawl(crawl, "spider")
+    return store

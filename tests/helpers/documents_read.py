@@ -1,0 +1,104 @@
+"""The pages of the documentation, read with the parser the site is built with."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tests.helpers.processes import ROOT
+
+PAGES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md")))
+# Their blocks are not checked, their links are.
+LINKED = (*PAGES, "CHANGELOG.md", "benchmarks/README.md", "example_project/README.md")
+_MARK = re.compile(r"<!--\s*(not run|file|session):\s*(.*?)\s*-->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code.
+
+    Attributes:
+        line: of the file, where its code begins, from 1.
+        language: the word after the fence; of a MyST directive, in braces.
+        mark: what the comment right before it says: `not run` and why not, or `file` and the name
+            under which a reader saves it; else ("", "").
+    """
+
+    page: str
+    line: int
+    language: str
+    code: str
+    mark: tuple[str, str]
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@cache
+def tokens_of(page: str) -> list[Token]:
+    """Parse a page; paths are relative to the repository's root."""
+    return MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text("utf-8"))
+
+
+def blocks_of(page: str) -> list[Block]:
+    """List the blocks of a page in order."""
+    return list(_blocks(page))
+
+
+def _blocks(page: str) -> Iterator[Block]:
+    mark = ("", "")
+    for token in tokens_of(page):
+        if token.type == "html_block":
+            found = _MARK.search(token.content)
+            mark = (found[1], " ".join(found[2].split())) if found else ("", "")
+        elif token.type in {"fence", "code_block"}:
+            begin = (token.map or [0])[0]
+            language = token.info.split()[0] if token.info else ""
+            yield Block(page, begin + 2, language, token.content, mark)
+            mark = ("", "")
+        elif token.type != "inline":
+            mark = ("", "")
+
+
+def session_of(page: str) -> str | None:
+    """Say in which folder the commands of a page are run, one after the other; None: they are not.
+
+    `empty`, or a folder of the repository, of which a copy is taken.
+    """
+    marks = [_MARK.search(t.content) for t in tokens_of(page) if t.type == "html_block"]
+    return next((mark[2] for mark in marks if mark and mark[1] == "session"), None)
+
+
+def anchors_of(page: str) -> set[str]:
+    """List the names of a page's headings as GitHub, and the site, make them."""
+    counted: dict[str, int] = {}
+    anchors = set()
+    tokens = tokens_of(page)
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            text = "".join(t.content for t in inline.children or () if t.type != "image")
+            slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+            number = counted[slug] = counted.get(slug, -1) + 1
+            anchors.add(f"{slug}-{number}" if number else slug)
+    return anchors
+
+
+def targets_of(page: str) -> list[tuple[int, str]]:
+    """List the line and the target of each link and picture of a page."""
+    return [
+        ((token.map or [0])[0] + 1, str(child.attrs.get("href") or child.attrs.get("src")))
+        for token in tokens_of(page)
+        for child in token.children or ()
+        if child.type in {"link_open", "image"}
+    ]
+
+
+def saved_name(block: Block) -> Path | None:
+    """Say under which name a reader saves the block."""
+    return Path(block.mark[1]) if block.mark[0] == "file" else None

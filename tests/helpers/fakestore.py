@@ -1,0 +1,94 @@
+"""A store that waits and fails on command, and keeps a list of what it was told."""
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from scrapy_simhash.judging import Document, LostPage, Verdict
+from scrapy_simhash.judging.urls.records import RuleChange, UrlRule
+from scrapy_simhash.pages import Recipe
+from tests.helpers.processes import PATIENCE_SECONDS
+
+
+class Group(NamedTuple):
+    """One call of `find_and_add`."""
+
+    documents: list[bytes]
+    crawl: str
+    done: list[int]
+    withdrawn: list[int]
+
+
+class FakeStore:
+    """Judges every document new; what it lacks, its users do not touch.
+
+    Attributes:
+        groups: what was written, in order.
+        failures: raised by the next writes, one each; None lets one pass.
+        attempts: writes begun, failed ones included.
+        requests: that were kept.
+        open_gate: while this is not set, writes wait.
+    """
+
+    def __init__(self, *, readonly: bool = False) -> None:
+        self.readonly = readonly
+        self.groups: list[Group] = []
+        self.failures: deque[BaseException | None] = deque()
+        self.attempts = 0
+        self.open_gate = threading.Event()
+        self.open_gate.set()
+        self.seed = 0
+        self.recipe = Recipe("html2txt")
+        self.libraries: dict[str, str] = {}
+        self.closed = 0
+        self.requests: dict[int, bytes | None] = {}
+        self.rules_version = -1
+        self.rule_changes: tuple[RuleChange, ...] = ()
+        self._number = 0
+
+    def start_crawl(self, crawl: str, spider: str) -> None:
+        pass
+
+    def end_crawl(self, crawl: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
+        return 0, []
+
+    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
+        """One for each request that was kept."""
+        del ending
+        if self.failures and (failure := self.failures.popleft()):
+            raise failure
+        return [
+            LostPage(number, f"{crawl} {spider}", request)
+            for number, request in self.requests.items()
+            if request is not None
+        ]
+
+    def find_and_add(  # noqa: PLR0913  # those of a store
+        self,
+        documents: Sequence[Document],
+        *,
+        crawl: str = "",
+        done: Sequence[int] = (),
+        withdrawn: Sequence[int] = (),
+        requests: Mapping[int, bytes | None] | None = None,
+        urls: object = None,
+        parking: object = None,
+    ) -> list[Verdict]:
+        del urls
+        assert parking is None
+        self.attempts += 1
+        assert self.open_gate.wait(PATIENCE_SECONDS)
+        if self.failures and (failure := self.failures.popleft()):
+            raise failure
+        names = [document.identity for document in documents]
+        self.groups.append(Group(names, crawl, list(done), list(withdrawn)))
+        self.requests.update(requests or {})
+        first, self._number = self._number + 1, self._number + len(names)
+        return [Verdict("new", "", number) for number in range(first, self._number + 1)]

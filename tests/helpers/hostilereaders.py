@@ -1,0 +1,76 @@
+"""Both readers of the default recipe, misbehaving on pages that say so; for worker processes only.
+
+A recipe names one of the feature sets here, and a worker that loads it gets the readers, too. A
+page says `turbohtml crashes`, `trafilatura-fast hangs` and the like.
+"""
+
+import ctypes
+import gc
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from scrapy_simhash.pages import reading
+from scrapy_simhash.pages.features import FEATURE_SETS
+
+_load_reader = reading.load_reader
+WORDS = FEATURE_SETS["words-1"]
+
+
+def _hang() -> None:
+    time.sleep(3600)
+
+
+def _raise() -> None:
+    raise ArithmeticError("this reader cannot count")
+
+
+def _eat() -> None:
+    _ = [bytes([number % 256]) * 2**20 for number in range(1_024)]
+
+
+def _babble() -> None:
+    """Send what is no answer, as a process might that native code has taken over."""
+    for found in gc.get_objects():
+        if isinstance(found, socket.socket):
+            found.sendall(b"\x05\0\0\0words")
+
+
+_WAYS: dict[str, Callable[[], object]] = {
+    "crashes": lambda: ctypes.string_at(0),
+    "aborts": os.abort,
+    "hangs": _hang,
+    "raises": _raise,
+    "eats": _eat,
+    "babbles": _babble,
+    "takes time": lambda: time.sleep(0.3),
+}
+
+
+def _read(read: Callable[[str], Any], extractor: str, html: str) -> Any:
+    for way, misbehave in _WAYS.items():
+        if f"{extractor} {way}" in html:
+            misbehave()
+    return read(html)
+
+
+def _load(extractor: str) -> Callable[[str], Any]:
+    return partial(_read, _load_reader(extractor), extractor)
+
+
+if multiprocessing.parent_process() is not None:
+    reading.load_reader = _load  # type: ignore[assignment]
+
+
+def __getattr__(name: str) -> Any:
+    """Make feature sets that take long to load."""
+    if name == "WORDS_SLOW_TO_LOAD":
+        time.sleep(1.5)
+        return WORDS
+    if name == "WORDS_NEVER_LOADED":
+        time.sleep(3600)
+    raise AttributeError(name)

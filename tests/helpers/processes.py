@@ -1,0 +1,80 @@
+"""Other processes: started, watched and waited for."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# For anything that ends by itself; only a broken test waits so long.
+PATIENCE_SECONDS = 120
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Make an environment in which the package and these tests can be imported."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **(extra or {})}
+
+
+def run_python(
+    *arguments: str | Path,
+    cwd: Path,
+    extra: Mapping[str, str] | None = None,
+    given: str = "",
+    seconds: float = PATIENCE_SECONDS,
+) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end; what it prints is text."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(extra),
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
+
+
+def run_scrapy(
+    *arguments: str | Path, cwd: Path, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a Scrapy command to its end."""
+    return run_python("-m", "scrapy", *arguments, cwd=cwd, given=given)
+
+
+@contextmanager
+def start_python(*arguments: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start Python; it is killed at the end of the block if it still runs then."""
+    with subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process lives; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"

@@ -1,0 +1,166 @@
+"""Real Redis servers for the tests, alone or three as a cluster: each in a folder of its own."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tests.helpers.needing import require_program
+from tests.helpers.processes import PATIENCE_SECONDS, wait_until
+
+_SLOTS = 16_384
+
+
+class RedisServer:
+    """A server that listens on a socket, and keeps nothing on disk unless told so.
+
+    Args:
+        folder: of its own, with a short path: sockets have at most 108 characters.
+        options: of `redis-server`.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.socket = folder / "s"
+        self._options = options
+        self._prefixes = 0
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        place = ("--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder))
+        command = ("redis-server", *place, "--save", "", *self._options)
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def url(self, prefix: str = "") -> str:
+        """Make the URL of a store, of its own unless it has a name."""
+        self._prefixes += 1
+        return f"unix://{self.socket}?prefix={prefix or f'store-{self._prefixes}'}"
+
+    def client(self) -> Redis:
+        return Redis(unix_socket_path=str(self.socket))
+
+    def empty(self) -> None:
+        """Delete every key."""
+        with self.client() as client:
+            client.flushall()
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+
+        def answers() -> bool:
+            try:
+                with self.client() as client:
+                    return bool(client.ping())
+            except RedisError:
+                return False
+
+        wait_until(answers)
+
+    def kill(self) -> None:
+        """Kill it as `kill -9` does."""
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+    def restart(self) -> None:
+        """Start it again, with what it kept."""
+        self.process = self._start()
+        self.wait()
+
+
+@contextmanager
+def run_redis(*options: str) -> Iterator[RedisServer]:
+    """Run a server."""
+    require_program("redis-server")
+    with TemporaryDirectory(dir="/tmp") as folder:
+        server = RedisServer(Path(folder), *options)
+        try:
+            server.wait()
+            yield server
+        finally:
+            server.kill()
+
+
+class RedisCluster:
+    """Three servers that share the slots; they are asked through sockets, and ask by TCP."""
+
+    def __init__(self, nodes: list[RedisServer], ports: list[int]) -> None:
+        self.nodes = nodes
+        self.ports = ports
+        self._prefixes = 0
+
+    def url(self, prefix: str = "") -> str:
+        """Make the URL of a store, of its own unless it has a name."""
+        self._prefixes += 1
+        name = prefix or f"store-{self._prefixes}"
+        return f"redis+cluster://127.0.0.1:{self.ports[0]}?prefix={name}"
+
+    def empty(self) -> None:
+        """Delete every key of every node."""
+        for node in self.nodes:
+            node.empty()
+
+    def join(self) -> None:
+        """Let the nodes share the slots, and wait until each knows all of them."""
+        step = -(-_SLOTS // len(self.nodes))
+        for number, node in enumerate(self.nodes):
+            with node.client() as client:
+                last = min(_SLOTS, step * (number + 1)) - 1
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", step * number, last)
+                client.execute_command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+                client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        with self.nodes[0].client() as client:
+            for number in range(1, len(self.nodes)):
+                port = self.ports[number]
+                meet = ("CLUSTER", "MEET", "127.0.0.1", port, self.ports[number] + 10_000)
+                client.execute_command(*meet)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until every node knows who has which slot."""
+
+        def knows(node: RedisServer) -> bool:
+            with node.client() as client:
+                info: bytes = client.execute_command("CLUSTER", "INFO")
+            return b"cluster_state:ok" in info and b"cluster_slots_ok:%d\r" % _SLOTS in info
+
+        wait_until(lambda: all(knows(node) for node in self.nodes))
+
+
+def free_port() -> int:
+    """Find a port that is free, with the one that Redis takes for the talk of its nodes."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            if port + 10_000 > 65_535:
+                continue
+            try:
+                second.bind(("127.0.0.1", port + 10_000))
+            except OSError:
+                continue
+            return port
+
+
+@contextmanager
+def run_cluster(*options: str) -> Iterator[RedisCluster]:
+    """Run a cluster of three nodes, none of them with a replica."""
+    require_program("redis-server")
+    with ExitStack() as stack:
+        ports = [free_port() for _ in range(3)]
+        nodes = [
+            stack.enter_context(
+                run_redis(
+                    *("--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes"),
+                    *("--cluster-node-timeout", "2000", *options),
+                )
+            )
+            for port in ports
+        ]
+        cluster = RedisCluster(nodes, ports)
+        cluster.join()
+        yield cluster

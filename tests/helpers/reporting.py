@@ -1,0 +1,122 @@
+"""Logs and stores to report on."""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.inspection import log
+from scrapy_simhash.inspection.report.report import write_report
+from tests.helpers.detecting import fetched, new_decision, running, write_decision
+from tests.helpers.pages import edit_words, make_page, make_words, page
+
+START = 1_700_000_000.0
+HOSTILE_TITLE = (
+    "</script><!--<script>window.hacked = 1</script>\u2028\u202e<img src=x onerror=hack()>"
+)
+HOSTILE_URL = "http://site.example/\"'><script>window.hacked=2</script>\u202egpj"
+HOSTILE_WORDS = "</script><script>window.hacked=3</script> \u2028 \u202e <b>bold</b> "
+
+
+def make_decision(number: int, **fields: Any) -> dict[str, Any]:
+    """Make a line of a log: a page every 10 seconds."""
+    decision = new_decision(
+        f"http://site.example/page/{number}", "crawl-1", body_bytes=1_000
+    ).to_dict()
+    return {**decision, "status": "new", "time": START + 10 * number, **fields}
+
+
+def make_drop(number: int, original: int = 0, **fields: Any) -> dict[str, Any]:
+    """Make the line of a near-duplicate."""
+    return make_decision(
+        number,
+        **{
+            "status": "near_duplicate",
+            "action": "drop",
+            "match_url": f"http://site.example/page/{original}",
+            "distance": number % 8,
+            "similarity": 0.8 + (number % 20) / 100,
+            "tests": [f"distance {number % 8} bits", f"main text {number % 8}: alike"],
+            "links": 2,
+            **fields,
+        },
+    )
+
+
+def write_log(path: Path, decisions: Iterable[dict[str, Any] | str]) -> Path:
+    """Write decisions, and lines as they are, into a log."""
+    lines = (line if isinstance(line, str) else json.dumps(line) for line in decisions)
+    path.write_text("".join(f"{line}\n" for line in lines), "ascii")
+    return path
+
+
+def summarise(lines: Iterable[dict[str, Any]], top: int = 10) -> list[dict[str, Any]]:
+    """Summarise lines of a log."""
+    return list(log.summarise((msgspec.convert(line, Decision) for line in lines), top))
+
+
+def report(folder: Path, store: Path | None = None, **options: Any) -> dict[str, Any]:
+    """Write a report; gives its figures."""
+    given: dict[str, Any] = {
+        "output": folder / "report.html",
+        "log_path": None,
+        "crawl": None,
+        "labels": None,
+        "overwrite": False,
+    }
+    config = Config(store=str(store or folder / "nowhere"))
+    (figures,) = write_report(config, **(given | options))
+    return figures
+
+
+def read_data(path: Path) -> dict[str, Any]:
+    """Read what the file has for its script."""
+    (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', path.read_text("utf-8"))
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return data
+
+
+def make_large_log(count: int) -> Iterator[dict[str, Any]]:
+    """Make a log of so many pages, two of three near-duplicates, with addresses of a real shop."""
+    for number in range(count):
+        folder = (
+            f"https://shop{number % 7}.example/{number % 11}/products/{number * 7919 % 10_007:x}"
+        )
+        url = f"{folder}/a-name-of-a-product-{number:07x}.html?ref={number * 104_729 % 65_537:x}"
+        if number % 3 == 0:
+            yield make_decision(number, url=url, fingerprint=f"{number * 2**40 + 1:016x}")
+        else:
+            original = f"{folder}/a-name-of-a-product-{number // 30:07x}.html"
+            yield make_drop(number, url=url, match_url=original, document=number)
+
+
+async def crawl_hostile_pages(store: Path) -> None:
+    """Fill a store and its log with pages, their copies, and villains; texts are kept."""
+    words = make_words(1)
+    edited = edit_words(words, 3, seed=7)
+    async with running(store, keep_text=True) as detector:
+        for url, html in (
+            ("http://site.example/one", page(1)),
+            ("http://site.example/again", make_page(edited)),
+            ("http://mirror.example/one", page(1, title=HOSTILE_TITLE)),
+            (HOSTILE_URL, make_page([HOSTILE_WORDS, *words])),
+            ("javascript:window.hacked=4//", make_page([*words, "twice"])),
+            ("http://site.example/gone", page(2, title="Page not found")),
+            *((f"http://site.example/gone/{n}", page(2, title="Page not found")) for n in range(3)),
+            ("http://site.example/two", page(3)),
+        ):
+            name = f"{url[:50]} {url[-9:]}"
+            asked = replace(fetched("", html, identity=name.encode()), url=url)
+            decision = await detector.judge(asked)
+            if decision.is_near_duplicate:
+                decision.action = "drop"
+            detector.mark_done(decision.document)
+            write_decision(detector, decision)

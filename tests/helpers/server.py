@@ -1,0 +1,130 @@
+"""A web site in a thread: hands out the answers it was given, and remembers who asked."""
+
+import gzip
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeAlias
+
+from tests.helpers.processes import PATIENCE_SECONDS
+
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one path answers.
+
+    Attributes:
+        body: before compression.
+        content_type: any text; None sends no such header.
+        gzip: compress the body.
+        location: target of a redirect; the status is 302 then.
+        missing_bytes: the header promises so many bytes more than are sent.
+        gate: the answer waits until this is set.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    content_type: str | None = HTML
+    gzip: bool = False
+    location: str | None = None
+    missing_bytes: int = 0
+    gate: threading.Event | None = None
+
+
+Answers: TypeAlias = Mapping[str, "Answer | str | bytes"]
+
+
+@dataclass
+class Site:
+    """A running site.
+
+    Attributes:
+        root: its URL, without a slash at the end.
+        answers: by path and query; may be changed while it runs.
+        asked: paths in the order in which they were asked for, robots.txt included.
+    """
+
+    root: str
+    answers: dict[str, Answer]
+    asked: list[str] = field(default_factory=list)
+    arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def url(self, path: str) -> str:
+        return self.root + path
+
+    def urls(self) -> list[str]:
+        return [self.url(path) for path in self.answers]
+
+    def wait_until_asked(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until so many requests have come in."""
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: len(self.asked) >= count, seconds), self.asked
+
+
+@contextmanager
+def serve(answers: Answers) -> Iterator[Site]:
+    """Run a site; text and bytes are pages."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.site = Site(f"http://127.0.0.1:{server.server_port}", _complete(answers))
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="test site")
+    thread.start()
+    try:
+        yield server.site
+    finally:
+        for answer in server.site.answers.values():
+            if answer.gate:
+                answer.gate.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _complete(answers: Answers) -> dict[str, Answer]:
+    return {
+        path: answer if isinstance(answer, Answer) else Answer(_octets(answer))
+        for path, answer in answers.items()
+    }
+
+
+def _octets(page: str | bytes) -> bytes:
+    return page.encode() if isinstance(page, str) else page
+
+
+class _Server(ThreadingHTTPServer):
+    # With the default of 5, connections of a busy crawl are lost and only retried much later.
+    request_queue_size = 128
+    site: Site
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients are killed in the middle of an answer on purpose."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        site = self.server.site
+        with site.arrived:
+            site.asked.append(self.path)
+            site.arrived.notify_all()
+        answer = site.answers.get(self.path, Answer(b"no such page", 404, "text/plain"))
+        if answer.gate:
+            answer.gate.wait(60)
+        body = gzip.compress(answer.body) if answer.gzip else answer.body
+        self.send_response(302 if answer.location else answer.status)
+        if answer.location:
+            self.send_header("Location", answer.location)
+        if answer.content_type is not None:
+            self.send_header("Content-Type", answer.content_type)
+        if answer.gzip:
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body) + answer.missing_bytes))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass

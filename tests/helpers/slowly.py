@@ -1,0 +1,127 @@
+"""How a page is judged, spelled out: one text after the other, nothing shared, nothing looked up.
+
+What stores hold was made by these steps, so the fast ones have to give the same bits.
+"""
+
+import unicodedata
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import regex
+import xxhash
+
+from scrapy_simhash._addresses import join_url
+from scrapy_simhash.pages import FeatureSet
+from scrapy_simhash.pages.features import tokenise
+from scrapy_simhash.pages.text import PageText
+
+_MASK = 2**64 - 1
+_UNSPACED = r"\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+_UNSPACED += r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Words, then runs of unspaced characters with their marks, and runs of others.
+_RUNS = regex.compile(rf"([{_UNSPACED}](?:[{_UNSPACED}]|\p{{M}})*)|[^{_UNSPACED}]+")
+
+
+class SlowText(NamedTuple):
+    """What is made of a text; `features` are whole weights by hash."""
+
+    words: int
+    features: dict[int, int]
+    fingerprint: int
+    sketch: bytes
+
+
+def normalise_slowly(text: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def tokenise_slowly(text: str) -> list[str]:
+    tokens: list[str] = []
+    for word in regex.findall(r"\w+", text):
+        for run in _RUNS.finditer(word):
+            if not run[1]:
+                tokens.append(run[0])
+                continue
+            characters = regex.findall(r"\P{M}\p{M}*|\p{M}+", run[0])
+            tokens += characters[:1] if len(characters) == 1 else map("".join, pairwise(characters))
+    return tokens
+
+
+def hash_shingles_slowly(hashes: list[int], window: int) -> list[int]:
+    window = min(window, len(hashes))
+    if window <= 1:
+        return hashes
+    made = []
+    for start in range(len(hashes) - window + 1):
+        folded, *others = hashes[start : start + window]
+        for each in others:
+            folded = ((folded ^ folded >> 29) * 0xBF58476D1CE4E5B9 + each) & _MASK
+        folded = (folded ^ folded >> 32) * 0xFF51AFD7ED558CCD & _MASK
+        made.append(folded ^ folded >> 32)
+    return made
+
+
+def weigh_slowly(tokens: list[str], hashes: list[int], features: FeatureSet) -> dict[int, int]:
+    shingles = np.array(hash_shingles_slowly(hashes, features.window), np.uint64)
+    distinct, firsts, counts = np.unique(shingles, return_index=True, return_counts=True)
+    weights = np.array(features.weigh(counts), np.float64)
+    if features.weigh_tokens is not None and len(distinct):
+        known = list(dict.fromkeys(tokens))
+        places = [known.index(token) for token in tokens]
+        factors = np.asarray(features.weigh_tokens(known), np.float64)[places]
+        window = min(features.window, len(factors))
+        weights *= np.convolve(factors, np.full(window, 1 / window), "valid")[firsts]
+    whole = np.maximum(1, np.rint(weights * 1_000)).astype(np.int64)
+    return dict(zip(distinct.tolist(), whole.tolist(), strict=True))
+
+
+def simhash_slowly(features: dict[int, int]) -> int:
+    fingerprint = 0
+    for bit in range(64):
+        if sum(weight if hashed >> bit & 1 else -weight for hashed, weight in features.items()) > 0:
+            fingerprint += 1 << bit
+    return fingerprint
+
+
+def sketch_slowly(shingles: list[int]) -> bytes:
+    """Take the smallest hash of each bin; all ones stand for none."""
+    bins = [_MASK] * 512
+    for each in shingles:
+        bins[each >> 55] = min(bins[each >> 55], each)
+    nibbles = [each % 15 + 1 if each != _MASK else 0 for each in bins]
+    return bytes(high << 4 | low for high, low in zip(nibbles[0::2], nibbles[1::2], strict=True))
+
+
+def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
+    cut = tokenise_slowly if features.tokenise is tokenise else features.tokenise
+    tokens = cut(normalise_slowly(text))
+    hashes = [features.hash_token(token.encode(), seed) for token in tokens]
+    weighed = weigh_slowly(tokens, hashes, features)
+    sketch = sketch_slowly(hash_shingles_slowly(hashes, 3))
+    return SlowText(len(tokens), weighed, simhash_slowly(weighed), sketch)
+
+
+def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
+    """Make what a store keeps of a page's texts, by the names of `PageFingerprint`."""
+    main, whole = (read_slowly(text, features, seed) for text in (page.main, page.whole))
+    all_it_has = f"{page.title}\0{page.whole}\0{page.embedded}"
+    return {
+        "fingerprint": main.fingerprint,
+        "whole_fingerprint": whole.fingerprint,
+        "stub": xxhash.xxh3_128_digest(all_it_has.encode(), seed),
+        "text_digest": xxhash.xxh3_128_digest(normalise_slowly(page.main).encode()),
+        "sketch": main.sketch + whole.sketch,
+        "features": len(main.features),
+        "whole_features": len(whole.features),
+        "words": main.words,
+        "whole_words": whole.words,
+    }
+
+
+def resolve_slowly(link: str, url: str) -> str:
+    """Make a link absolute with `urljoin`, but where browsers and the plugin take it as it is."""
+    link = link.strip().partition("#")[0]
+    if not link or link.lower().startswith(("javascript:", "mailto:", "tel:", "data:")):
+        return ""
+    return link if link.startswith(("http://", "https://")) else join_url(url, link)

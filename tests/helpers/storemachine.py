@@ -1,0 +1,376 @@
+"""Any sequence of what a crawl does to a store, compared with brute force after every step."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.judging import Verdict
+from scrapy_simhash.judging.urls.book import RuleAction
+from scrapy_simhash.stores import Store
+from scrapy_simhash.tables import parse_design
+from tests.helpers.documents import document
+from tests.helpers.oracle import Oracle, Page, distance_between
+from tests.helpers.parking import RULE, SITE, make_parking, note, pin
+from tests.helpers.strategies import fingerprints as any_fingerprint
+from tests.helpers.strategies import masks
+
+# Up to the distance of the paper, and as far as the designs reach with flipped bits.
+STORES = [("4", 3), ("10", 3), ("16", 3), ("20", 3), ("6:3", 3)]
+STORES += [("4", 7), ("4", 5), ("10", 4), ("16", 4), ("20", 4)]
+NAMES = [f"page{number}" for number in range(6)]
+names = st.sampled_from(NAMES)
+flips = st.integers(0, 9).flatmap(masks)
+several_flips = st.lists(flips, min_size=1, max_size=3)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store, and an oracle that knows what it must say."""
+
+    store: Store
+
+    @initialize(store=st.sampled_from(STORES), data=st.data())
+    def make(self, store: tuple[str, int], data: st.DataObject) -> None:
+        self.patch = pytest.MonkeyPatch()
+        # Too few rows for a bucket, or as many as there are.
+        self.crowded = False
+        self.design, distance = store
+        self.oracle = Oracle(distance)
+        self.numbers: dict[bytes, int] = {}
+        self.seen: list[int] = [0]
+        self.crawls = 0
+        # Addresses that lead to documents; requests by their URLs: parked by a crawl, and released
+        # ones with the crawl that has them, too.
+        self.noted: dict[str, tuple[bytes, int]] = {}
+        self.parked: dict[str, str] = {}
+        self.released: dict[str, tuple[str, str]] = {}
+        self.acting = True
+        self.prepare(data)
+        self.open()
+        pin(self.store, RULE)
+
+    def prepare(self, data: st.DataObject) -> None:
+        """Choose where the store is, and its sizes."""
+        raise NotImplementedError
+
+    def open_store(self, **arguments: Any) -> Store:
+        """Open the store of this run."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        self.store = self.open_store(distance=self.oracle.distance, tables=self.design)
+        self.start_crawl()
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.patch.undo()
+            self.store.close()
+
+    @rule(data=st.data())
+    def note_address(self, data: st.DataObject) -> None:
+        """As a learner does: the address of a page leads to its document."""
+        pages = sorted(identity for identity, number in self.numbers.items() if number)
+        if pages:
+            identity = data.draw(st.sampled_from(pages))
+            note(self.store, identity.decode(), self.numbers[identity])
+            self.noted[identity.decode()] = identity, self.numbers[identity]
+
+    @rule(data=st.data(), name=names, sid=st.integers(0, 3))
+    def park(self, data: st.DataObject, name: str, sid: int) -> None:
+        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
+        (answer,) = self.store.park([make_parking(name, sid, crawl=crawl)])
+        expected = "unproven"
+        if self.acting:
+            target = self.find_target(name)
+            expected = "" if target and self.counts(target) else "not_delivered"
+            expected = expected if target else "no_target"
+        assert answer.reason == expected
+        if not expected:
+            url = f"{SITE}/{name}?sid={sid}"
+            self.parked[url] = crawl
+
+    def find_target(self, name: str) -> Page | None:
+        """Find the page at an address, unless it was deleted; of a near-duplicate its original."""
+        identity, number = self.noted.get(name, (b"", 0))
+        while number and self.numbers.get(identity) == number:
+            page, stored = self.oracle.pages[identity], self.store.get_document(number)
+            if not page.duplicate:
+                return page
+            assert stored
+            number = stored.original
+            identity = next((i for i, n in self.numbers.items() if n == number), b"")
+            if not number:  # of a bulk-loaded fingerprint
+                return Page((), "", duplicate=False, done=False)
+        return None
+
+    def counts(self, page: Page) -> bool:
+        return page.done or page.crawl in self.oracle.alive
+
+    def release_wrong(self) -> None:
+        """Take note that parked requests were released whose rule or target does not hold."""
+        for url in list(self.parked):
+            target = self.find_target(url.partition("?")[0].rpartition("/")[2])
+            if not (self.acting and target and (self.counts(target) or target.delivered)):
+                self.released[url] = self.parked.pop(url), ""
+
+    @rule(data=st.data())
+    def take_parked(self, data: st.DataObject) -> None:
+        """Each is handed to a crawl once, unless another one that runs answers for it."""
+        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
+        self.store.release_wrong()
+        self.release_wrong()
+        taken = self.store.take_parked(crawl, "spider")
+        expected = set()
+        for url, (owner, taker) in self.released.items():
+            answering = taker or owner
+            free = answering == crawl or answering not in self.oracle.alive
+            if taker != crawl and free:
+                expected.add(url)
+                self.released[url] = owner, crawl
+        assert {each.parked.url for each in taken} == expected
+        made = [each for each in taken if data.draw(st.booleans(), "made")]
+        self.store.unpark([each.key for each in made])
+        for each in made:
+            del self.released[each.parked.url]
+
+    @rule(sid=st.integers(0, 3), name=names)
+    def release_parked(self, sid: int, name: str) -> None:
+        url = f"{SITE}/{name}?sid={sid}"
+        assert self.store.release_parked(url=url) == (url in self.parked)
+        if url in self.parked:
+            self.released[url] = self.parked.pop(url), ""
+
+    @rule(action=st.sampled_from(["pin", "retire", "ban", "learn"]))
+    def change_rule(self, action: RuleAction) -> None:
+        self.store.change_url_rule(RULE.id, action)
+        self.acting = action == "pin"
+        if not self.acting:
+            self.release_wrong()
+
+    def start_crawl(self) -> None:
+        self.crawls += 1
+        self.store.start_crawl(f"crawl-{self.crawls}", "spider")
+        self.oracle.alive.add(f"crawl-{self.crawls}")
+
+    def draw_crawl(self, data: st.DataObject, name: str) -> str:
+        """Draw any crawl there was, living or dead, mostly the one that fetched the page."""
+        page = self.oracle.pages.get(name.encode())
+        if page and page.crawl and data.draw(st.integers(0, 3), "own crawl"):
+            return page.crawl
+        return f"crawl-{data.draw(st.integers(1, self.crawls), 'crawl')}"
+
+    @precondition(lambda self: len(self.oracle.alive) < 3)
+    @rule()
+    def begin_another_crawl(self) -> None:
+        self.start_crawl()
+
+    @precondition(lambda self: len(self.oracle.alive) > 1)
+    @rule(data=st.data())
+    def end_crawl(self, data: st.DataObject) -> None:
+        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
+        self.store.end_crawl(crawl)
+        self.oracle.alive.remove(crawl)
+
+    @rule()
+    def reopen(self) -> None:
+        """Every crawl ends with the process that ran it."""
+        self.store.close()
+        self.oracle.alive.clear()
+        self.open()
+
+    @rule(data=st.data(), group=st.lists(st.tuples(names, several_flips), min_size=1, max_size=4))
+    def add_near_what_was_seen(
+        self, data: st.DataObject, group: list[tuple[str, list[int]]]
+    ) -> None:
+        """One transaction for all of them; the same page may be in it twice, with other text."""
+        seen = st.sampled_from(self.seen)
+        self.add(
+            [(name, tuple(data.draw(seen) ^ flip for flip in flips)) for name, flips in group],
+            data.draw(st.sampled_from(sorted(self.oracle.alive))),
+        )
+
+    @precondition(lambda self: any(self.numbers.values()))
+    @rule(data=st.data(), flips=several_flips)
+    def only_the_whole_text_changes(self, data: st.DataObject, flips: list[int]) -> None:
+        """The first fingerprint stays, which is that of the main text."""
+        pages = sorted(identity for identity, number in self.numbers.items() if number)
+        identity = data.draw(st.sampled_from(pages))
+        first = self.oracle.pages[identity].fingerprints[0]
+        others = [data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips]
+        crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
+        self.add([(identity.decode(), (first, *others))], crawl)
+
+    @rule(data=st.data(), name=names, fingerprint=any_fingerprint)
+    def add_anything(self, data: st.DataObject, name: str, fingerprint: int) -> None:
+        self.add([(name, (fingerprint,))], data.draw(st.sampled_from(sorted(self.oracle.alive))))
+
+    def add(self, group: list[tuple[str, tuple[int, ...]]], crawl: str) -> None:
+        pages = [
+            document(name, *fingerprints, crawl=crawl, text_digest=b"%d" % fingerprints[0])
+            for name, fingerprints in group
+        ]
+        verdicts = self.store.find_and_add(pages)
+        for (name, fingerprints), verdict in zip(group, verdicts, strict=True):
+            self.compare(name.encode(), fingerprints, crawl, verdict)
+            self.seen += fingerprints
+
+    def compare(
+        self, identity: bytes, fingerprints: tuple[int, ...], crawl: str, verdict: Verdict
+    ) -> None:
+        near = self.oracle.near(*fingerprints, but=identity)
+        expected = self.oracle.add(identity, fingerprints, crawl)
+        if verdict.status == "unjudged":
+            assert self.crowded
+            assert verdict.reason == "bucket_too_full"
+            assert expected in ("new", "near_duplicate")
+            self.oracle.pages[identity].duplicate = False
+        else:
+            assert (verdict.reason or verdict.status) == expected
+        assert self.numbers.setdefault(identity, verdict.document) == verdict.document
+        if verdict.status == "near_duplicate":
+            assert verdict.match
+            found = {(bits, self.numbers[each]) for each, bits in near.items()}
+            assert (verdict.match.distance, verdict.match.document) in found
+            if not self.crowded:  # else the nearest may be in a bucket that was passed over
+                assert (verdict.match.distance, verdict.match.document) == min(found)
+        else:
+            assert verdict.match is None
+
+    @rule(data=st.data(), name=names)
+    def mark_done(self, data: st.DataObject, name: str) -> None:
+        crawl = self.draw_crawl(data, name)
+        self.store.mark_done([self.numbers.get(name.encode(), 99)], crawl)
+        page = self.oracle.pages.get(name.encode())
+        if page and page.crawl == crawl and not page.duplicate and not page.done:
+            page.done = page.delivered = True
+
+    @rule(data=st.data(), name=names)
+    def withdraw(self, data: st.DataObject, name: str) -> None:
+        crawl = self.draw_crawl(data, name)
+        self.store.withdraw([self.numbers.get(name.encode(), 99)], crawl)
+        page = self.oracle.pages.get(name.encode())
+        if page and page.crawl == crawl and not page.duplicate and not page.done:
+            page.crawl = ""
+
+    @rule(data=st.data(), flip=flips, share=st.floats(0, 1))
+    def query(self, data: st.DataObject, flip: int, share: float) -> None:
+        """Find every state but duplicates, each document once, nearest first."""
+        distance = round(share * self.oracle.distance)
+        fingerprint = data.draw(st.sampled_from(self.seen)) ^ flip
+        found = [(each.distance, each.document) for each in self.store.query(fingerprint, distance)]
+        expected = [
+            (
+                min(distance_between(stored, fingerprint) for stored in page.fingerprints),
+                self.numbers[identity],
+            )
+            for identity, page in self.oracle.pages.items()
+            if not page.duplicate
+        ]
+        assert sorted(found) == sorted(hit for hit in expected if hit[0] <= distance)
+        assert [bits for bits, _ in found] == sorted(bits for bits, _ in found)
+
+    @rule()
+    def compact(self) -> None:
+        self.store.compact()
+        self.compacted()
+
+    @rule(design=st.sampled_from(["4", "10", "16", "20", "6:3", None]))
+    def rebuild(self, design: str | None) -> None:
+        if parse_design(design or self.design).reach_bits < self.oracle.distance:
+            with pytest.raises(StoreMismatchError, match="is complete for"):
+                self.store.rebuild(design)
+            return
+        done = self.store.rebuild(design)
+        self.design = self.store.design
+        assert self.design == (design or self.design)
+        assert done["fingerprints"] == len(self.expected_fingerprints())
+        self.rewritten()
+
+    @rule(data=st.data(), flips=several_flips)
+    def bulk_load(self, data: st.DataObject, flips: list[int]) -> None:
+        """Each is like a document of its own, with number 0."""
+        loaded = {data.draw(st.sampled_from(self.seen)) ^ flip for flip in flips}
+        before = self.expected_fingerprints()
+        count = self.store.bulk_load(np.array(sorted(loaded), np.uint64))
+        assert count == len(loaded - before)
+        for fingerprint in loaded:
+            identity = b"bulk-loaded %016x" % fingerprint
+            self.oracle.pages[identity] = Page((fingerprint,), "", duplicate=False, done=True)
+            self.numbers[identity] = 0
+        self.seen += loaded
+        self.rewritten()
+
+    def compacted(self) -> None:
+        """Take note that the tables were compacted."""
+
+    def rewritten(self) -> None:
+        """Take note that the tables were written anew."""
+
+    @precondition(lambda self: self.numbers)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        """With its near-duplicates, but nothing that a running crawl is at work on."""
+        waiting = data.draw(
+            st.lists(st.sampled_from(sorted(set(self.numbers.values()))), max_size=2)
+        )
+        named = {number: identity for identity, number in self.numbers.items() if number}
+        originals = {}
+        for number in named:
+            stored = self.store.get_document(number)
+            assert stored
+            originals[number] = stored.original
+        chosen = list(waiting)
+        deleted = set()
+        while waiting:
+            number = waiting.pop()
+            page = self.oracle.pages[named[number]] if number else None
+            in_use = page and not (page.duplicate or page.done) and page.crawl in self.oracle.alive
+            if page and not in_use and number not in deleted:
+                deleted.add(number)
+                waiting += [other for other, original in originals.items() if original == number]
+        assert self.store.delete(chosen) == len(deleted)
+        for number in deleted:
+            assert self.store.get_document(number) is None
+            del self.oracle.pages[named[number]], self.numbers[named[number]]
+        if deleted:
+            self.release_wrong()
+
+    def expected_fingerprints(self) -> set[int]:
+        return {
+            fingerprint
+            for page in self.oracle.pages.values()
+            if not page.duplicate
+            for fingerprint in page.fingerprints
+        }
+
+    @invariant()
+    def no_fingerprint_is_lost(self) -> None:
+        if hasattr(self, "store"):
+            assert self.store.fingerprints().tolist() == sorted(self.expected_fingerprints())
+
+    @invariant()
+    def no_parked_request_is_forgotten(self) -> None:
+        if hasattr(self, "store"):
+            kept = {parked.url for parked in self.store.parked()}
+            assert kept == self.parked.keys() | self.released.keys()
+            record = self.store.get_url_rule(RULE.id)
+            assert record is None or record.parked == len(self.parked)
+
+    @invariant()
+    def everything_fits_together(self) -> None:
+        if hasattr(self, "store"):
+            assert self.store.check() == []
+
+    @invariant()
+    def states_are_those_of_the_oracle(self) -> None:
+        for identity, number in getattr(self, "numbers", {}).items():
+            page, stored = self.oracle.pages[identity], self.store.get_document(number)
+            if not number:
+                continue
+            assert stored
+            assert stored.fingerprints == page.fingerprints
+            state = "duplicate" if page.duplicate else "done" if page.done else "pending"
+            assert stored.state == state

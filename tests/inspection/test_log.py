@@ -1,0 +1,310 @@
+"""Reading decision logs back: filters, the last few, following a crawl, summaries."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.detector.log import DecisionLog
+from scrapy_simhash.inspection import log as log_module
+from scrapy_simhash.inspection.log import LogFilter
+from tests.helpers.reporting import summarise
+
+DECISIONS: list[dict[str, Any]] = [
+    {"url": "http://a.example/1", "status": "new", "reason": "", "crawl": "one"},
+    {
+        "url": "http://a.example/2",
+        "status": "near_duplicate",
+        "reason": "",
+        "crawl": "one",
+        "distance": 0,
+        "match_url": "http://a.example/1",
+    },
+    {
+        "url": "http://b.example/3",
+        "status": "near_duplicate",
+        "reason": "",
+        "crawl": "two",
+        "distance": 3,
+        "match_url": "http://a.example/1",
+    },
+    {"url": "http://b.example/4", "status": "unjudged", "reason": "empty", "crawl": "two"},
+    {"url": "http://b.example/1", "status": "revisit", "reason": "unchanged", "crawl": "two"},
+]
+
+
+def read_log(path: Path, wanted: LogFilter, **options: Any) -> Iterator[dict[str, Any]]:
+    """Read the lines of a log."""
+    return (line for _, line in log_module.read_log(path, wanted, **options))
+
+
+def write(path: Path, *decisions: dict[str, Any], end: str = "") -> None:
+    with path.open("a", encoding="ascii") as file:
+        file.write("".join(json.dumps(decision) + "\n" for decision in decisions) + end)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    write(path, *DECISIONS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (LogFilter(), [0, 1, 2, 3, 4]),
+        (LogFilter(status="near_duplicate"), [1, 2]),
+        (LogFilter(status="unjudged"), [3]),
+        (LogFilter(url="b.example"), [2, 3, 4]),
+        (LogFilter(url="a.example/1"), [0, 1, 2]),
+        (LogFilter(distance=0), [1]),
+        (LogFilter(distance=3), [2]),
+        (LogFilter(crawl="one"), [0, 1]),
+        (LogFilter(crawl="last"), [2, 3, 4]),
+        (LogFilter(status="near_duplicate", crawl="two", distance=3, url="b."), [2]),
+        (LogFilter(status="near_duplicate", crawl="two", distance=0), []),
+    ],
+)
+def test_filter(log: Path, wanted: LogFilter, numbers: list[int]) -> None:
+    assert list(read_log(log, wanted)) == [DECISIONS[number] for number in numbers]
+
+
+@pytest.mark.parametrize(("last", "numbers"), [(1, [2]), (2, [1, 2]), (9, [1, 2]), (0, [])])
+def test_last_counts_what_is_wanted(log: Path, last: int, numbers: list[int]) -> None:
+    wanted = LogFilter(status="near_duplicate")
+    assert list(read_log(log, wanted, last=last)) == [DECISIONS[number] for number in numbers]
+
+
+def test_line_that_is_being_written_is_left_out(log: Path) -> None:
+    write(log, end='{"url": "http://a.exam')
+    assert list(read_log(log, LogFilter())) == DECISIONS
+
+
+def test_empty_log_has_no_decisions(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").touch()
+    assert list(read_log(tmp_path / "log.jsonl", LogFilter())) == []
+
+
+def test_missing_log_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(read_log(tmp_path / "log.jsonl", LogFilter()))
+
+
+NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 100_000]
+
+
+@pytest.mark.parametrize("line", NO_DECISIONS)
+@pytest.mark.parametrize("arguments", [{}, {"last": 1}, {"follow": True}])
+def test_a_file_without_decisions_is_refused_and_shown_escaped(
+    tmp_path: Path, line: str, arguments: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(2 * (line.encode("latin-1") + b"\n"))
+    with pytest.raises(ValueError, match=r"log\.jsonl: .* is not a decision") as raised:
+        list(read_log(log, LogFilter(), **arguments))
+    assert str(raised.value).isprintable()
+    assert line[:4].encode("unicode_escape").decode() in str(raised.value)
+    assert capsys.readouterr().err == ""
+
+
+def test_damaged_lines_are_passed_over_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"url": 1},
+        {"url": None},
+        {"status": ["new"]},
+        {"time": "noon"},
+        {"time": float("inf")},
+        {"time": float("nan")},
+        {"time": 1e300},
+        {"distance": "3"},
+        {"distance": 1.5},
+        {"similarity": "alike"},
+        {"match_url": {}},
+        {"crawl": 7},
+    ]
+    lines = [*NO_DECISIONS, *(json.dumps({**DECISIONS[1], **fields}) for fields in wrong)]
+    log = tmp_path / "log.jsonl"
+    for line in lines:
+        write(log, DECISIONS[0])
+        with log.open("ab") as file:
+            file.write(line.encode("latin-1") + b"\n")
+    assert list(read_log(log, LogFilter())) == [DECISIONS[0]] * len(lines)
+    assert capsys.readouterr().err == f"{len(lines)} damaged lines were skipped in {log}\n"
+    assert list(read_log(log, LogFilter(), quiet=True, last=1)) == [DECISIONS[0]]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_line_that_a_power_cut_left(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(log, end='{"url": "http://a.exam')
+    decision_log = DecisionLog(log)
+    decision_log.write(DECISIONS[0])
+    decision_log.close()
+    assert list(read_log(log, LogFilter())) == [*DECISIONS, DECISIONS[0]]
+    assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
+
+
+@pytest.fixture
+def at_the_end(monkeypatch: pytest.MonkeyPatch) -> deque[Callable[[], None]]:
+    """What happens each time a follower has read all there is and would sleep."""
+    script: deque[Callable[[], None]] = deque()
+    sleeping = SimpleNamespace(sleep=lambda _: script.popleft()())
+    monkeypatch.setattr("scrapy_simhash.inspection.log.time", sleeping)
+    return script
+
+
+def follow(log: Path, count: int, last: int | None = None) -> list[dict[str, Any]]:
+    return list(islice(read_log(log, LogFilter(), last=last, follow=True), count))
+
+
+def test_follow_goes_on_with_what_is_written_later(
+    log: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    at_the_end += [
+        lambda: write(log, DECISIONS[1], DECISIONS[2]),
+        lambda: None,
+        lambda: write(log, DECISIONS[0]),
+    ]
+    assert follow(log, 5, last=2) == [*DECISIONS[3:], *DECISIONS[1:3], DECISIONS[0]]
+    assert not at_the_end
+
+
+def test_follow_waits_for_the_rest_of_a_line(
+    log: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    line = json.dumps(DECISIONS[0])
+    at_the_end += [
+        lambda: write(log, end=line[:10]),
+        lambda: write(log, end=line[10:30]),
+        lambda: write(log, end=line[30:]),
+        lambda: write(log, end="\n"),
+        lambda: write(log, DECISIONS[1]),
+    ]
+    assert follow(log, 7) == [*DECISIONS, *DECISIONS[:2]]
+
+
+def test_follow_may_begin_within_a_line(log: Path, at_the_end: deque[Callable[[], None]]) -> None:
+    line = json.dumps(DECISIONS[0])
+    write(log, end=line[:20])
+    at_the_end.append(lambda: write(log, end=line[20:] + "\n"))
+    assert follow(log, 6) == [*DECISIONS, DECISIONS[0]]
+
+
+def test_the_last_crawl_is_the_one_that_began_last(log: Path) -> None:
+    write(log, DECISIONS[0])  # of the one that goes on beside it
+    assert list(read_log(log, LogFilter(crawl="last"))) == DECISIONS[2:]
+
+
+def test_follow_shows_the_last_crawl_as_lines_come(
+    log: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    def of_crawl(crawl: str) -> dict[str, Any]:
+        return {**DECISIONS[0], "crawl": crawl}
+
+    at_the_end += [
+        lambda: write(log, DECISIONS[0], of_crawl("three"), of_crawl("two")),
+        lambda: write(log, of_crawl("three"), of_crawl("four"), of_crawl("three")),
+    ]
+    followed = islice(read_log(log, LogFilter(crawl="last"), last=1, follow=True), 4)
+    assert [decision["crawl"] for decision in followed] == ["two", "three", "three", "four"]
+
+
+def test_follow_begins_before_the_first_crawl(
+    tmp_path: Path, at_the_end: deque[Callable[[], None]]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.touch()
+    at_the_end.append(lambda: write(log, *DECISIONS[:3]))
+    followed = islice(read_log(log, LogFilter(crawl="last"), follow=True), 3)
+    assert list(followed) == DECISIONS[:3]
+
+
+def test_follow_counts_damaged_lines_when_it_is_ended(
+    log: Path, at_the_end: deque[Callable[[], None]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_the_end.append(lambda: write(log, end="no JSON\n"))
+    at_the_end.append(lambda: write(log, DECISIONS[0]))
+    following = read_log(log, LogFilter(), last=0, follow=True)
+    assert next(following) == DECISIONS[0]
+    assert capsys.readouterr().err == ""
+    following.close()  # type: ignore[attr-defined]  # it is a generator
+    assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
+
+
+def test_follow_sleeps_between_looks(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slept(Exception):  # noqa: N818
+        pass
+
+    def sleep(seconds: float) -> None:
+        assert 0.01 <= seconds <= 1
+        raise Slept
+
+    monkeypatch.setattr("scrapy_simhash.inspection.log.time", SimpleNamespace(sleep=sleep))
+    with pytest.raises(Slept):
+        follow(log, 6)
+
+
+def test_summary_counts_statuses_distances_and_groups() -> None:
+    (summary,) = summarise(DECISIONS)
+    counts = {"first_time": 0, "last_time": 0, "revisit": 0, "unjudged": 0, "not_fetched": 0}
+    assert summary == {
+        "pages": 5,
+        "crawls": [
+            {**counts, "crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
+            {
+                **counts,
+                "crawl": "two",
+                "pages": 3,
+                "new": 0,
+                "near_duplicate": 1,
+                "revisit": 1,
+                "unjudged": 1,
+            },
+        ],
+        "statuses": {
+            "near_duplicate": 2,
+            "new": 1,
+            "unjudged (empty)": 1,
+            "revisit (unchanged)": 1,
+        },
+        "actions": {"": 2},
+        "distances": {"0": 1, "3": 1},
+        "largest_groups": {"http://a.example/1": 2},
+    }
+
+
+def test_summary_of_nothing() -> None:
+    assert list(summarise([])) == []
+
+
+def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
+    again = {**DECISIONS[1], "crawl": "two", "match_url": None}
+    (summary,) = summarise([*DECISIONS, again, {**DECISIONS[2], "crawl": "three"}], top=1)
+    assert summary["statuses"]["near_duplicate"] == 4
+    assert summary["largest_groups"] == {"http://a.example/1": 2}
+    (summary,) = summarise([again])
+    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
+
+
+def test_summary_counts_what_was_done() -> None:
+    actions = ("drop", "flag", "flag", "")
+    (summary,) = summarise([{**DECISIONS[1], "action": action} for action in actions])
+    assert summary["actions"] == {"flag": 2, "drop": 1, "": 1}
+
+
+def test_summary_of_lines_that_lack_keys() -> None:
+    """As of another version, or written by hand."""
+    (summary,) = summarise(
+        [{"url": "u", "status": "near_duplicate"}, {"url": "u", "status": "crawl"}]
+    )
+    assert summary["distances"] == {}
+    assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
+    assert summary["statuses"] == {"near_duplicate": 1, "crawl": 1}
+    assert (summary["crawls"][0]["crawl"], summary["crawls"][0]["pages"]) == ("", 2)

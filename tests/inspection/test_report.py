@@ -1,0 +1,302 @@
+"""`scrapy simhash report`: what is counted, from what, and what the file says of it."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.errors import InspectionError, LabelsError
+from scrapy_simhash.inspection.report.figures import describe_fingerprints
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.tables.archive.compression import count_symbols
+from tests.helpers.commanding import Run
+from tests.helpers.reporting import (
+    START,
+    crawl_hostile_pages,
+    make_decision,
+    make_drop,
+    make_large_log,
+    read_data,
+    report,
+    write_log,
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "store"
+    asyncio.run(crawl_hostile_pages(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of a log with 40 pages, 30 of them near-duplicates in two groups, and damage."""
+    folder = tmp_path_factory.mktemp("figures")
+    log = write_log(
+        folder / "log.jsonl",
+        [
+            *(make_decision(number) for number in range(9)),
+            make_decision(9, status="unjudged", reason="empty"),
+            *(make_drop(number, url=f"http://m.example/page/{number}") for number in range(10, 30)),
+            *(make_drop(number, original=1, action="flag") for number in range(30, 38)),
+            *(make_drop(number, original=1, crawl="crawl-2") for number in range(38, 40)),
+            "{",
+            '"text"',
+            json.dumps(make_drop(40, distance=-1)),
+            json.dumps(make_drop(41, similarity="much")),
+            json.dumps(make_drop(42, time=float("nan"))),
+            json.dumps({"url": "http://site.example/"}),
+            "[" * 100_000,
+        ],
+    )
+    with log.open("a", encoding="ascii") as file:
+        file.write('{"url": "http://site.example/half')
+    return report(folder, log_path=str(log))
+
+
+def test_pages_are_counted(figures: dict[str, Any]) -> None:
+    assert (figures["pages"], figures["judged"], figures["unjudged"]) == (40, 39, 1)
+    assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (30, 8)
+    assert (figures["dropped"], figures["kept"]) == (22, 17)
+    assert figures["dropped_bytes"] == 22_000
+    assert figures["links_not_followed"] == 44
+    assert figures["statuses"] == {"near_duplicate": 30, "new": 9, "unjudged (empty)": 1}
+    assert figures["crawls"] == {"crawl-1": 38, "crawl-2": 2}
+    assert (figures["first_time"], figures["last_time"]) == (START, START + 390)
+
+
+def test_damaged_lines_are_counted_and_a_half_one_is_not(figures: dict[str, Any]) -> None:
+    assert figures["damaged_lines"] == 7
+    assert any("7 lines" in note for note in figures["missing"])
+
+
+def test_hosts(figures: dict[str, Any]) -> None:
+    assert [(host["host"], host["judged"], host["dropped"]) for host in figures["hosts"]] == [
+        ("m.example", 20, 20),
+        ("site.example", 19, 2),
+    ]
+    assert figures["hosts"][0]["dropped_bytes"] == 20_000
+
+
+def test_distances_and_similarities(figures: dict[str, Any]) -> None:
+    numbers = range(10, 40)
+    assert figures["distances"] == {
+        str(bits): sum(number % 8 == bits for number in numbers) for bits in range(8)
+    }
+    assert sum(figures["similarities"].values()) == 30
+    assert min(figures["similarities"]) == "0.80"
+
+
+def test_steps_of_time_add_up(figures: dict[str, Any]) -> None:
+    steps = figures["over_time"]
+    assert len(steps) == 48
+    assert sum(step["kept"] for step in steps) == 17
+    assert sum(step["dropped"] for step in steps) == 22
+    assert sum(step["dropped_bytes"] for step in steps) == 22_000
+
+
+def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
+    first, second = figures["groups"]
+    assert first["url"] == "http://site.example/page/0"
+    assert (first["near_duplicates"], second["near_duplicates"]) == (20, 10)
+    assert len(first["pages"]) == 20
+    assert [page["distance"] for page in first["pages"]] == sorted(n % 8 for n in range(10, 30))
+
+
+def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
+    large, edge = figures["suspicious"]
+    assert large["kinds"] == ["very large"]
+    assert edge["kinds"] == ["edge of the rule"]
+    # 7 bits, or within two standard errors of 0.78.
+    assert edge["near_duplicates"] == sum(n % 8 == 7 or n % 20 < 2 for n in range(10, 40))
+
+
+def test_only_one_crawl(tmp_path: Path) -> None:
+    decisions = [make_decision(1), make_drop(2), make_drop(3, crawl="crawl-2")]
+    log = write_log(tmp_path / "log.jsonl", decisions)
+    assert report(tmp_path, log_path=str(log), crawl="crawl-2")["pages"] == 1
+    with pytest.raises(InspectionError, match="no page was judged yet in crawl no-crawl"):
+        report(tmp_path, log_path=str(log), crawl="no-crawl", overwrite=True)
+
+
+def test_lines_of_an_earlier_version(tmp_path: Path) -> None:
+    old = make_drop(1)
+    del old["body_bytes"]
+    log = write_log(tmp_path / "log.jsonl", [old, make_drop(2)])
+    figures = report(tmp_path, log_path=str(log))
+    assert figures["dropped_bytes"] == 1_000
+    assert any("the sizes of 1 dropped pages" in note for note in figures["missing"])
+
+
+def test_log_and_store(store: Path, tmp_path: Path) -> None:
+    figures = report(tmp_path, store)
+    assert (figures["pages"], figures["near_duplicates"]) == (10, 7)
+    assert figures["missing"] == []
+    kinds = {group["title"]: group["kinds"] for group in figures["suspicious"]}
+    assert kinds["Page not found"] == ["not found"]
+    # Which page of a group comes first is chance, and so is how many pairs are the same.
+    assert figures["differences"] >= 2
+    assert figures["fingerprints"]["fingerprints"] > 0
+    data = read_data(tmp_path / "report.html")
+    assert data["table"]["rows"] == 7
+    assert sum(pair >= 0 for pair in data["table"]["pair"]) >= 2
+    changed = [
+        piece
+        for pair in data["pairs"]
+        for row in pair["rows"]
+        for piece in row.get("second", ())[1::2]
+    ]
+    assert any("changed7x" in piece for piece in changed)
+
+
+def test_store_without_a_log(store: Path, tmp_path: Path) -> None:
+    figures = report(tmp_path, store)
+    (store / "log.jsonl").rename(store / "elsewhere")
+    try:
+        without = report(tmp_path, store, overwrite=True)
+    finally:
+        (store / "elsewhere").rename(store / "log.jsonl")
+    assert any("no decision log" in note for note in without["missing"])
+    same = ("pages", "near_duplicates", "dropped", "distances", "groups", "differences")
+    assert {key: without[key] for key in same} == {key: figures[key] for key in same}
+
+
+def test_neither_log_nor_store(run: Run) -> None:
+    done = run("report", "--store", "nowhere")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "neither a decision log" in done.err
+    assert not Path("report.html").exists()
+
+
+def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
+    Path("report.html").write_text("mine")
+    done = run("report", "--store", store)
+    assert done.exit_code == 2
+    assert "--overwrite" in done.err
+    assert Path("report.html").read_text() == "mine"
+    done = run("report", "--store", store, "--overwrite")
+    assert (done.exit_code, done.err) == (0, "")
+    assert "7 of 10 pages judged were dropped" in done.out
+    (answer,) = run("report", "--store", store, "--overwrite", "--json").answers
+    assert answer["file"] == "report.html"
+    assert answer["file_bytes"] == Path("report.html").stat().st_size
+    assert {"hosts", "groups", "mirrors", "suspicious", "over_time", "fingerprints"} <= set(answer)
+
+
+def test_it_needs_no_library_for_its_charts(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("report", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert Path("report.html").read_text("utf-8").count("<svg") == 6
+
+
+@pytest.mark.slow
+def test_the_same_log_makes_the_same_small_file(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", make_large_log(3_000))
+    figures = report(tmp_path, log_path=str(log))
+    assert figures["rows"] == 2_000
+    # As the whole grows: measured with 100,000 decisions, 2.1 MB.
+    assert figures["file_bytes"] < 250_000
+    first = (tmp_path / "report.html").read_bytes()
+    report(tmp_path, log_path=str(log), overwrite=True)
+    assert (tmp_path / "report.html").read_bytes() == first
+
+
+def test_rows_that_have_no_room_are_left_out_least_alike_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", make_large_log(600))
+    most = report(tmp_path, log_path=str(log))["file_bytes"] - 4_000
+    monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most)
+    figures = report(tmp_path, log_path=str(log), overwrite=True)
+    assert figures["file_bytes"] <= most
+    table = read_data(tmp_path / "report.html")["table"]
+    assert 0 < figures["rows"] == table["rows"] < 400
+    assert max(table["similarity"]) < 0.99
+    assert table["time"] == sorted(table["time"])
+    assert f"{table['rows']} of 400" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
+    from tests.helpers.labelling import make_corpus  # noqa: PLC0415
+
+    log = write_log(tmp_path / "log.jsonl", [make_decision(1), make_drop(2, original=1)])
+    figures = report(tmp_path, log_path=str(log), labels=make_corpus(tmp_path / "labels"))
+    assert [row["distance"] for row in figures["quality"]] == list(range(11))
+    assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "calibration.csv"
+    with open_store(str(store), readonly=True) as opened:
+        (again,) = opened.find_document("http://site.example/again")
+        (one,) = opened.find_document("http://site.example/one")
+    numbers = f"{one.document},{again.document}"
+    row = f"{numbers},dup,site.example,near,{one.url},{again.url}"
+    labels.write_text(f"id_a,id_b,label,source,why,url_a,url_b\n{row}\n", "ascii")
+    figures = report(tmp_path, store, labels=labels)
+    assert figures["quality"][7]["recall"] == 1
+    # Where calibrate keeps them.
+    labels.rename(store / "calibration.csv")
+    try:
+        assert report(tmp_path, store, overwrite=True)["quality"] == figures["quality"]
+    finally:
+        (store / "calibration.csv").unlink()
+    assert "each pair counts once" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("written", "note"),
+    [("id_a,id_b,label,source,why,url_a,url_b\n", ""), ("mine", "has no labels of a store")],
+)
+def test_labels_that_nobody_asked_for_stop_nothing(
+    store: Path, tmp_path: Path, written: str, note: str
+) -> None:
+    labels = store / "calibration.csv"
+    labels.write_text(written, "ascii")
+    try:
+        figures = report(tmp_path, store)
+        assert (figures["quality"], bool(figures["missing"])) == (None, bool(note))
+        assert note in "".join(figures["missing"])
+        if note:
+            with pytest.raises(LabelsError, match=note):
+                report(tmp_path, store, labels=labels, overwrite=True)
+    finally:
+        labels.unlink()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 300])
+def test_leading_ones_of_evenly_spread_fingerprints(count: int) -> None:
+    draw = np.random.default_rng(1)
+    expected = np.array(
+        describe_fingerprints(np.arange(count, dtype=np.uint64))["leading_ones_expected"]
+    )
+    assert expected.sum() == pytest.approx(max(0, count - 1), abs=0.05)
+    if count > 2:
+        rounds = 100
+        drawn = [np.sort(draw.integers(0, 2**64, count, np.uint64)) for _ in range(rounds)]
+        found = sum(count_symbols(some)[:64] for some in drawn) / rounds
+        assert np.abs(found - expected).max() < 0.05 * count
+
+
+def test_buckets_are_the_first_seven_bits() -> None:
+    fingerprints = np.array([0, 1, 2**57, 2**64 - 1], np.uint64)
+    described = describe_fingerprints(fingerprints)
+    assert described["buckets"][:2] == [2, 1]
+    assert described["buckets"][127] == 1
+    assert sum(described["leading_ones"]) == 3
+    assert described["leading_ones"][0] == 1
+
+
+def test_report_without_near_duplicates(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [make_decision(1)])
+    assert report(tmp_path, log_path=str(log))["near_duplicates"] == 0
+    assert "None of 1 pages judged was" in (tmp_path / "report.html").read_text("utf-8")

@@ -1,0 +1,106 @@
+"""The report's section of addresses that need not be fetched."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.judging.urls.records import RuleState
+from scrapy_simhash.stores import open_store
+from tests.helpers.addresses import LANG, PAGE, SID, add_rule, crawl_addresses
+from tests.helpers.reporting import make_decision, report, write_log
+
+HOSTILE = "site.example drop-parameter </script><b>x</b>"
+
+
+def read_section(folder: Path) -> str:
+    """Read the section as text, without markup."""
+    html = (folder / "report.html").read_text("utf-8")
+    (section,) = re.findall(r'<section id="addresses">(.*?)</section>', html, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]*>", " ", section).split())
+
+
+def make_skipped(number: int, rule: str = SID) -> dict[str, Any]:
+    return make_decision(number, status="not_fetched", rule=rule, body_bytes=None)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    asyncio.run(crawl_addresses(path, log=None))
+    return path
+
+
+def test_rules_and_what_they_would_have_spared(store: Path, tmp_path: Path) -> None:
+    with open_store(str(store)) as opened:
+        counts = {"same": 25, "parked": 7, "bytes_saved": 9_000, "sampled": 5, "sampled_same": 4}
+        add_rule(opened, SID, "pin", state=RuleState.ACTING, sampled_different=1, **counts)
+        add_rule(opened, PAGE, "pin", different=2)
+        add_rule(opened, LANG, same=1)
+    addresses = report(tmp_path, store)["addresses"]
+    assert [(row["rule"], row["spared"], row["wrong"]) for row in addresses["rules"]] == [
+        (PAGE, 2, True),
+        (SID, 2, False),
+        (LANG, 0, False),
+    ]
+    assert {key: value for key, value in addresses.items() if key != "rules"} == {
+        "rules_in_all": 3,
+        "acting": 2,
+        "pages": 10,
+        "skipped": 4,
+        "same": 2,
+        "grey": 0,
+        "lost": 2,
+        "parked": 7,
+        "bytes_saved": 9_000,
+        "sampled": 5,
+        "sampled_same": 4,
+        "sampled_different": 1,
+    }
+    section = read_section(tmp_path)
+    assert "2 rules act. Of the 10 pages of the store, 4 have an address" in section
+    assert "2 are the same as that page, 0 cannot be told, and 2 would have been lost" in section
+    assert "7 requests are parked (9.0 kB). Rules that act were checked 5 times" in section
+    assert f"{PAGE} pinned wrong 0 2 0.00 2 0" in section
+    assert f"{SID} acting 25 0 0.90 2 7" in section
+
+
+def test_candidates_only(store: Path, tmp_path: Path) -> None:
+    with open_store(str(store)) as opened:
+        add_rule(opened, LANG, same=1)
+    addresses = report(tmp_path, store)["addresses"]
+    assert (addresses["acting"], addresses["skipped"], addresses["pages"]) == (0, 0, 0)
+    section = read_section(tmp_path)
+    assert "No rule is proven yet." in section
+    assert f"{LANG} learning 1 0 0.27 0 0" in section
+
+
+def test_no_rules(store: Path, tmp_path: Path) -> None:
+    assert report(tmp_path, store)["addresses"] is None
+    section = read_section(tmp_path)
+    assert section.endswith("None known: no rule about addresses was learned.")
+
+
+def test_a_log_without_a_store_says_what_was_not_fetched(tmp_path: Path) -> None:
+    lines = [make_decision(0), *map(make_skipped, (1, 2)), make_skipped(3, HOSTILE)]
+    log = write_log(tmp_path / "log.jsonl", lines)
+    figures = report(tmp_path, log_path=str(log))
+    assert figures["not_fetched"] == {SID: 2, HOSTILE: 1}
+    assert figures["not_fetched_in_all"] == 3
+    # They are no pages.
+    assert (figures["pages"], figures["judged"], figures["kept"]) == (1, 1, 1)
+    assert figures["addresses"] is None
+    section = read_section(tmp_path)
+    assert f"By the log, 3 requests were not made: 2 by {SID} 1 by" in section
+    assert "<b>x</b>" not in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_few_rules_are_shown_of_many(store: Path, tmp_path: Path) -> None:
+    with open_store(str(store)) as opened:
+        for number in range(33):
+            add_rule(opened, f"site.example drop-parameter p{number}")
+    addresses = report(tmp_path, store)["addresses"]
+    assert (len(addresses["rules"]), addresses["rules_in_all"]) == (30, 33)
+    assert "The first 30 of 33." in read_section(tmp_path)

@@ -1,0 +1,277 @@
+"""Files of URL rules: what is none is refused, what is one comes back as it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.inspection.discarder import Discarder, read_discarder_rules
+from scrapy_simhash.inspection.rulefiles import (
+    DUD,
+    SIMHASH,
+    make_apply,
+    read_rule_file,
+    write_discarder_rules,
+    write_lines,
+)
+from scrapy_simhash.judging.urls import UrlRule
+from scrapy_simhash.judging.urls.records import RuleKind, parse_rule
+
+
+def write(folder: Path, content: str | bytes | list[Any]) -> Path:
+    path = folder / "rules"
+    octets = content if isinstance(content, bytes) else b""
+    if isinstance(content, str):
+        octets = content.encode()
+    elif isinstance(content, list):
+        octets = json.dumps(content).encode()
+    path.write_bytes(octets)
+    return path
+
+
+def parse(*texts: str) -> list[UrlRule]:
+    return [parse_rule(text) for text in texts]
+
+
+def discarding(processor: str, args: list[Any], *include: str, **more: Any) -> dict[str, Any]:
+    pattern = {"include": list(include), **more}
+    return {"order": 0, "processor": processor, "args": args, "urlPattern": pattern}
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "has no rule; write one a line"),
+        ("\ufeff  \n# nothing\n", "has no rule"),
+        ("[]", "has no rule: it is an empty array"),
+        (b"\x89PNG\r\n\x1a\n\x00", "is no text in UTF-8 .byte 0."),
+        ("<html><body>Rules</body></html>", "line 1: URL rule '<html><body>Rules"),
+        ("example.com drop-parameter sid\nexample.com drop-everything", "line 2: URL rule"),
+        ("example.com drop-parameter", "takes 1 arguments, got 0"),
+        ("{}", "is JSON, but no array of rules"),
+        ('{"rules": [1', "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ("[1]", "rule 1: a rule is 1; it must be an object"),
+        ([discarding("queryRemoval", ["a"], "/path")], "rule 1: pattern '/path' has no domain"),
+        (
+            "m.example.com host-alias example.com\nm.example.com host-alias example.org",
+            "two rules contradict each other: 'm.example.com host-alias example.com' and ",
+        ),
+        (
+            "a.example substitute 15 17\na.example substitute 15 18",
+            "two rules contradict each other",
+        ),
+        ("a.example host-alias a.example", "leads to its own host"),
+        (
+            "".join(f"{a}.example host-alias {b}.example\n" for a, b in ("ab", "bc", "ca")),
+            "rules lead in a circle: 'a.example host-alias b.example', 'b.example",
+        ),
+        ("a.example substitute fr en\na.example substitute en fr", "rules lead in a circle"),
+        (
+            "".join(f"a{n}.example host-alias a{n + 1}.example\n" for n in range(5)),
+            "a chain has more than 4 steps: 'a0.example host-alias a1.example', ",
+        ),
+    ],
+)
+def test_what_is_no_file_of_rules_is_refused(tmp_path: Path, content: Any, complaint: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(ValueError, match=complaint) as raised:
+        read_rule_file(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert len(str(raised.value)) < 700
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.inspection.rulefiles._MOST_BYTES", 100)
+    path = write(tmp_path, "a.example strip-slash\n" * 6)
+    with pytest.raises(ValueError, match="is larger than 100 bytes"):
+        read_rule_file(path)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "a.example host-alias b.example\nb.example host-alias c.example",
+        "a.example substitute fr en\nb.example substitute en fr",
+        "a.example drop-parameter a\na.example drop-parameter a except /x/",
+        "a.example use-https\na.example strip-slash",
+    ],
+)
+def test_chains_and_rules_that_agree_are_no_mistake(tmp_path: Path, lines: str) -> None:
+    read = read_rule_file(write(tmp_path, lines))
+    assert (read.format, read.number, read.left_out) == (SIMHASH, 2, ())
+
+
+def test_comments_blank_lines_and_repeated_rules(tmp_path: Path) -> None:
+    text = "\n# a list\na.example strip-slash \r\n\n  # of one\na.example strip-slash\n"
+    assert read_rule_file(write(tmp_path, text)).rules == tuple(parse("a.example strip-slash"))
+
+
+def test_a_chain_is_followed_to_its_end(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.example host-alias b.example\nb.example drop-parameter sid\n")
+    form, changed = read_rule_file(path).apply("http://a.example/x?sid=1&b=2")
+    assert form == "http://b.example/x?b=2"
+    assert changed == ("a.example host-alias b.example", "b.example drop-parameter sid")
+
+
+def test_an_address_that_no_rule_changes_is_written_as_forms_are() -> None:
+    apply = make_apply(parse("a.example drop-parameter sid"))
+    assert apply("http://A.example?b=2&a=1")[0] == apply("http://a.example/?a=1&b=2&sid=7")[0]
+    assert apply("http://a.example/?b=2&a=1")[1] == ()
+    assert apply("mailto:someone") == ("mailto:someone", ())
+
+
+words = st.text("abcxyz019-_.~é%# ", min_size=1, max_size=6)
+hosts = st.sampled_from(["a.example", "www.a.example", "b.example:8000", "127.0.0.1"])
+pairs = st.builds("{}={}".format, words, words)
+rules = st.one_of(
+    st.builds(UrlRule, st.just(RuleKind.DROP_PARAMETER), hosts, st.tuples(words)),
+    st.builds(UrlRule, st.just(RuleKind.DROP_VALUE), hosts, st.tuples(pairs)),
+    st.builds(UrlRule, st.just(RuleKind.STRIP_SLASH), hosts, st.just(()), st.tuples(pairs)),
+)
+
+
+@given(st.lists(rules, min_size=1, unique=True))
+def test_our_files_come_back(tmp_path_factory: pytest.TempPathFactory, made: list[UrlRule]) -> None:
+    path = write(tmp_path_factory.mktemp("rules"), write_lines(made))
+    assert read_rule_file(path).rules == tuple(made)
+
+
+def test_rules_of_duplicate_url_discarder_that_we_can_say(tmp_path: Path) -> None:
+    read = read_rule_file(
+        write(
+            tmp_path,
+            [
+                discarding("queryRemoval", ["sid", "ref"], "shop.example"),
+                discarding("normalizer", [], "www.a.example", "b.example"),
+                discarding("queryRemoval", ["page"], "shop.example/list"),
+                discarding("queryRemoval", ["x"], "shop.example", exclude=["shop.example/a"]),
+                discarding("queryRemovalExcept", ["id"], "shop.example"),
+                discarding("subpathRemoval", [0], "shop.example"),
+                discarding("queryRemoval", ["utm_source"], ""),
+            ],
+        )
+    )
+    assert (read.format, read.number) == (DUD, 7)
+    assert [rule.text for rule in read.rules] == [
+        "shop.example drop-parameter sid",
+        "shop.example drop-parameter ref",
+        "www.shop.example drop-parameter sid",
+        "www.shop.example drop-parameter ref",
+        "www.a.example strip-slash",
+        "b.example strip-slash",
+        "www.b.example strip-slash",
+        "www.b.example host-alias b.example",
+    ]
+    assert [(each.rule, each.why.partition(";")[0]) for each in read.left_out] == [
+        ("queryRemoval page (shop.example/list)", "it is for some addresses of a host only"),
+        ("queryRemoval x (shop.example)", "it is for some addresses of a host only"),
+        ("queryRemovalExcept id (shop.example)", "it lets several parameters vary at once"),
+        (
+            "subpathRemoval 0 (shop.example)",
+            "it leaves out segments by their place, whatever they are",
+        ),
+        ("queryRemoval utm_source (everywhere)", "it is for all hosts"),
+    ]
+
+
+OURS = parse(
+    "a.example drop-parameter sid except /shop/ lang=de",
+    "a.example drop-value print=1",
+    "a.example drop-parameters CFID CFTOKEN",
+    "a.example drop-leading mirror",
+    "a.example drop-leading mirror old",
+    "a.example strip-slash",
+    "b.example:8000 drop-parameter sid",
+    "www.c.example drop-parameter ref",
+)
+CANNOT = parse(
+    "www.c.example strip-slash",
+    "m.a.example host-alias a.example",
+    "a.example drop-segments print",
+    "a.example drop-matrix jsessionid",
+    "a.example drop-session",
+    "a.example strip-index index.html",
+    "a.example fold-case",
+    "a.example drop-repeated",
+    "a.example use-https",
+    "a.example free-segment 0 2",
+    "a.example substitute 15 17",
+    "a.example drop-value q=*",
+)
+
+
+def test_what_the_other_format_cannot_say_is_named() -> None:
+    text, left_out = write_discarder_rules([*OURS, *CANNOT])
+    assert [each.rule for each in left_out] == [rule.text for rule in CANNOT]
+    assert all(each.why for each in left_out)
+    assert len(read_discarder_rules(json.loads(text))) == len(OURS)
+
+
+paths = st.lists(st.sampled_from(["mirror", "old", "shop", "x"]), max_size=3).map("/".join)
+queries = st.lists(
+    st.sampled_from(
+        [
+            *("sid=1", "sid=", "ref=a", "print=1", "print=2", "lang=de", "lang=en"),
+            *("CFID=1", "CFTOKEN=2", "page=2"),
+        ]
+    ),
+    max_size=4,
+    unique_by=lambda pair: pair.partition("=")[0],
+).map("&".join)
+urls = st.builds(
+    "http://{}/{}{}?{}".format,
+    st.sampled_from([*(rule.host for rule in OURS), "www.a.example", "d.example"]),
+    paths,
+    st.sampled_from(["", "/"]),
+    queries,
+)
+
+
+@given(urls, urls)
+def test_an_export_makes_no_two_pages_one_that_the_rules_keep_apart(
+    first: str, second: str
+) -> None:
+    ours = make_apply(OURS)
+    theirs = Discarder(read_discarder_rules(json.loads(write_discarder_rules(OURS)[0])))
+    if theirs.apply(first)[0] == theirs.apply(second)[0]:
+        assert ours(first)[0] == ours(second)[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://a.example/x?page=2&sid=1", "http://a.example/x?page=2"),
+        ("http://a.example/shop/x?sid=1", "http://a.example/shop/x?sid=1"),
+        ("http://a.example/x?lang=de&sid=1", "http://a.example/x?lang=de&sid=1"),
+        ("http://a.example/x?print=1", "http://a.example/x"),
+        ("http://a.example/x?print=2", "http://a.example/x?print=2"),
+        ("http://a.example/x?CFID=1&CFTOKEN=2", "http://a.example/x"),
+        ("http://a.example/x?CFID=1", "http://a.example/x?CFID=1"),
+        ("http://a.example/mirror/x/y", "http://a.example/x/y"),
+        ("http://a.example/mirror/old/x", "http://a.example/x"),
+        ("http://a.example/x/", "http://a.example/x"),
+        ("http://b.example:8000/x?sid=1", "http://b.example:8000/x"),
+        ("http://www.c.example/x?ref=1", "http://www.c.example/x"),
+        # Rules of ours are of one host, patterns of theirs of `www.`, too.
+        ("http://www.a.example/x?sid=1", "http://www.a.example/x?sid=1"),
+        ("http://b.example/x?sid=1", "http://b.example/x?sid=1"),
+    ],
+)
+def test_an_export_does_what_the_rules_do(url: str, form: str) -> None:
+    theirs = Discarder(read_discarder_rules(json.loads(write_discarder_rules(OURS)[0])))
+    assert theirs.apply(url)[0] == form
+    assert make_apply(OURS)(url)[0] == form
+
+
+def test_universal_rules_are_written_for_each_host_if_asked_for() -> None:
+    text, _ = write_discarder_rules(OURS, universal=True)
+    theirs = Discarder(read_discarder_rules(json.loads(text)))
+    url = "http://a.example/x/?sid=1&utm_source=mail"
+    assert theirs.apply(url)[0] == "http://a.example/x"
+    assert theirs.apply("http://d.example/x/?utm_source=mail")[1] == ()

@@ -1,0 +1,134 @@
+"""The rule that compares two documents, against a plain statement of it and against its users."""
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
+from scrapy_simhash.inspection.evaluation.labels import LabelledPair
+from scrapy_simhash.judging import Document, Rule, compare
+from scrapy_simhash.judging.comparison import Deciding
+from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
+from scrapy_simhash.pages.sketch import compare_sketches, sketch_text
+from tests.helpers.documents import CRAWL, open_in_crawl
+from tests.helpers.oracle import distance_between
+
+CENTRE = 0x0123456789ABCDEF
+POOL = np.random.default_rng(3).integers(0, 2**64, 3_000, np.uint64, endpoint=False)
+SKETCHES = [b"", *(2 * sketch_text(POOL[start : start + 2_000]) for start in (0, 100, 1_000))]
+near_bits = st.lists(st.integers(0, 63), max_size=4).map(
+    lambda places: CENTRE ^ sum({1 << place for place in places})
+)
+rules = st.builds(Rule, st.integers(0, 7), st.sampled_from([None, 0.0, 0.5, 0.8, 0.95]))
+
+
+@st.composite
+def documents(draw: st.DrawFn, name: bytes = b"-") -> Document:
+    """Draw a document; a stub has one digest, the length of which tells a file, one fingerprint."""
+    stub = draw(st.integers(0, 4)) == 0
+    digest = draw(st.sampled_from([b"one", b"other"]))
+    short = int.from_bytes(digest.ljust(8), "big")
+    if draw(st.booleans()):
+        digest = digest.ljust(FILE_DIGEST_BYTES)
+    drawn = st.lists(near_bits, min_size=1, max_size=2, unique=True).map(tuple)
+    return Document(
+        name,
+        (short,) if stub else draw(drawn),
+        digest,
+        url=draw(st.sampled_from(["http://a.example/", "http://b.example/"])),
+        scope=draw(st.sampled_from(["", "", "", "another"])),
+        title=draw(st.sampled_from(["", "Kiwi", "Apple"])),
+        heading=draw(st.sampled_from(["", "Kiwi", "Apple"])),
+        words=500,
+        whole_words=draw(st.sampled_from([500, 5_000])),
+        sketch=draw(st.sampled_from(SKETCHES)),
+        stub=stub,
+        crawl=CRAWL,
+    )
+
+
+def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
+    """State the rule for pages of 500 words, whose titles and headings are one word or none."""
+    if (one.scope, one.stub, one.file) != (other.scope, other.stub, other.file):
+        return False
+    if one.stub:
+        return one.text_digest == other.text_digest
+    bits = min(distance_between(a, b) for a in one.fingerprints for b in other.fingerprints)
+    if bits > rule.distance or rule.confirm is None:
+        return bits <= rule.distance
+    if not (one.sketch and other.sketch):
+        return bits <= 3
+    # Main and whole text have one sketch here, so that the one agrees as far as it is alike.
+    alike = compare_sketches(one.sketch, [other.sketch]).main[0]
+    return bool(alike >= max(rule.confirm, 0.4)) and have_one_name(one, other, same=alike >= 0.95)
+
+
+def have_one_name(one: Document, other: Document, *, same: bool) -> bool:
+    """State what names say about two texts that are alike, or practically the same."""
+    names = [(one.title, other.title), (one.heading, other.heading)]
+    named = [first == second for first, second in names if first and second]
+    if all(named) or (any(named) and same):
+        return True
+    another_host_or_named = one.url != other.url or one.heading in {one.title, other.title}
+    return any(named) and one.heading == other.heading != "" and another_host_or_named
+
+
+@given(documents(), documents(), rules)
+def test_compare_against_the_rule_in_plain_words(
+    one: Document, other: Document, rule: Rule
+) -> None:
+    answer = compare(one, other, rule)
+    assert answer == compare(other, one, rule)
+    assert answer.duplicate is is_near_duplicate(one, other, rule)
+    assert (answer.similarity is not None) == (answer.deciding is Deciding.TEXTS)
+    assert answer.why
+    # What is confirmed is so within any distance.
+    wider = compare(one, other, rule._replace(distance=64))
+    assert (wider.confirmed, wider.tests) == (answer.confirmed, answer.tests)
+
+
+@given(documents(b"one"), documents(b"other"), rules)
+def test_a_store_and_an_evaluation_decide_as_compare_does(
+    one: Document, other: Document, rule: Rule
+) -> None:
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
+    answer = compare(other, one, rule)
+    with (
+        TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        open_in_crawl(Path(folder), distance=rule.distance, confirm=rule.confirm) as store,
+    ):
+        match = store.find_and_add([one, other])[1].match
+    assert (match is not None) is answer.duplicate
+    if match is not None:
+        assert (match.distance, match.similarity) == (answer.distance, answer.similarity)
+        assert match.tests[1:] == answer.tests
+
+
+def judge(one: Document, other: Document, **settings: Any) -> Any:
+    """Judge a labelled pair of documents as `evaluate` does."""
+    config = replace(Config(), **settings)
+    pair = LabelledPair("a", "b", "dup", "", "")
+    (judged,), _ = judge_pairs([pair], {"a": one, "b": other}, config)
+    return judged
+
+
+@pytest.mark.parametrize("bits", [3, 5, 7, 8])
+def test_without_sketch_plain_simhash_is_the_distance_alone_everywhere(bits: int) -> None:
+    """An evaluation counted such a pair within 3 bits, a store within `SIMHASH_DISTANCE`."""
+    one, other = Document(b"a", (CENTRE,), b"a"), Document(b"b", (CENTRE ^ 2**bits - 1,), b"b")
+    assert compare(one, other, Rule(7, None)).duplicate is (bits <= 7)
+    judged = judge(one, other, confirm=None, distance=7)
+    assert (judged.duplicate, judged.confirmed, judged.distance) == (bits <= 7, True, bits)
+    # With confirmation there is none, and both let the paper's distance decide.
+    assert compare(one, other, Rule(7, 0.8)).duplicate is (bits <= 3)
+    judged = judge(one, other, confirm=0.8, distance=7)
+    assert (judged.duplicate, judged.confirmed) == (bits <= 3, bits <= 3)
+    assert judged.confirmed_at[0.9] is (bits <= 3)
+    assert "no sketch" in judged.tests[0]

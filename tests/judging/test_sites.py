@@ -1,0 +1,204 @@
+"""What is right on sites that name their pages badly, and on lists: pages read and compared."""
+
+from html import escape
+
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging import Answer, Document, compare, make_document
+from scrapy_simhash.pages import fingerprint_page
+from tests.helpers.pages import edit_words, make_words
+
+RULE = Config().rule
+URL = "http://site.example/page"
+SHORT, LONG = 600, 1_600
+
+
+def make_text(words: list[str]) -> str:
+    """Lay words out in paragraphs of sixty."""
+    starts = range(0, len(words), 60)
+    return "".join(f"<p>{' '.join(words[start : start + 60])}.</p>" for start in starts)
+
+
+def read(title: str, headings: str, text: str, url: str = URL) -> Document:
+    """Read a page; headings and text are HTML."""
+    html = (
+        f"<html><head><title>{escape(title)}</title></head>"
+        f"<body><main>{headings}{text}</main></body></html>"
+    )
+    return make_document(fingerprint_page(html.encode(), url=url), RULE)
+
+
+def read_siblings(*names: str, words: int = SHORT, changed: int = 2) -> list[Document]:
+    """Read pages with nearly the same wording, each with its name as title and heading."""
+    text = make_words(1, words)
+    return [
+        read(name, f"<h1>{name}</h1>", make_text(edit_words(text, changed, seed)))
+        for seed, name in enumerate(names)
+    ]
+
+
+def answer_to(first: Document, second: Document) -> Answer:
+    """Compare two pages both ways round."""
+    answer = compare(first, second, RULE)
+    assert compare(second, first, RULE) == answer
+    return answer
+
+
+NUMBERED = [
+    ("Start on a 32-bit PC", "Start on a 64-bit PC"),
+    ("The sea, part 1", "The sea, part 2"),
+    ("Terms of 2023", "Terms of 2024"),
+]
+
+
+@pytest.mark.parametrize("names", NUMBERED)
+def test_names_that_differ_in_a_number_part_short_texts(names: tuple[str, str]) -> None:
+    """With nearly the same wording, the number may be all that matters."""
+    answer = answer_to(*read_siblings(*names))
+    assert answer.similarity
+    assert answer.similarity > 0.9
+    assert not answer.duplicate
+    assert answer.tests[-1] == "titles differ, headings differ"
+
+
+@pytest.mark.parametrize("names", NUMBERED)
+def test_names_that_differ_in_a_number_do_not_part_long_texts(names: tuple[str, str]) -> None:
+    """Of 1,600 words all but a few agree: whoever has the one page has the other."""
+    answer = answer_to(*read_siblings(*names, words=LONG))
+    assert answer.duplicate
+    assert answer.tests[-1].endswith("names itself")
+
+
+def test_one_title_for_all_pages() -> None:
+    """The headings part siblings; without any, nothing does, and with one text nothing need."""
+    text = make_words(1, SHORT)
+    mug, chair, again = (
+        read("ACME", f"<h1>{name}</h1>", make_text(edit_words(text, 5, seed)))
+        for seed, name in enumerate(("Red mug", "Blue chair", "Red mug"))
+    )
+    assert not answer_to(mug, chair).duplicate
+    assert answer_to(mug, again).duplicate
+    unlike = read("ACME", "", make_text(make_words(2, SHORT)))
+    assert not answer_to(read("ACME", "", make_text(text)), unlike).confirmed
+
+
+def test_titles_that_are_addresses() -> None:
+    """One page at two addresses, each its title; pages that differ have another text or heading."""
+    text = make_text(make_words(1, SHORT))
+    urls = [f"{URL}?session={number}" for number in (1, 2)]
+    first, second = (read(url, "<h1>Opening hours</h1>", text, url) for url in urls)
+    answer = answer_to(first, second)
+    assert answer.duplicate
+    assert answer.tests[-1] == (
+        "titles differ, headings same, but one page has all that the other has"
+    )
+    sibling = make_text(edit_words(make_words(1, SHORT), 9))
+    third = read(urls[1], "<h1>Prices</h1>", sibling, urls[1])
+    assert not answer_to(first, third).duplicate
+
+
+@pytest.mark.parametrize("title", ["", "   ", "...", "\u200b", "\N{PERSON FROWNING}"])
+def test_empty_titles_leave_it_to_the_headings(title: str) -> None:
+    text = make_words(1, SHORT)
+    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
+    kiwi = read(title, "<h1>Kiwi</h1>", one)
+    assert answer_to(kiwi, read(title, "<h1>Kiwi</h1>", other)).duplicate
+    assert not answer_to(kiwi, read(title, "<h1>Apple</h1>", other)).duplicate
+    nameless = answer_to(read(title, "", one), read(title, "", other))
+    assert nameless.duplicate
+
+
+def test_titles_of_10_000_characters() -> None:
+    """The first 300 characters count."""
+    text = make_words(1, SHORT)
+    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
+    long = "word " * 2_000
+    assert answer_to(read(f"Kiwi {long}", "", one), read(f"Kiwi {long} end", "", other)).duplicate
+    # Each has a word of its own.
+    apple = read(f"Apple {long}", "", other)
+    assert not answer_to(read(f"Kiwi {long}", "", one), apple).duplicate
+
+
+def test_titles_in_two_scripts() -> None:
+    """Both parts count; a heading in another script is another name, unless the page is one."""
+    text = make_words(1, SHORT)
+    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
+    tokyo = read("Weather 東京", "", one)
+    assert answer_to(tokyo, read("Weather 東京", "", other)).duplicate
+    assert not answer_to(tokyo, read("Weather 大阪", "", other)).duplicate
+    translated = [read("LibreOffice", f"<h1>{name}</h1>", one) for name in ("Атрибуты", "Words")]
+    assert answer_to(*translated).duplicate
+    beside = read("LibreOffice", "<h1>Words</h1>", other)
+    assert not answer_to(translated[0], beside).duplicate
+
+
+def test_a_hundred_headings() -> None:
+    """The first one names the page, whatever follows."""
+    text = make_words(1, SHORT)
+    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
+    rest = "".join(f"<h2>Part {number}</h2>" for number in range(99))
+    kiwi = read("", f"<h1>Kiwi</h1>{rest}", one)
+    assert answer_to(kiwi, read("", f"<h1>Kiwi</h1>{rest}", other)).duplicate
+    assert not answer_to(kiwi, read("", f"<h1>Apple</h1>{rest}", other)).duplicate
+
+
+def test_a_heading_that_is_an_image() -> None:
+    """A logo has no words; the heading after it names the page."""
+    text = make_words(1, SHORT)
+    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
+    logo = '<h1><img src="logo.png" alt="ACME"></h1>'
+    mug = read("ACME", f"{logo}<h2>Red mug</h2>", one)
+    assert answer_to(mug, read("ACME", f"{logo}<h2>Red mug</h2>", other)).duplicate
+    assert not answer_to(mug, read("ACME", f"{logo}<h2>Blue chair</h2>", other)).duplicate
+
+
+def read_list(page: int, items: str, *, aside: int, words: int = 15, count: int = 20) -> Document:
+    """Read a page of a list in a template of 400 words; all pages have one title and heading."""
+    shared = make_words(999, 400)
+    own = make_words(page + 1, count * words)
+    listed = "".join(
+        items.format(f"/item/{page}-{place}", " ".join(own[place * words : (place + 1) * words]))
+        for place in range(count)
+    )
+    menu = "".join(f'<li><a href="/{word}">{word}</a></li>' for word in shared[:40])
+    html = (
+        f"<html><head><title>News</title></head><body><nav><ul>{menu}</ul></nav>"
+        f"<main><h1>News</h1>{listed}{make_text(shared[aside:])}</main>"
+        f"<aside>{make_text(shared[40:aside])}</aside></body></html>"
+    )
+    return make_document(fingerprint_page(html.encode(), url=f"{URL}/{page}"), RULE)
+
+
+@pytest.mark.parametrize("aside", [40, 200, 400])
+@pytest.mark.parametrize(
+    "items",
+    [
+        '<ul><li><a href="{0}">{1}</a></li></ul>',
+        '<div><h3><a href="{0}">More</a></h3><p>{1}</p></div>',
+        '<table><tr><td><a href="{0}">{1}</a></td></tr></table>',
+    ],
+)
+def test_pages_of_a_list_are_all_kept(items: str, aside: int) -> None:
+    """Whatever was taken for their main text: the items, or what all of them share."""
+    pages = [read_list(number, items, aside=aside) for number in range(4)]
+    for number, page in enumerate(pages):
+        assert not any(answer_to(page, other).confirmed for other in pages[:number])
+
+
+def test_the_titles_of_a_list_in_a_large_template() -> None:
+    """Practically the same whole texts: what is new may be the main text of each."""
+
+    def read_titles(page: int) -> Document:
+        own = " ".join(make_words(page + 1, 60))
+        html = (
+            f"<html><head><title>News</title></head><body><main><h1>News</h1><p>{own}</p></main>"
+            f"<aside><ul>{''.join(f'<li>{word}</li>' for word in make_words(999, 6_000))}</ul>"
+            "</aside></body></html>"
+        )
+        return make_document(fingerprint_page(html.encode(), url=f"{URL}/{page}"), RULE)
+
+    answer = answer_to(read_titles(1), read_titles(2))
+    assert answer.similarity
+    assert answer.similarity > 0.95
+    assert answer.tests[-1].endswith("whole text is alike, but main text is another")

@@ -1,0 +1,83 @@
+"""Pages with too little text for a simhash: dropped only for pages that are the same in all."""
+
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging import make_document
+from scrapy_simhash.pages import fingerprint_page
+from tests.helpers.crawling import crawl
+from tests.helpers.server import serve
+
+HTML = "<!DOCTYPE html><html><head><title>Download</title></head><body>{}</body></html>"
+# Pairs of pages that say the same and are not the same.
+DIFFERENT = {
+    "links": ("<a href=/f/1.zip>Get it</a>", "<a href=/f/2.zip>Get it</a>"),
+    "frames": ("<p>Watch</p><iframe src=/1></iframe>", "<p>Watch</p><iframe src=/2></iframe>"),
+    "data": ("<p>App</p><div data-page='{\"id\":1}'></div>", "<p>App</p><div data-page='2'></div>"),
+    "script files": (
+        "<p>App</p><script src=/1.js></script>",
+        "<p>App</p><script src=/2.js></script>",
+    ),
+    "scripts": ("<p>App</p><script>show(1)</script>", "<p>App</p><script>show(2)</script>"),
+    "lazy images": ("<p>Zoo</p><img data-src=/1.jpg>", "<p>Zoo</p><img data-src=/2.jpg>"),
+    "images": ("<p>Zoo</p><img srcset='/1.jpg 1x'>", "<p>Zoo</p><img srcset='/2.jpg 1x'>"),
+    "texts": ("<p>Yes</p>", "<p>No</p>"),
+}
+
+
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_stubs_that_differ_in_anything_are_kept(kind: str) -> None:
+    digests = set()
+    for body in DIFFERENT[kind]:
+        document = make_document(fingerprint_page(HTML.format(body)), Config().rule)
+        assert document.stub
+        digests.add((document.fingerprints, document.text_digest))
+    assert len(digests) == 2
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_the_same_stub_at_two_addresses_is_a_near_duplicate(tmp_path: Path) -> None:
+    answers = {
+        "/a": HTML.format("<p>Nothing here</p>"),
+        "/b": HTML.format("<p>Nothing here</p>"),
+        "/c": HTML.format("<p>Nothing there</p>"),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert done.paths == ["/a", "/c"]
+    assert done.decisions[1]["tests"] == ["same short page"]
+
+
+def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
+    """In plain mode the main text alone decides; a caption may be all that was found."""
+    words = " ".join(f"word{number}" for number in range(1_200))
+    pages = [
+        make_document(
+            fingerprint_page(HTML.format(f"<p>{words}</p><img src=/{number}.jpg>")),
+            Config(min_features=5_000).rule,
+        )
+        for number in range(2)
+    ]
+    assert pages[0].stub
+    assert pages[0].fingerprints != pages[1].fingerprints
+
+
+@pytest.mark.parametrize("words", [31, 32, 33])
+@pytest.mark.parametrize("confirm", [None, 0.8])
+def test_a_page_read_for_a_rule_is_the_document_of_one_read_for_any(
+    words: int, confirm: float | None
+) -> None:
+    """With `min_features`, only pages below it get the digest of a stub."""
+    rule = Config(confirm=confirm).rule
+    html = HTML.format(" ".join(f"word{number}" for number in range(words)))
+    document = make_document(fingerprint_page(html, seed=7, min_features=32), rule)
+    assert document == make_document(fingerprint_page(html, seed=7), rule)
+    assert document.stub == (words < rule.min_features == 32)
+
+
+def test_a_page_read_for_another_rule_is_refused() -> None:
+    page = fingerprint_page(HTML.format("<p>one two three</p>"), min_features=3)
+    with pytest.raises(ValueError, match=r"a page of 3 features .* the rule's, 32; read it again"):
+        make_document(page, Config().rule)

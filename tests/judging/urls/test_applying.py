@@ -1,0 +1,199 @@
+"""What rules do to addresses, against what each kind says in words."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.judging.urls.acting import MOST_STEPS, ActingRules, follow
+from scrapy_simhash.judging.urls.addresses import (
+    MOST_CHARACTERS,
+    MOST_PARTS,
+    Address,
+    format_address,
+    parse_address,
+)
+from scrapy_simhash.judging.urls.applying import RulesOfHost, apply_rule, may_change
+from scrapy_simhash.judging.urls.records import RuleKind, UrlRule, parse_rule
+from tests.helpers.urlrules import HOST, draw_addresses, draw_rules
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://A.Example", "http://a.example/"),
+        ("http://a.example:80/x", "http://a.example/x"),
+        ("https://a.example:80/x", "https://a.example:80/x"),
+        ("HTTPS://a.example:443/x#part", "https://a.example/x"),
+        ("http://localhost:8000/x?", "http://localhost:8000/x"),
+        ("http://[::1]:8000/x", "http://[::1]:8000/x"),
+        ("http://a.example/x?b=2&a=1&&c", "http://a.example/x?a=1&b=2&c="),
+        ("http://a.example?a=1", "http://a.example/?a=1"),
+        ("http://a.example//x/./y", "http://a.example//x/./y"),
+        ("http://a.example/%zz?%=%", "http://a.example/%zz?%=%"),
+        ("http://a.example/http://b.example/", "http://a.example/http://b.example/"),
+        ("http://bücher.example/x", "http://xn--bcher-kva.example/x"),
+        ("http://xn--bcher-kva.example/x", "http://xn--bcher-kva.example/x"),
+    ],
+)
+def test_an_address_is_written_one_way(url: str, form: str) -> None:
+    address = parse_address(url)
+    assert address is not None
+    assert format_address(address) == form
+    assert parse_address(form) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "x", "ftp://a.example/x", "mailto:a@b.example", "data:text/html,x", "http:///x"),
+        *("http://me@a.example/", "http://me:secret@a.example/", "http://a.example\\@b.example/"),
+        *(
+            "http://[::1/x",
+            "http://a b.example/",
+            "http://a.example:x/",
+            "http://a.example:123456/",
+        ),
+        "http://a.example/" + "x" * MOST_CHARACTERS,
+        "http://a.example/" + "/" * MOST_PARTS,
+        "http://a.example/?" + "&".join(f"p{number}=" for number in range(10_000)),
+        "http://" + "ü" * 100 + ".example/",
+    ],
+)
+def test_an_address_that_no_rule_may_judge(url: str) -> None:
+    assert parse_address(url) is None
+    acting = ActingRules([parse_rule("a.example drop-parameter p1")])
+    assert acting.list_targets(url) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "form"),
+    [
+        ("drop-value print=1", "/x?print=1&a=2", "/x?a=2"),
+        ("drop-value print=1", "/x?print=2", None),
+        ("drop-parameter sid", "/x?sid=1&sid=2&side=3", "/x?side=3"),
+        ("drop-parameter sid", "/x?sid", "/x"),
+        ("drop-parameters CFID CFTOKEN", "/x?CFID=1&CFTOKEN=2&a=3", "/x?a=3"),
+        ("drop-parameters CFID CFTOKEN", "/x?CFID=1", None),
+        ("drop-matrix jsessionid", "/x;jsessionid=1;v=2/y;jsessionid=1", "/x;v=2/y"),
+        ("drop-session", "/(S(4tyb0x))/x", "/x"),
+        ("drop-session", "/(A(x)S(y))/x", "/x"),
+        ("drop-session", "/(S(4tyb0x))", "/"),
+        ("drop-session", "/f(x)/y", None),
+        ("strip-slash", "/x/", "/x"),
+        ("strip-slash", "/", None),
+        ("strip-index index.html", "/x/index.html", "/x/"),
+        ("strip-index index.html", "/index.html/x", None),
+        ("fold-case", "/X/y?A=B", "/x/y?A=B"),
+        ("drop-repeated", "/x?a=1&b=2&a=1", "/x?a=1&b=2"),
+        ("drop-repeated", "/x?a=1&a=2", None),
+        ("host-alias b.example", "/x?a=1", "http://b.example/x?a=1"),
+        ("host-alias https://b.example", "/x", "https://b.example/x"),
+        ("use-https", "/x", "https://a.example/x"),
+        ("drop-leading mirror", "/mirror/x", "/x"),
+        ("drop-leading mirror", "/x/mirror/y", None),
+        ("drop-leading mirror", "/mirror", "/"),
+        ("drop-segments print", "/x/print/y/print", "/x/y/print"),
+        ("drop-segments amp", "/x/amp", "/x"),
+        ("drop-segments a b", "/a/c/a/b/d", "/a/c/d"),
+        ("free-segment 0 2", "/any-words/4711", "/*/4711"),
+        ("free-segment 0 2", "/any-words/4711/x", None),
+        ("substitute 15 17", "/docs/15/x", "/docs/17/x"),
+        ("substitute 15 17", "/docs/15", None),
+        ("drop-parameter sid except /shop/", "/shop/x?sid=1", None),
+        ("drop-parameter sid except /shop/", "/shopping/x?sid=1", "/shopping/x"),
+        ("drop-parameter sid except lang=de", "/x?lang=de&sid=1", None),
+        ("drop-parameter sid except lang=de", "/x?lang=en&sid=1", "/x?lang=en"),
+    ],
+)
+def test_what_a_rule_does(rule: str, url: str, form: str | None) -> None:
+    address = parse_address(f"http://a.example{url}")
+    assert address is not None
+    changed = apply_rule(parse_rule(f"a.example {rule}"), address)
+    if form is None:
+        assert changed is address
+    else:
+        expected = form if "://" in form else f"http://a.example{form}"
+        assert format_address(changed) == expected
+    targets = ActingRules([parse_rule(f"a.example {rule}")]).list_targets(f"http://a.example{url}")
+    assert [target.form for target in targets] == ([] if form is None else [expected])
+
+
+@given(draw_addresses(), st.lists(draw_rules(), max_size=64))
+def test_the_rules_of_a_host_are_found_as_if_each_was_asked(
+    address: Address, rules: list[UrlRule]
+) -> None:
+    rules = list({rule.key: rule for rule in rules}.values())
+    expected = {
+        rule.id: form for rule in rules if (form := apply_rule(rule, address)) is not address
+    }
+    found = RulesOfHost(rules).list_changes(address)
+    assert len(found) == len(expected)
+    assert {rule.id: form for rule, form in found} == expected
+
+
+@given(draw_addresses(), draw_rules())
+def test_a_rule_changes_no_address_that_it_may_not(address: Address, rule: UrlRule) -> None:
+    if not may_change(rule, format_address(address)):
+        assert apply_rule(rule, address) is address
+
+
+@given(draw_addresses(), draw_rules())
+def test_a_rule_leads_to_one_form_and_takes_something_away(address: Address, rule: UrlRule) -> None:
+    form = apply_rule(rule, address)
+    if form is address:
+        return
+    assert form != address
+    assert parse_address(format_address(form)) == form
+    assert len(form.path) <= len(address.path)
+    assert len(form.query) <= len(address.query)
+    if rule.kind in {RuleKind.DROP_PARAMETER, RuleKind.STRIP_INDEX, RuleKind.FOLD_CASE}:
+        assert apply_rule(rule, form) is form
+    assert urlsplit(format_address(form)).path.startswith("/")
+
+
+@given(draw_addresses(), st.lists(draw_rules(), max_size=8))
+def test_a_chain_comes_to_an_end_or_is_not_followed(address: Address, rules: list[UrlRule]) -> None:
+    of_host = RulesOfHost(rules)
+    final, steps = follow(of_host, address)
+    assert len(steps) <= MOST_STEPS
+    for rule in steps:
+        changed = apply_rule(rule, address)
+        assert changed is not address
+        address = changed
+    assert address == final
+    if steps and final.host == HOST:
+        assert of_host.list_changes(final) == []
+
+
+def test_rules_that_undo_each_other_lead_nowhere() -> None:
+    rules = ["a.example host-alias b.example", "b.example host-alias a.example"]
+    acting = ActingRules(map(parse_rule, rules))
+    targets = acting.list_targets("http://a.example/x")
+    # Each alone leads somewhere; both together do not.
+    assert [target.form for target in targets] == ["http://b.example/x"]
+
+
+def test_a_chain_goes_over_to_the_rules_of_another_host() -> None:
+    rules = ["m.a.example host-alias a.example", "a.example drop-parameter sid"]
+    acting = ActingRules(map(parse_rule, rules))
+    targets = acting.list_targets("http://m.a.example/x?sid=1")
+    assert [target.form for target in targets] == [
+        "http://a.example/x?sid=1",
+        "http://a.example/x",
+    ]
+    assert targets[-1].rules == tuple(parse_rule(rule).id for rule in rules)
+    assert len(acting) == 2
+
+
+def test_five_steps_are_not_taken() -> None:
+    rules = [f"a.example drop-parameter p{number}" for number in range(MOST_STEPS + 1)]
+    acting = ActingRules(map(parse_rule, rules))
+
+    def ask(parameters: int) -> int:
+        query = "&".join(f"p{number}=" for number in range(parameters))
+        return len(acting.list_targets(f"http://a.example/?{query}"))
+
+    # One target for each rule, and one for all of them.
+    assert (ask(MOST_STEPS), ask(MOST_STEPS + 1)) == (MOST_STEPS + 1, MOST_STEPS + 1)

@@ -1,0 +1,108 @@
+"""Which rules two addresses of one page propose."""
+
+import pytest
+from hypothesis import given
+
+from scrapy_simhash.judging.urls.addresses import Address, format_address, parse_address
+from scrapy_simhash.judging.urls.applying import apply_rule
+from scrapy_simhash.judging.urls.candidates import find_candidates
+from scrapy_simhash.judging.urls.records import UrlRule, check_rule
+from tests.helpers.urlrules import draw_addresses, draw_rules
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rules"),
+    [
+        # P1 and P2: a value that is a switch, one that is a session, one that is another.
+        ("/x?print=1", "/x", ["drop-value print=1", "drop-parameter print"]),
+        ("/x?sid=0123456789abcdef0", "/x", ["drop-parameter sid"]),
+        ("/x?page=1", "/x?page=2", ["drop-parameter page"]),
+        # P3: together, or not at all.
+        ("/x?CFID=1&CFTOKEN=2", "/x", ["drop-parameters CFID CFTOKEN"]),
+        ("/x?CFID=1&CFTOKEN=2", "/x?CFID=3&CFTOKEN=4", ["drop-parameters CFID CFTOKEN"]),
+        ("/x?CFID=1&CFTOKEN=2", "/x?CFID=3", []),
+        ("/x?a=1", "/x?b=1", []),
+        ("/x?a=1&b=1&c=1&d=1&e=1&f=1", "/x", []),
+        # P4
+        ("/x;jsessionid=1", "/x", ["drop-matrix jsessionid"]),
+        ("/x;jsessionid=1/y;jsessionid=1", "/x/y", ["drop-matrix jsessionid"]),
+        ("/x;a=1;b=2", "/x", []),
+        ("/(S(q1))/x", "/x", ["drop-session"]),
+        ("/(S(q1))/x", "/(S(q2))/x", ["drop-session"]),
+        # P5
+        ("/x/", "/x", ["strip-slash"]),
+        ("/x/index.html", "/x/", ["strip-index index.html"]),
+        ("/X/y", "/x/y", ["fold-case"]),
+        ("/x?a=1&a=1", "/x?a=1", ["drop-repeated"]),
+        # P6
+        ("http://www.a.example/x", "http://a.example/x", ["www.a.example host-alias a.example"]),
+        ("http://a.example/x", "https://a.example/x", ["a.example use-https"]),
+        (
+            "http://m.a.example/x",
+            "https://a.example/x",
+            ["m.a.example host-alias https://a.example"],
+        ),
+        (
+            "http://localhost:8000/x",
+            "http://localhost:80/x",
+            ["localhost:8000 host-alias localhost"],
+        ),
+        ("http://b.example/x", "http://a.example/y", []),
+        # P7
+        ("/mirror/x", "/x", ["drop-leading mirror"]),
+        ("/docs/print/x", "/docs/x", ["drop-segments print"]),
+        ("/a/b/x", "/x", ["drop-leading a b"]),
+        ("/x/amp", "/x", ["drop-segments amp"]),
+        ("/x/4711", "/x", []),
+        ("/a/b/c/d/e/x", "/x", []),
+        # P8 and P9; the last segment is never free.
+        ("/15/x", "/17/x", ["free-segment 0 2", "substitute 15 17"]),
+        ("/fr/x", "/en/x", ["free-segment 0 2", "substitute en fr"]),
+        ("/any-words/4711", "/others/4711", ["free-segment 0 2", "substitute any-words others"]),
+        ("/x/1", "/x/2", []),
+        ("/x/1/", "/x/2/", []),
+        ("/15/a/x", "/17/b/x", []),
+        # Neither: both parts differ, broken, with an account, the same.
+        ("/print/x?a=1", "/x", []),
+        ("http://[", "/x", []),
+        ("http://me@a.example/x?sid=1", "/x", []),
+        ("/x", "/x#part", []),
+    ],
+)
+def test_what_two_addresses_propose(first: str, second: str, rules: list[str]) -> None:
+    urls = [url if url.startswith("http") else f"http://a.example{url}" for url in (first, second)]
+    for pair in (urls, urls[::-1]):
+        found = [rule.text for rule in find_candidates(*pair)]
+        assert found == [
+            rule if ".example" in rule or "localhost" in rule else f"a.example {rule}"
+            for rule in rules
+        ]
+
+
+def test_a_canonical_address_decides_what_is_left() -> None:
+    pair = "http://a.example/fr/x", "http://a.example/en/x"
+    assert [rule.args for rule in find_candidates(*pair, pair[1])][1:] == [("fr", "en")]
+    assert [rule.args for rule in find_candidates(*pair, pair[0])][1:] == [("en", "fr")]
+    hosts = "http://www.a.example/x", "http://a.example/x"
+    (rule,) = find_candidates(*hosts, "http://www.a.example/y")
+    assert rule.text == "a.example host-alias www.a.example"
+
+
+@given(draw_addresses(), draw_rules())
+def test_whatever_is_proposed_makes_one_of_two(address: Address, rule: UrlRule) -> None:
+    form = apply_rule(rule, address)
+    first, second = format_address(address), format_address(form)
+    for candidate in find_candidates(first, second):
+        check_rule(candidate)
+        forms = []
+        for url in (first, second):
+            parsed = parse_address(url)
+            assert parsed is not None
+            forms.append(apply_rule(candidate, parsed) if parsed.host == candidate.host else parsed)
+        assert forms[0] == forms[1]
+
+
+@given(draw_addresses(), draw_addresses())
+def test_candidates_do_not_depend_on_the_order(first: Address, second: Address) -> None:
+    urls = format_address(first), format_address(second)
+    assert find_candidates(*urls) == find_candidates(*urls[::-1])

@@ -1,0 +1,206 @@
+"""When a rule is proven, and how it is split."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.judging.urls.addresses import parse_address
+from scrapy_simhash.judging.urls.applying import apply_rule
+from scrapy_simhash.judging.urls.proof import (
+    Z,
+    count_votes_needed,
+    lower_bound,
+    required_bound,
+    split_rule,
+)
+from scrapy_simhash.judging.urls.proof import (
+    test_record as try_record,
+)
+from scrapy_simhash.judging.urls.records import UrlRule, UrlRuleRecord, parse_rule
+
+
+@pytest.mark.parametrize(("confidence", "votes"), [(0.8, 11), (0.9, 25), (0.95, 52), (0.99, 268)])
+def test_how_many_votes_a_confidence_takes(confidence: float, votes: int) -> None:
+    assert count_votes_needed(confidence) == votes
+    assert lower_bound(votes, 0) >= confidence > lower_bound(votes - 1, 0)
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_the_bound_solves_the_equation_that_defines_it(same: int, different: int) -> None:
+    """Wilson's bound p is where the share that was seen is Z standard errors of p above p."""
+    bound = lower_bound(same, different)
+    votes = same + different
+    assert 0 <= bound <= 1
+    if votes:
+        share = same / votes
+        error = math.sqrt(bound * (1 - bound) / votes)
+        assert share - bound == pytest.approx(Z * error, abs=1e-9)
+
+
+def test_no_number_of_votes_is_certain() -> None:
+    record = UrlRuleRecord(parse_rule("a.example drop-parameter sid"), same=10**6)
+    record.directories = ("/a/", "/b/", "/c/")
+    assert not try_record(record, 1.0)
+    assert try_record(record, 0.999)
+
+
+def make_record(text: str, same: int, different: int = 0, directories: int = 3) -> UrlRuleRecord:
+    folders = tuple(f"/d{number}/" for number in range(directories))
+    return UrlRuleRecord(parse_rule(text), same=same, different=different, directories=folders)
+
+
+def test_three_directories_are_needed() -> None:
+    record = make_record("a.example drop-parameter sid", 100, directories=2)
+    assert not try_record(record, 0.9)
+    # Nothing was looked at: the test is still to come.
+    assert record.tested_at == 0
+    record.directories += ("/d3/",)
+    assert try_record(record, 0.9)
+
+
+def test_a_test_is_made_when_votes_have_grown_by_half() -> None:
+    record = make_record("a.example drop-parameter sid", 0, 1)
+    tested = []
+    for same in range(200):
+        record.same = same
+        before = record.tested_at
+        try_record(record, 0.9)
+        if record.tested_at != before:
+            tested.append(record.tested_at)
+    assert tested == [25, 38, 57, 86, 129, 194]
+
+
+def test_a_conflict_among_the_last_votes_is_no_proof() -> None:
+    record = make_record("a.example drop-parameter sid", 99, 1)
+    record.recent = "d" + "s" * 99
+    assert lower_bound(99, 1) > 0.9
+    assert not try_record(record, 0.9)
+    record.recent, record.same = "s" * 100, 160
+    assert try_record(record, 0.9)
+
+
+def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
+    record = make_record("a.example drop-parameter sid", 30)
+    record.grey = 31
+    assert not try_record(record, 0.9)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["m.a.example host-alias a.example", "a.example use-https", "a.example strip-slash except /x/"],
+)
+def test_what_is_doubted_needs_double_support(rule: str) -> None:
+    assert required_bound(parse_rule(rule), 0.9) == pytest.approx(0.95)
+    assert not try_record(make_record(rule, 51), 0.9)
+    assert try_record(make_record(rule, 52), 0.9)
+
+
+def split(text: str, conflicts: list[tuple[str, str]], examples: list[tuple[str, str]]) -> str:
+    """Split a rule by pairs of paths; returns the exceptions."""
+    pairs = [
+        tuple((f"http://a.example{first}", f"http://a.example{second}") for first, second in some)
+        for some in (conflicts, examples)
+    ]
+    record = make_record(text, len(examples), len(conflicts))
+    record.conflicts, record.examples = pairs
+    narrowed = split_rule(record)
+    return " ".join(narrowed.exceptions) if narrowed else ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "conflicts", "examples", "exceptions"),
+    [
+        (
+            "drop-parameter ref",
+            [("/shop/a?ref=1", "/shop/a"), ("/shop/b/c?ref=2", "/shop/b/c?ref=1")],
+            [("/x?ref=1", "/x")],
+            "/shop/",
+        ),
+        (
+            "drop-leading mirror",
+            [("/mirror/old/a", "/old/a"), ("/mirror/old/b", "/old/b")],
+            [("/mirror/a", "/a")],
+            "/mirror/old/",
+        ),
+        (
+            "drop-parameter sid",
+            [("/a?lang=de&sid=1", "/a?lang=de"), ("/b?lang=de&sid=1", "/b?lang=de")],
+            [("/x?sid=1", "/x"), ("/y?lang=en&sid=1", "/y?lang=en")],
+            "lang=de",
+        ),
+        (
+            "drop-parameter view",
+            [("/a?view=list", "/a"), ("/b?view=list", "/b?view=grid")],
+            [("/x?view=grid", "/x")],
+            "view=list",
+        ),
+        # One conflict says nothing; nor do two that have nothing in common, or only what examples
+        # have as well.
+        ("drop-parameter ref", [("/shop/a?ref=1", "/shop/a")], [("/x?ref=1", "/x")], ""),
+        (
+            "drop-parameter ref",
+            [("/a/x?ref=1", "/a/x"), ("/b/x?ref=2", "/b/x")],
+            [("/x?ref=1", "/x")],
+            "",
+        ),
+        (
+            "drop-parameter ref",
+            [("/shop/a?ref=1", "/shop/a"), ("/shop/b?ref=2", "/shop/b")],
+            [("/shop/x?ref=1", "/shop/x")],
+            "",
+        ),
+        ("drop-value a=1", [("/a?a=1", "/a"), ("/b?a=1", "/b")], [("/x?a=1", "/x")], ""),
+        # Without a vote for it, nothing would be left.
+        ("drop-parameter ref", [("/s/a?ref=1", "/s/a"), ("/s/b?ref=2", "/s/b")], [], ""),
+    ],
+)
+def test_conflicts_with_something_in_common_split_a_rule(
+    rule: str,
+    conflicts: list[tuple[str, str]],
+    examples: list[tuple[str, str]],
+    exceptions: str,
+) -> None:
+    assert split(f"a.example {rule}", conflicts, examples) == exceptions
+
+
+def test_a_rule_gets_four_exceptions_at_most() -> None:
+    conflicts = [("/shop/a?ref=1", "/shop/a"), ("/shop/b?ref=2", "/shop/b")]
+    examples = [("/x?ref=1", "/x")]
+    text = "a.example drop-parameter ref except /a/ /b/ /c/"
+    assert split(text, conflicts, examples) == "/a/ /b/ /c/ /shop/"
+    assert split(text + " /d/", conflicts, examples) == ""
+
+
+_PATHS = st.builds(
+    "/{}/{}?{}ref={}".format,
+    st.sampled_from("ab"),
+    st.sampled_from("xyz"),
+    st.sampled_from(["", "lang=de&", "lang=en&"]),
+    st.sampled_from("12"),
+)
+_SOME_PAIRS = st.lists(st.tuples(_PATHS, _PATHS), min_size=1, max_size=4)
+
+
+@given(_SOME_PAIRS, _SOME_PAIRS)
+def test_what_is_left_of_a_rule_has_its_examples_and_none_of_its_conflicts(
+    conflicts: list[tuple[str, str]], examples: list[tuple[str, str]]
+) -> None:
+    rule = parse_rule("a.example drop-parameter ref")
+
+    def explains(rule: UrlRule, pair: tuple[str, str]) -> bool:
+        forms = []
+        for path in pair:
+            address = parse_address(f"http://a.example{path}")
+            assert address is not None
+            forms.append(apply_rule(rule, address))
+        return forms[0] == forms[1]
+
+    conflicts = [pair for pair in conflicts if explains(rule, pair)]
+    examples = [pair for pair in examples if explains(rule, pair)]
+    exceptions = split(rule.text, conflicts, examples)
+    if exceptions:
+        left = parse_rule(f"{rule.text} except {exceptions}")
+        assert all(explains(left, pair) for pair in examples)
+        assert not any(explains(left, pair) for pair in conflicts)

@@ -1,0 +1,377 @@
+"""Text to weighted features: each step on its own, then all of them together."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.pages import FeatureSet
+from scrapy_simhash.pages.features import (
+    FEATURE_SETS,
+    count_weights,
+    equal_weights,
+    log_weights,
+    normalise,
+    shingles,
+    tokenise,
+)
+from scrapy_simhash.simhash import simhash
+from tests.helpers.needing import examples
+from tests.helpers.slowly import tokenise_slowly
+from tests.helpers.strategies import texts
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        ("Straße", "strasse"),
+        ("STRASSE", "strasse"),
+        ("ﬁnance", "finance"),
+        ("\uff11\uff12\uff13 \uff21\uff22\uff23", "123 abc"),  # full-width
+        ("ΣΊΣΥΦΟΣ", "σίσυφοσ"),
+        ("ｶﾀｶﾅ", "カタカナ"),
+        ("e\u0301te\u0301", "été"),
+        ("\u1100\u1161", "가"),
+        ("İ", "i\u0307"),
+        ("\u210b", "h"),  # a script letter becomes a capital, which is folded then
+        ("\u01f0", "\u01f0"),  # folding takes it apart, which is undone again
+    ],
+)
+def test_normalise_folds_what_looks_the_same(written: str, normal: str) -> None:
+    assert normalise(written) == normal
+
+
+@given(texts)
+def test_composed_and_decomposed_text_become_the_same(text: str) -> None:
+    composed, decomposed = unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)
+    assert normalise(composed) == normalise(decomposed)
+    assert unicodedata.is_normalized("NFKC", normalise(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        (" \n\t.,!— ", []),
+        ("don't stop-me_now", ["don", "t", "stop", "me_now"]),
+        ("version 3.11, 2026", ["version", "3", "11", "2026"]),
+        ("中文分词", ["中文", "文分", "分词"]),
+        ("中", ["中"]),
+        ("𠀀𠀁𠀂", ["𠀀𠀁", "𠀁𠀂"]),
+        ("東京タワーです", ["東京", "京タ", "タワ", "ワー", "ーで", "です"]),
+        ("人々", ["人々"]),
+        ("ไม่มี", ["ไม่", "ม่มี"]),  # three letters, each with its marks
+        ("ខ្មែរ", ["ខ្មែ", "មែរ"]),
+        ("한국어 문장", ["한국어", "문장"]),
+        ("كتاب العربية", ["كتاب", "العربية"]),
+        ("كَتَبَ", ["كَتَبَ"]),
+        ("हिन्दी किताबें", ["हिन्दी", "किताबें"]),
+        ("தமிழ் நூல்", ["தமிழ்", "நூல்"]),
+        ("iPhone手机壳15个", ["iPhone", "手机", "机壳", "15", "个"]),
+        ("red 東京 blue", ["red", "東京", "blue"]),
+    ],
+)
+def test_tokenise(text: str, tokens: list[str]) -> None:
+    assert tokenise(text) == tokens
+
+
+def test_a_mark_is_never_a_token_of_its_own_nor_lost() -> None:
+    """Python's own word pattern cuts Hindi at every vowel sign."""
+    word = "कि"
+    assert unicodedata.category(word[1]) == "Mc"
+    assert tokenise(f"{word} {word}") == [word, word]
+
+
+@given(texts)
+def test_tokens_hold_all_letters_and_digits(text: str) -> None:
+    """Every one in spaced scripts once; the pairs of unspaced ones at least once."""
+    text = normalise(text)
+    kept = Counter("".join(tokenise(text)))
+    wanted = Counter(letter for letter in text if letter.isalnum())
+    assert wanted <= kept
+    assert set(kept) <= {letter for letter in text if not letter.isspace()}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "made"),
+    [
+        ([], 1, []),
+        ([], 3, []),
+        (["a"], 1, ["a"]),
+        (["a"], 3, ["a"]),
+        (["a", "b"], 3, ["a b"]),
+        (["a", "b", "c"], 3, ["a b c"]),
+        (["a", "b", "c", "d"], 3, ["a b c", "b c d"]),
+        (["a", "b", "a", "b"], 2, ["a b", "b a", "a b"]),
+    ],
+)
+def test_shingles(tokens: list[str], window: int, made: list[str]) -> None:
+    assert list(shingles(tokens, window)) == made
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=2), max_size=12), st.integers(1, 15))
+def test_shingles_are_all_windows(tokens: list[str], window: int) -> None:
+    made = list(shingles(tokens, window))
+    assert len(made) == (max(1, len(tokens) - window + 1) if tokens else 0)
+    assert {token for shingle in made for token in shingle.split()} == set(tokens)
+
+
+def test_a_window_has_at_least_one_token() -> None:
+    with pytest.raises(ValueError, match="at least 1 token, got window=0"):
+        FeatureSet("none", window=0)
+
+
+def test_token_hash_is_stable_and_seeded() -> None:
+    hash_token = FeatureSet("test").hash_token
+    assert hash_token(b"red apples", 0) == 0x5B36C1296D3207DF
+    assert hash_token(b"red apples", 1) == 0xB493762C5AA57333
+    assert hash_token(b"red apples", 2**64 - 1) == 0xE4031682B63E73FC
+
+
+TEXT = "The quick brown fox jumps over the lazy dog. The quick brown fox — 東京都 हिन्दी!"
+
+
+def fingerprint(features: FeatureSet, text: str = TEXT, seed: int = 0) -> int:
+    made = features.extract(text, seed)
+    return simhash(made.hashes, made.weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("words-1", 0x861E869211DAB3E7),
+        ("words-2", 0xCA5A87A4B0F74B38),
+        ("words-3", 0x8AF194E27DC7A16E),
+        ("words-3-set", 0x8AF114C27DC7A16E),
+        ("words-1-counts", 0x8202868210D2B167),
+    ],
+)
+def test_golden_values(name: str, expected: int) -> None:
+    """A change here makes every store useless: raise FEATURES_VERSION, then the values."""
+    assert fingerprint(FEATURE_SETS[name]) == expected
+
+
+def test_feature_sets_are_found_by_their_own_names() -> None:
+    assert {name: features.name for name, features in FEATURE_SETS.items()} == {
+        name: name for name in FEATURE_SETS
+    }
+
+
+def reverse_words(text: str) -> list[str]:
+    return [word[::-1] for word in text.split()]
+
+
+def other_hash(token: bytes, seed: int) -> int:
+    return xxhash.xxh3_64_intdigest(token, seed) ^ 0xFFFF
+
+
+def weigh_by_length(tokens: list[str]) -> NDArray[np.float64]:
+    return np.array([1.0 + len(token) ** 2 for token in tokens])
+
+
+def weigh_by_square(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return counts.astype(np.float64) ** 2
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        FeatureSet("test", tokenise=reverse_words),
+        FeatureSet("test", window=5),
+        FeatureSet("test", hash_token=other_hash),
+        FeatureSet("test", weigh=weigh_by_square),
+        FeatureSet("test", weigh_tokens=weigh_by_length),
+    ],
+    ids=["tokeniser", "window", "hash", "weight", "weight of tokens"],
+)
+def test_every_step_can_be_replaced_on_its_own(replaced: FeatureSet) -> None:
+    assert fingerprint(replaced) != fingerprint(FeatureSet("test"))
+
+
+def test_a_replaced_step_gets_what_the_documentation_says() -> None:
+    seen: dict[str, object] = {}
+
+    def tokenise_and_note(text: str) -> list[str]:
+        seen["text"] = text
+        return text.split()
+
+    def hash_and_note(token: bytes, seed: int) -> int:
+        seen.setdefault("hashed", []).append((token, seed))  # type: ignore[attr-defined]
+        return len(token)
+
+    def weigh_and_note(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        seen["counts"] = counts.tolist()
+        return np.full(len(counts), 0.5)
+
+    def weigh_tokens_and_note(tokens: list[str]) -> NDArray[np.float64]:
+        seen["tokens"] = tokens
+        return np.array([4.0, 10.0])
+
+    features = FeatureSet(
+        "test", 1, tokenise_and_note, hash_and_note, weigh_and_note, weigh_tokens_and_note
+    )
+    made = features.extract("B ß B ß", seed=9)
+    assert seen == {
+        "text": "b ss b ss",
+        "hashed": [(b"b", 9), (b"ss", 9)],  # each token once
+        "counts": [2, 2],
+        "tokens": ["b", "ss"],
+    }
+    assert made.hashes.tolist() == [1, 2]
+    assert made.weights.tolist() == [2_000, 5_000]
+
+
+def test_a_shingle_weighs_the_mean_of_its_tokens() -> None:
+    """At its first place; a text shorter than the window is weighed as a whole."""
+
+    def weigh(tokens: list[str]) -> NDArray[np.float64]:
+        return np.array([{"a": 1.0, "b": 2.0, "c": 6.0}[token] for token in tokens])
+
+    features = FeatureSet("test", 2, weigh=equal_weights, weigh_tokens=weigh)
+    assert sorted(features.extract("a b c a b").weights.tolist()) == [1_500, 3_500, 4_000]
+    longer = FeatureSet("test", 9, weigh=equal_weights, weigh_tokens=weigh)
+    assert longer.extract("a b c").weights.tolist() == [3_000]
+    assert longer.extract("").weights.tolist() == []
+
+
+@given(texts, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_seeds_change_every_hash(text: str, seed: int, other: int) -> None:
+    first, second = (FEATURE_SETS["words-2"].extract(text, each) for each in (seed, other))
+    assert sorted(first.weights.tolist()) == sorted(second.weights.tolist())
+    same = set(first.hashes.tolist()) & set(second.hashes.tolist())
+    assert not same or seed == other
+
+
+@given(texts, st.sampled_from(sorted(FEATURE_SETS)))
+def test_features_are_distinct_with_whole_positive_weights(text: str, name: str) -> None:
+    made = FEATURE_SETS[name].extract(text)
+    assert made.hashes.dtype == np.uint64
+    assert made.weights.dtype == np.int64
+    assert made.hashes.shape == made.weights.shape
+    words = len(tokenise(normalise(text)))
+    assert len(set(made.hashes.tolist())) == len(made.hashes) <= words
+    assert (made.weights >= 1).all()
+    assert bool(words) == bool(len(made.hashes))
+
+
+@pytest.mark.parametrize("weight", [0.0, -3.0, 1e-9])
+def test_a_weight_is_never_below_one_unit(weight: float) -> None:
+    features = FeatureSet("test", 1, weigh=lambda counts: np.full(len(counts), weight))
+    assert features.extract("a b").weights.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("weigh", "weights"),
+    [
+        (log_weights, [1000, 1693, 3303]),
+        (equal_weights, [1000, 1000, 1000]),
+        (count_weights, [1000, 2000, 10000]),
+    ],
+)
+def test_weights(
+    weigh: Callable[[NDArray[np.int64]], NDArray[np.float64]], weights: list[int]
+) -> None:
+    """1 + ln 2 = 1.693, 1 + ln 10 = 3.303."""
+    made = FeatureSet("test", 1, weigh=weigh).extract("a b b " + "c " * 10)
+    assert sorted(made.weights.tolist()) == weights
+
+
+# What is easily mistaken: marks on ideographs, joiners, numbers that are no digits, code points
+# without a character.
+ODD = "a_漢字カ々〇กั\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d\u09f4\u0558\u00ad・² ,"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("漢\U000e0100字", ["漢\U000e0100字"]),  # a variation selector stays with its ideograph
+        ("می\u200cشود", ["می\u200cشود"]),  # a joiner is no end of a Persian word
+        ("a‿b c·d", ["a‿b", "c", "d"]),
+    ],
+)
+def test_tokenise_odd_words(text: str, tokens: list[str]) -> None:
+    assert tokenise(text) == tokens == tokenise_slowly(text)
+
+
+@examples(500)
+@given(texts | st.text(st.sampled_from(ODD), max_size=20))
+def test_tokenise_is_as_the_slow_one(text: str) -> None:
+    assert tokenise(text) == tokenise_slowly(text)
+    assert tokenise(normalise(text)) == tokenise_slowly(normalise(text))
+
+
+def test_tokenise_knows_every_character_as_the_slow_one_does() -> None:
+    """In all planes that have characters."""
+    for start in (*range(0, 0x34000, 0x800), 0xE0000):
+        characters = [chr(code) for code in range(start, start + 0x800)]
+        text = " ".join(each for each in characters if not "\ud800" <= each <= "\udfff")
+        assert tokenise(text) == tokenise_slowly(text)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 6), st.integers(0, 9))
+def test_shingles_are_hashed_alike_exactly_where_they_are_alike(
+    tokens: list[str], window: int, seed: int
+) -> None:
+    """Order counts, and so does a token that is there twice."""
+    hashes = FeatureSet("test").read(" ".join(tokens), seed).shingle(window)
+    written = list(shingles(tokens, window))
+    assert hashes.dtype == np.uint64
+    assert len(hashes) == len(written)
+    numbers = {shingle: number for number, shingle in enumerate(dict.fromkeys(written))}
+    found = {value: number for number, value in enumerate(dict.fromkeys(hashes.tolist()))}
+    assert [found[value] for value in hashes.tolist()] == [numbers[each] for each in written]
+
+
+@given(st.lists(st.sampled_from("ab"), max_size=5), st.lists(st.sampled_from("ab"), max_size=5))
+def test_shingles_of_other_tokens_have_other_hashes(first: list[str], second: list[str]) -> None:
+    """Of one width; a text shorter than the window is one shingle of its own width."""
+    made = [
+        FeatureSet("test").read(" ".join(tokens)).shingle(5).tolist() for tokens in (first, second)
+    ]
+    assert (made[0] == made[1]) == (first == second)
+
+
+def test_shingle_hashes_of_many_do_not_collide() -> None:
+    """As with a hash of 64 bits: a million pairs of words, among them all "x y" and "y x"."""
+    tokens = [str(number) for number in range(1_000)]
+    in_both_orders = [
+        token for first in range(0, 1_000, 31) for each in tokens for token in (tokens[first], each)
+    ]
+    text = FeatureSet("test").read(" ".join(in_both_orders))
+    assert len(np.unique(text.shingle(2))) == len(set(pairwise(in_both_orders)))
+
+
+@given(texts, st.integers(1, 4), st.integers(0, 2**64 - 1))
+def test_extract_counts_as_count_does(text: str, window: int, seed: int) -> None:
+    features = FeatureSet("test", window, weigh=count_weights)
+    counted = features.count(text)
+    made = features.extract(text, seed)
+    assert len(made.hashes) == len(counted)
+    assert sorted(made.weights.tolist()) == sorted(1_000 * count for count in counted.values())
+
+
+@given(texts, texts, st.integers(0, 2**64 - 1))
+def test_hashes_known_from_another_text_change_nothing(first: str, second: str, seed: int) -> None:
+    features = FeatureSet("test")
+    known: dict[str, int] = {}
+    features.read(first, seed, known)
+    read, alone = features.read(second, seed, known), features.read(second, seed)
+    assert read.tokens == alone.tokens
+    assert read.hashes.tolist() == alone.hashes.tolist()
+    assert set(known) == set(tokenise(normalise(first))) | set(tokenise(normalise(second)))
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+@pytest.mark.parametrize(("text", "most"), [("", 0), (" ,.", 0), ("one", 1), ("one two", 2)])
+def test_short_texts(text: str, most: int, window: int) -> None:
+    made = FeatureSet("test", window).extract(text)
+    assert len(made.hashes) == (most if window == 1 else min(1, most))
+    assert len(FeatureSet("test").read(text).hashes) == most
+    assert 0 <= simhash(made.hashes, made.weights) < 2**64

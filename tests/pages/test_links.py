@@ -1,0 +1,178 @@
+"""Samples of links: what they say is new, compared with all links."""
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links, sketch_links
+from tests.helpers.slowly import resolve_slowly
+
+URL = "http://site.example/folder/page.html"
+
+
+def sample(*numbers: int) -> bytes:
+    return sketch_links([f"/page/{number}" for number in numbers], URL)
+
+
+def hashes(numbers: set[int]) -> set[int]:
+    """Hash all links, not a sample."""
+    return {
+        xxhash.xxh32_intdigest(f"http://site.example/page/{number}".encode()) for number in numbers
+    }
+
+
+numbers = st.sets(st.integers(0, 400), max_size=SAMPLE_LINKS)
+
+
+@given(numbers, st.lists(numbers, max_size=3))
+def test_of_pages_with_few_links_the_share_is_exact(page: set[int], others: list[set[int]]) -> None:
+    share = share_of_new_links(sample(*page), [sample(*other) for other in others])
+    if not page:
+        assert share is None
+    else:
+        assert share == pytest.approx(len(page.difference(*others)) / len(page))
+
+
+ranges = st.tuples(st.integers(0, 600), st.integers(1, 600)).map(
+    lambda drawn: set(range(drawn[0], sum(drawn)))
+)
+
+
+@given(ranges, st.lists(ranges, min_size=1, max_size=3))
+@example(set(range(5)), [set(range(500)), {1}])
+def test_of_pages_with_many_links_those_that_can_be_told_are_counted(
+    page: set[int], others: list[set[int]]
+) -> None:
+    """Below the largest hash of every full sample nothing is missed."""
+    told = [
+        sorted(hashes(each))[SAMPLE_LINKS - 1]
+        for each in (page, *others)
+        if len(each) >= SAMPLE_LINKS
+    ]
+    below = {value for value in hashes(page) if value <= min(told, default=2**32)}
+    seen = set[int]().union(*map(hashes, others))
+    expected = len(below - seen) / len(below) if below else None
+    share = share_of_new_links(sample(*page), [sample(*other) for other in others])
+    assert share == (None if expected is None else pytest.approx(expected))
+
+
+def test_the_error_is_the_one_that_is_claimed() -> None:
+    """Half of 500 links are new: within 6 points, as a standard error."""
+    errors = []
+    for start in range(0, 200_000, 1_000):
+        page, other = range(start, start + 500), range(start + 250, start + 750)
+        share = share_of_new_links(sample(*page), [sample(*other)])
+        assert share is not None
+        errors.append(share - 0.5)
+    assert abs(np.mean(errors)) < 0.02
+    assert np.std(errors) < 0.075
+
+
+def test_without_links_there_is_no_share() -> None:
+    assert share_of_new_links(b"", []) is None
+    assert share_of_new_links(b"", [sample(1, 2)]) is None
+
+
+def test_without_other_pages_all_links_are_new() -> None:
+    assert share_of_new_links(sample(1, 2), []) == 1.0
+    assert share_of_new_links(sample(1, 2), [b"", b""]) == 1.0
+    assert share_of_new_links(bytes(4), []) == 1.0
+
+
+def test_links_are_the_same_however_they_are_written() -> None:
+    written = [
+        "/page/1",
+        "../page/1",
+        " http://site.example/page/1 ",
+        "/page/1#part",
+        "//site.example/page/1",
+    ]
+    assert {sketch_links([link], URL) for link in written} == {sample(1)}
+    assert sketch_links(written, URL) == sample(1)
+    assert sketch_links(["/page/2", "/page/1"], URL) == sample(1, 2)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "",
+        " ",
+        "#",
+        "#top",
+        "javascript:void(0)",
+        "JavaScript:go()",
+        "mailto:a@b.example",
+        "tel:1",
+        "data:,x",
+    ],
+)
+def test_what_leads_nowhere_is_no_link(link: str) -> None:
+    assert sketch_links([link], URL) == b""
+
+
+def test_a_sample_is_sorted_and_no_larger_than_it_may_be() -> None:
+    made = np.frombuffer(sample(*range(1_000)), ">u4")
+    assert len(made) == SAMPLE_LINKS
+    assert made.tolist() == sorted(hashes(set(range(1_000))))[:SAMPLE_LINKS]
+
+
+def test_only_the_first_links_are_looked_at() -> None:
+    assert sample(*range(20_000)) == sample(*range(20_500))
+    assert sample(*range(19_000)) != sample(*range(20_000))
+
+
+HOSTILE = [
+    "http://[",
+    "//[::1",
+    "http://a:b:c/",
+    "\0",
+    "\n\t",
+    "http://\uff03/",
+    "?" * 9_000,
+    "//\u2100",
+]
+hrefs = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+hrefs |= st.text("htp:/[]#?@%&\\.\0\n ", max_size=12).map("http:".__add__)
+
+
+@given(st.lists(hrefs, max_size=8), hrefs)
+@example(HOSTILE, "")
+@example(HOSTILE, URL)
+@example(["a"], "http://[")
+def test_no_link_breaks_it(links: list[str], url: str) -> None:
+    made = sketch_links(links, url)
+    assert len(made) <= 4 * len(links)
+    assert made == sketch_links(links[::-1], url)
+    assert share_of_new_links(made, [made]) == (0.0 if made else None)
+
+
+LINKS = [
+    "/",
+    "a",
+    "/a",
+    "/a/b?c=d#e",
+    "//other.example/x",
+    "b/c.html",
+    "./a",
+    "../a",
+    "/a/./b",
+]
+LINKS += ["?q=1", "#top", "ftp://f.example/", "HTTP://Site.example/", "a:b", "x y", "/x y", "a\\b"]
+LINKS += ["mailto:a@b", "Tel:1", " /a ", "/[a]", "ä", "/a/../b", ".", "..", ".a", "a;b=c/d"]
+
+
+@pytest.mark.parametrize("url", [URL, "https://site.example", "http://site.example/a?b=/c/d"])
+@pytest.mark.parametrize("link", LINKS)
+def test_links_are_resolved_as_by_urljoin(link: str, url: str) -> None:
+    target = resolve_slowly(link, url)
+    assert sketch_links([link], url) == (sketch_links([target], url) if target else b"")
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("//", "http://"), ("a//b", "http://site.example/folder/a//b")]
+)
+def test_links_that_stay_as_written(link: str, target: str) -> None:
+    """`urljoin` takes empty parts out, by version; what stores hold of links must not change."""
+    assert sketch_links([link], URL) == xxhash.xxh32_digest(target.encode())

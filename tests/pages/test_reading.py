@@ -1,0 +1,106 @@
+"""Which reader reads a page: names, defaults, what is loaded, and how long the fast one takes."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.detector import Detector
+from scrapy_simhash.errors import SettingError, UnjudgedError
+from scrapy_simhash.pages import Recipe, fingerprint_page, make_recipe
+from scrapy_simhash.pages.reading import load_reader, read_page
+from scrapy_simhash.pages.recipe import default_extractor
+from tests.helpers.handmade import PARAGRAPHS, article, page
+from tests.helpers.hostilepages import FAST, HOSTILE
+from tests.helpers.processes import ROOT, run_python
+
+OTHERS = ["trafilatura-fast", "trafilatura", "html2txt", "tests.helpers.handmade.find_headings"]
+
+
+@pytest.fixture
+def without_turbohtml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make `import turbohtml` fail, and forget what was found before."""
+    known = (default_extractor, load_reader, make_recipe)
+    monkeypatch.setitem(sys.modules, "turbohtml", None)
+    monkeypatch.delitem(sys.modules, "scrapy_simhash.pages.turbohtml_reader", raising=False)
+    for function in known:
+        function.cache_clear()
+    yield
+    for function in known:
+        function.cache_clear()
+
+
+@pytest.mark.usefixtures("without_turbohtml")
+def test_the_default_without_turbohtml(caplog: pytest.LogCaptureFixture) -> None:
+    assert Config().extractor == read_config({}).extractor == "trafilatura-fast"
+    assert Recipe() == Recipe("trafilatura-fast", extractor_version=2)
+    assert PARAGRAPHS[0] in fingerprint_page(page(article())).text
+    (line,) = [record for record in caplog.records if record.name.startswith("scrapy_simhash")]
+    assert line.levelname == "WARNING"
+    assert "SIMHASH_EXTRACTOR is 'trafilatura-fast': 'turbohtml'" in line.getMessage()
+
+
+@pytest.mark.usefixtures("without_turbohtml")
+def test_naming_turbohtml_where_it_cannot_be_imported() -> None:
+    with pytest.raises(SettingError, match=r"^SIMHASH_EXTRACTOR: 'turbohtml' cannot be imported"):
+        Detector(Config(extractor="turbohtml"))
+    with pytest.raises(ValueError, match="take 'trafilatura-fast', which works without it"):
+        make_recipe("turbohtml", "words-1")
+
+
+@pytest.mark.usefixtures("without_turbohtml")
+@pytest.mark.parametrize("extractor", OTHERS)
+def test_other_extractors_need_no_turbohtml(
+    extractor: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert Config(extractor=extractor).extractor == extractor
+    assert "harvest" in read_page(page(article()).encode(), "utf-8", extractor).main
+    assert caplog.records == []
+
+
+LOADED = """
+import json, sys
+import scrapy_simhash.detector.worker
+from scrapy_simhash.pages import fingerprint_page
+for encoding in ("utf-8", None):
+    fingerprint_page(b"<html><body><p>some words to read " * 50, encoding)
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_what_a_worker_does_not_load() -> None:
+    done = run_python("-c", LOADED, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout))
+    assert {"turbohtml", "numpy"} <= loaded
+    assert loaded & {"lxml", "trafilatura", "htmldate", "justext", "scrapy", "twisted"} == set()
+    assert "_hashlib" not in loaded  # OpenSSL
+
+
+# Half of a second for a mark on a mark on a mark: not the reader, but their normal form.
+READ = [name for name in HOSTILE if name != "combining-marks" and "100-MB" not in name]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_hostile_pages_are_read_in_no_time(name: str) -> None:
+    """Of the processor; lxml and trafilatura take more than five seconds for some of them."""
+    body = HOSTILE[name].make()
+    started = time.process_time()
+    try:
+        assert read_page(body, "utf-8", FAST).main
+    except UnjudgedError as error:
+        assert error.reason in {"empty", "binary"}  # noqa: PT017
+    assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    "tags", ["<div>", "<h1><div>", "<a href=x>", "<b><p>", "<object>", "<article><p>word, word, "]
+)
+def test_deep_pages_are_read_in_no_time(tags: str) -> None:
+    html = "<p>Some text at the top</p>" + tags * (60_000 // tags.count("<"))
+    started = time.process_time()
+    assert "at the top" in read_page(html.encode(), "utf-8", FAST).whole
+    assert time.process_time() - started < 2.0

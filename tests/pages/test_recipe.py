@@ -1,0 +1,131 @@
+"""The recipe: its id, what differs, and names that lead somewhere or nowhere."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.pages import Recipe, make_recipe
+from scrapy_simhash.pages.features import FEATURES_VERSION
+from scrapy_simhash.pages.recipe import LXML_TEXT_VERSION, TURBOHTML_TEXT_VERSION, load_named
+
+DEFAULT_ID = "b7c887eb9abd"
+
+
+def test_the_id_of_the_default_recipe_never_changes() -> None:
+    assert Recipe().id == DEFAULT_ID
+
+
+def test_the_id_of_the_default_recipe_of_0_1_0_never_changes() -> None:
+    assert Recipe("trafilatura-fast").id == "58374584061d"
+    assert make_recipe("trafilatura-fast", "words-1") == Recipe("trafilatura-fast", "words-1", 2, 2)
+
+
+def test_the_id_is_the_same_in_another_process() -> None:
+    """With another hash seed of Python, which `hash` would depend on."""
+    script = "from scrapy_simhash.pages.recipe import Recipe; print(Recipe('x', 'y', 3, 4).id)"
+    made = {
+        subprocess.check_output(
+            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, text=True
+        ).strip()
+        for seed in ("1", "2")
+    }
+    assert made == {Recipe("x", "y", 3, 4).id}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("extractor", "html2txt"),
+        ("features", "words-3"),
+        ("extractor_version", 3),
+        ("features_version", 3),
+    ],
+)
+def test_every_field_counts(field: str, value: Any) -> None:
+    changed = dataclasses.replace(Recipe(), **{field: value})
+    assert changed.id != DEFAULT_ID
+    assert changed.differences(Recipe()) == [f"{field}: {value!r} / {getattr(Recipe(), field)!r}"]
+    assert Recipe().differences(changed) == [f"{field}: {getattr(Recipe(), field)!r} / {value!r}"]
+
+
+def test_no_field_is_left_out_above() -> None:
+    assert [field.name for field in dataclasses.fields(Recipe)] == [
+        "extractor",
+        "features",
+        "extractor_version",
+        "features_version",
+    ]
+
+
+def test_equal_recipes_do_not_differ() -> None:
+    assert Recipe().differences(Recipe()) == []
+    assert Recipe("a").differences(Recipe("b", "c")) == [
+        "extractor: 'a' / 'b'",
+        "features: 'words-1' / 'c'",
+    ]
+
+
+def test_two_fields_do_not_run_into_each_other() -> None:
+    assert Recipe("a", "bc").id != Recipe("ab", "c").id
+
+
+def test_recipes_are_of_the_present_versions() -> None:
+    assert Recipe().extractor_version == TURBOHTML_TEXT_VERSION
+    assert Recipe("html2txt").extractor_version == LXML_TEXT_VERSION
+    assert Recipe("tests.an.extractor").extractor_version == LXML_TEXT_VERSION
+    assert Recipe().features_version == FEATURES_VERSION
+
+
+@pytest.mark.parametrize("name", ["int", "math.pi", "json.dumps"])
+def test_short_names_win_and_import_paths_work(name: str) -> None:
+    found = load_named(name, {"int": int}, lambda _: True, "anything")
+    assert found is {"int": int, "math.pi": __import__("math").pi}.get(
+        name, __import__("json").dumps
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nonsense", r"'nonsense' is none of one, two, nor an import path"),
+        ("", r"'' is none of one, two"),
+        ("no_such_module.thing", r"cannot be imported: ModuleNotFoundError"),
+        ("math.no_such_thing", r"cannot be imported: AttributeError"),
+        ("math.", r"cannot be imported"),
+        (".math", r"none of|cannot be imported"),
+        ("math..pi", r"cannot be imported"),
+        ("tests.broken_on_import.thing", r"cannot be imported"),
+        ("math.pi", r"'math.pi' is 3.14\d+, not a number of apples"),
+    ],
+)
+def test_names_that_lead_nowhere(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_named(name, {"one": 1, "two": 2}, callable, "a number of apples")
+
+
+def test_a_module_that_fails_while_it_is_imported(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_features.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
+        load_named("failing_features.thing", {}, callable, "something")
+
+
+def test_make_recipe_completes_the_versions() -> None:
+    assert make_recipe("turbohtml", "words-1") == Recipe()
+    assert make_recipe("html2txt", "words-3") == Recipe(
+        "html2txt", "words-3", LXML_TEXT_VERSION, FEATURES_VERSION
+    )
+
+
+@pytest.mark.parametrize(
+    ("extractor", "features"),
+    [("nonsense", "words-2"), ("trafilatura", "nonsense"), ("math.pi", "words-2")],
+)
+def test_make_recipe_refuses_names_that_lead_nowhere(extractor: str, features: str) -> None:
+    with pytest.raises(ValueError, match=r"nonsense|math\.pi"):
+        make_recipe(extractor, features)

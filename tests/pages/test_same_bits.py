@@ -1,0 +1,141 @@
+"""The fast steps from texts to fingerprints give the bits of the slow ones, whatever the text."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.pages import FeatureSet, fingerprint_text
+from scrapy_simhash.pages.features import FEATURE_SETS, equal_weights, normalise, tokenise
+from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.text import PageText
+from tests.helpers.processes import ROOT
+from tests.helpers.slowly import judge_slowly, normalise_slowly, tokenise_slowly
+from tests.helpers.strategies import texts
+
+seeds = st.integers(0, 2**64 - 1)
+WORDS = FEATURE_SETS["words-1"]
+SHIPPED = sorted((ROOT / "example_project" / "docsite").rglob("*.html*"))[::8]
+
+
+def weigh_by_length(tokens: list[str]) -> NDArray[np.float64]:
+    return np.array([1.0 + len(token) for token in tokens])
+
+
+def reverse_text(text: str) -> list[str]:
+    """Cut in a way that looks across blanks."""
+    return text[::-1].split("e")
+
+
+SETS = {
+    **FEATURE_SETS,
+    "factors": FeatureSet("factors", 2, weigh_tokens=weigh_by_length),
+    "reversed": FeatureSet("reversed", tokenise=reverse_text),
+    "lengths": FeatureSet("lengths", hash_token=lambda token, seed: len(token) ^ seed),
+    "equal": FeatureSet("equal", weigh=equal_weights, weigh_tokens=weigh_by_length),
+}
+
+
+def make_page(main: str, whole: str, at: int | None = None) -> PageText:
+    return PageText(main, whole, "Title", "", "", "", "", (), "data", fell_back=False, main_at=at)
+
+
+def judge(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
+    made = fingerprint_text(page, features, seed)
+    return {name: getattr(made, name) for name in judge_slowly(page, features, seed)}
+
+
+def join(parts: tuple[str, str, str], blank: str) -> PageText:
+    """Make a page whose main text is a stretch of its whole text, as a reader does."""
+    before, main, _ = parts
+    whole = blank.join(part for part in parts if part)
+    return make_page(main, whole, len(before) + len(blank) if before else 0)
+
+
+@given(texts, texts, st.sampled_from(sorted(SETS)), seeds)
+def test_two_texts(main: str, whole: str, name: str, seed: int) -> None:
+    page = make_page(main, whole)
+    assert judge(page, SETS[name], seed) == judge_slowly(page, SETS[name], seed)
+
+
+# What might compose or go on across a blank: marks, jamos, joiners, ideographs; digits and letters.
+BORDERS = "a1_é漢字カกั\u0301\u0308\u3099\u1100\u1161\u11a8\u200d\ufe00\u0345ßİΣς\u00b4…½™ﷺ.,"
+border = st.text(st.sampled_from(BORDERS), max_size=6)
+parts = st.tuples(*3 * [texts | border | st.tuples(border, texts, border).map("".join)])
+
+
+@given(parts, st.sampled_from(" \n"), st.sampled_from(sorted(SETS)), seeds)
+@example(("e", "\u0301e", "\u0301"), " ", "words-1", 0)
+@example(("漢", "字漢", "字"), "\n", "words-1", 0)
+def test_a_main_text_that_is_a_stretch_of_the_whole_text(
+    drawn: tuple[str, str, str], blank: str, name: str, seed: int
+) -> None:
+    page = join(drawn, blank)
+    made = judge(page, SETS[name], seed)
+    assert made == judge_slowly(page, SETS[name], seed)
+    assert made == judge(page._replace(main_at=None), SETS[name], seed)
+
+
+@pytest.mark.parametrize(
+    ("main", "whole", "at"),
+    [
+        ("ne two", "one two three", 1),  # within a word
+        ("one tw", "one two three", 0),
+        ("one", "two three", 0),  # not there
+        ("two", "one two", 3),
+        ("字", "漢字", 1),
+        ("\u0301a", "e\u0301a", 1),
+    ],
+)
+def test_a_reader_that_errs_changes_no_bit(main: str, whole: str, at: int) -> None:
+    page = make_page(main, whole, at)
+    assert judge(page, WORDS, 7) == judge_slowly(page, WORDS, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("words-1", 4_094), ("words-1", 4_095), ("words-1", 200_000), ("words-1-counts", 9_000)],
+)
+def test_a_word_many_times(name: str, count: int) -> None:
+    """Weights are looked up for small counts only."""
+    page = make_page("before", "again " * count + "and again")
+    assert judge(page, SETS[name], 7) == judge_slowly(page, SETS[name], 7)
+
+
+def test_many_words() -> None:
+    """More than can be summed as floats in the whole text, fewer in the main text."""
+    words = [f"word{number}" for number in range(18_000)]
+    page = join((" ".join(words[:9_000]), " ".join(words[9_000:]), "after"), " ")
+    assert judge(page, WORDS, 7) == judge_slowly(page, WORDS, 7)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
+def test_real_pages(path: Path) -> None:
+    page = read_page(path.read_bytes(), "utf-8", "html2txt")
+    third = len(page.whole) // 3
+    start, end = page.whole.find(" ", third) + 1, page.whole.rfind(" ", 0, 2 * third)
+    stretch = page._replace(main=page.whole[start:end], main_at=start)
+    for each in (page, stretch):
+        assert judge(each, WORDS, 7) == judge_slowly(each, WORDS, 7)
+
+
+@given(texts | border)
+def test_texts_are_normalised_and_cut_the_same(text: str) -> None:
+    assert normalise(text) == normalise_slowly(text)
+    assert tokenise(normalise(text)) == tokenise_slowly(normalise(text))
+
+
+@pytest.mark.parametrize(
+    ("min_features", "digested"), [(None, True), (1, False), (3, False), (4, True), (32, True)]
+)
+def test_only_a_page_with_too_few_features_gets_the_digest_of_a_stub(
+    min_features: int | None, digested: bool
+) -> None:
+    page = make_page("one two three", "one two three and a menu")
+    made = fingerprint_text(page, load_features("words-1"), 7, "", min_features)
+    assert made.features == 3
+    assert made.stub == (judge_slowly(page, WORDS, 7)["stub"] if digested else b"")

@@ -1,0 +1,403 @@
+"""Bytes to main text: encodings true and false, bad input, and what is read besides the text."""
+
+import io
+import pickle
+import zipfile
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.pages.reading import load_reader, read_page
+from scrapy_simhash.pages.text import PageText, decode
+from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
+
+EXTRACTORS = ["turbohtml", "trafilatura-fast"]
+BOTH = pytest.mark.parametrize("extractor", EXTRACTORS)
+
+
+@pytest.fixture(params=EXTRACTORS)
+def extractor(request: pytest.FixtureRequest) -> str:
+    """Each reader in turn."""
+    return str(request.param)
+
+
+def read(html: str, extractor: str) -> str:
+    return read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor).main
+
+
+def reason_of(extractor: str, body: bytes, encoding: str | None = "utf-8") -> str:
+    with pytest.raises(UnjudgedError) as caught:
+        read_page(body, encoding, extractor)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize("extractor", [*EXTRACTORS, "trafilatura"])
+def test_main_text_without_boilerplate(extractor: str) -> None:
+    text = read(page(article() + "<footer>Imprint and cookies</footer>"), extractor)
+    assert all(paragraph in text for paragraph in PARAGRAPHS)
+    assert "Menu" not in text
+    assert "Imprint" not in text
+
+
+def test_whole_text_has_the_boilerplate_too() -> None:
+    text = read(page(article()), "html2txt")
+    assert PARAGRAPHS[3] in text
+    assert "Menu 3" in text
+
+
+def test_tables_stay(extractor: str) -> None:
+    rows = "".join(f"<tr><td>Sort {row}</td><td>{row} tons</td></tr>" for row in range(6))
+    html = article().replace("</article>", f"<table>{rows}</table></article>")
+    assert "Sort 4" in read(page(html), extractor)
+
+
+def test_comments_go(extractor: str) -> None:
+    comments = '<div class="comments"><p>First! Great article, thank you very much.</p></div>'
+    assert "First!" not in read(page(article() + comments), extractor)
+
+
+def test_what_is_read_besides_the_text(extractor: str) -> None:
+    """Before the page is taken apart: links and title are those of the whole page."""
+    head = "<title>\n The   <b>harvest</b>\t&amp; more </title>"
+    twice = '<p><a href="/menu/1">again</a> <a href="/new">new</a> <a name="x">none</a></p>'
+    read = read_page(page(article() + twice, head, lang=" EN-gb ").encode(), "utf-8", extractor)
+    assert read.title == "The <b>harvest</b> & more"
+    assert read.language == "en-gb"
+    assert read.links == (*(f"/menu/{number}" for number in range(5)), "/new")
+    assert not read.fell_back
+
+
+def test_without_title_and_language(extractor: str) -> None:
+    read = read_page(f"<html><body>{article()}</body></html>".encode(), "utf-8", extractor)
+    assert (read.title, read.heading, read.language) == ("", "The harvest", "")
+    assert (read.canonical, read.links) == ("", ())
+
+
+def test_long_titles_and_languages_are_cut(extractor: str) -> None:
+    html = page(article(), f"<title>{'t' * 999}</title>", "x" * 99)
+    read = read_page(html.encode(), "utf-8", extractor)
+    assert (read.title, read.language) == ("t" * 300, "x" * 35)
+
+
+@pytest.mark.parametrize(
+    "extractor", ["tests.helpers.handmade.find_nothing", "tests.helpers.handmade.find_blanks"]
+)
+def test_fallback_to_the_visible_text(extractor: str) -> None:
+    read = read_page(page(article()).encode(), "utf-8", extractor)
+    assert read.fell_back
+    assert "Menu 3" in read.main
+    assert PARAGRAPHS[3] in read.main
+
+
+@pytest.mark.parametrize(
+    "boilerplate",
+    [
+        '<div class="comments"><p>Nice one, I like it</p></div>',
+        "<footer><p>Nice one, I like it</p></footer>",
+        "<aside><p>Nice one, I like it</p></aside>",
+    ],
+    ids=["comments", "footer", "aside"],
+)
+def test_a_page_of_boilerplate_only(boilerplate: str, extractor: str) -> None:
+    html = f"<html><head><title>T</title></head><body>{boilerplate}</body></html>"
+    assert "Nice one, I like it" in read(html, extractor)
+
+
+def test_navigation_only(extractor: str) -> None:
+    assert "Menu 3" in read(f"<html><body>{NAVIGATION}</body></html>", extractor)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "empty"),
+        (b" \r\n\t ", "empty"),
+        (b"\0\0\0\0", "binary"),
+        (b"<a", "no_text"),
+        (b"\xef\xbb\xbf", "no_text"),
+        (b"<html></html>", "no_text"),
+        (b"<!-- nothing but a comment -->", "no_text"),
+        (b"<html><body><script>let a = 'text';</script></body></html>", "no_text"),
+        (b"<html><body><img src=a.png><hr></body></html>", "no_text"),
+        (b"<html><frameset><frame src=a></frameset></html>", "no_text"),
+    ],
+)
+def test_pages_without_text(body: bytes, reason: str, extractor: str) -> None:
+    assert reason_of(extractor, body) == reason
+
+
+def test_a_lone_bracket_is_text_to_the_standard_only() -> None:
+    assert reason_of("trafilatura-fast", b"<") == "no_text"
+    assert read("<", "turbohtml") == "<"
+
+
+def make_zip() -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.txt", bytes(number * number * 7919 % 253 for number in range(30_000)))
+    return archive.getvalue()
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x64\0\0\0\x64\x08\x02\0\0\0"
+PNG += zlib.compress(bytes(number * number * 7919 % 251 for number in range(30_000)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "latin-1", "cp1251", "shift_jis", None])
+@pytest.mark.parametrize("body", [PNG, make_zip()], ids=["png", "zip"])
+def test_binary_labelled_as_html(body: bytes, encoding: str | None, extractor: str) -> None:
+    assert reason_of(extractor, body, encoding) == "binary"
+
+
+def test_some_control_characters_do_not_make_a_page_binary(extractor: str) -> None:
+    """One character in 20 is the limit: NULs of careless databases stay far below."""
+    assert "har vest" in read(page(article().replace("harvest", "har\0vest")), extractor)
+    assert decode(b"a" * 95 + b"\1" * 5, "utf-8")
+    with pytest.raises(UnjudgedError, match="6 control characters in the first 100"):
+        decode(b"a" * 94 + b"\1" * 6, "utf-8")
+
+
+def test_only_the_beginning_decides_what_is_binary() -> None:
+    assert len(decode(b"a" * 4_096 + b"\1" * 9_000, "utf-8")) == 13_096
+
+
+@pytest.mark.parametrize("text", ["har\0vest", "har&#0;vest"])
+def test_nothing_is_lost_behind_a_nul(text: str, extractor: str) -> None:
+    assert PARAGRAPHS[5] in read(page(article(text, *PARAGRAPHS)), extractor)
+
+
+@pytest.mark.parametrize("text", ["\ud83d apples", "&#xD83D; apples"])
+def test_nothing_is_lost_behind_a_lone_surrogate(text: str, extractor: str) -> None:
+    html = page(article(text, *PARAGRAPHS), f"<title>{text}</title>")
+    read = read_page(html.encode("utf-8", "surrogatepass"), "utf-8", extractor)
+    assert PARAGRAPHS[5] in read.main
+    (read.main + read.whole + read.title).encode()
+
+
+def test_surrogates_of_an_extractor_are_replaced() -> None:
+    assert read(page(article()), "tests.helpers.handmade.find_surrogates") == "harvest ? apples"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Äpfel und Birnen — 5 €", "utf-8"),
+        ("Äpfel und Birnen", "cp1252"),
+        ("яблоки и груши", "cp1251"),
+        ("りんごと梨", "shift_jis"),
+        ("苹果和梨", "gb18030"),
+        ("תפוחים", "utf-16"),
+    ],
+)
+def test_declared_encodings(text: str, encoding: str, extractor: str) -> None:
+    html = page(article(text * 20, *PARAGRAPHS))
+    assert text * 20 in read_page(html.encode(encoding), encoding, extractor).main
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ('<meta charset="cp1251">', "cp1251"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">', "koi8-r"),
+        ("", "utf-8"),
+        ("", "utf-16"),  # with a byte order mark
+    ],
+)
+def test_encodings_found_in_the_body(head: str, encoding: str, extractor: str) -> None:
+    html = page(article("яблоки и груши", *PARAGRAPHS), head)
+    assert "яблоки и груши" in read_page(html.encode(encoding), None, extractor).main
+
+
+def test_an_xml_declaration_does_not_matter(extractor: str) -> None:
+    html = '<?xml version="1.0" encoding="iso-8859-1"?>' + page(article("Äpfel", *PARAGRAPHS))
+    assert "Äpfel" in read(html, extractor)
+
+
+LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
+
+
+@pytest.mark.parametrize("encoding", [*LYING, "", "no-such", "utf-8\0", "\ud800", "../x", "x" * 99])
+def test_declared_charsets_that_are_none(encoding: str, extractor: str) -> None:
+    body = page(article("\\ud800 \\0")).encode()
+    assert reason_of(extractor, body, encoding) == "bad_encoding"
+
+
+@pytest.mark.parametrize("encoding", LYING)
+def test_charsets_in_the_body_that_are_none(encoding: str, extractor: str) -> None:
+    """Nothing but `UnjudgedError` may come out; taking the page for UTF-8 is as good."""
+    body = page(article("\\ud800 \\0", *PARAGRAPHS), f'<meta charset="{encoding}">').encode()
+    try:
+        read_page(body, None, extractor).main.encode()
+    except UnjudgedError as error:
+        assert error.reason == "bad_encoding"  # noqa: PT017 - both ends are right
+
+
+def test_broken_markup(extractor: str) -> None:
+    html = "<html><body><div>" + "".join(
+        f"<p>Broken <b>markup <i>{number}</b> here</i> and <a href=there> there"
+        for number in range(9)
+    )
+    assert "Broken markup 3" in read(html, extractor)
+
+
+@pytest.mark.parametrize("cut", range(0, 1_800, 97))
+def test_truncated_pages_are_read_or_unjudged(cut: int, extractor: str) -> None:
+    body = page(article()).encode()[:cut]
+    try:
+        assert read_page(body, "utf-8", extractor).main
+    except UnjudgedError as error:
+        assert error.reason in {"empty", "no_text"}  # noqa: PT017 - both ends are right
+
+
+@BOTH
+@given(
+    body=st.binary(max_size=300),
+    encoding=st.sampled_from(["utf-8", "cp1252", "utf-16", "utf-7", None]),
+)
+def test_any_bytes_are_read_or_unjudged(extractor: str, body: bytes, encoding: str | None) -> None:
+    for wrapped in (body, b"<html><body><p>" + body + b"</p></body></html>"):
+        try:
+            check_texts(read_page(wrapped, encoding, extractor))
+        except UnjudgedError as error:
+            assert error.reason in {"empty", "binary", "no_text"}  # noqa: PT017
+
+
+def check_texts(page: PageText) -> None:
+    """Check that texts are clean, and that the main text stands where it is said to."""
+    assert page.main
+    assert page.whole
+    for text in page:
+        if isinstance(text, str) and text is not page.embedded:
+            text.encode()
+    assert page.whole == " ".join(page.whole.split())
+    for line in page.main.split("\n"):
+        assert line == " ".join(line.split()) != ""
+    if page.main_at is not None:
+        end = page.main_at + len(page.main)
+        assert page.whole[page.main_at : end] == page.main
+        assert page.whole[: page.main_at][-1:] in {"", " "}
+        assert page.whole[end : end + 1] in {"", " "}
+
+
+TAGS = "p div article main nav aside ul li table tr td h1 h2 b a title script noscript iframe svg"
+PIECES = [f"<{tag}>" for tag in f"{TAGS} template body html".split()]
+PIECES += [f"</{tag}>" for tag in TAGS.split()]
+PIECES += [
+    "<!--",
+    "-->",
+    "&#0;",
+    "&#xD83D;",
+    "&nbsp;",
+    "\0",
+    "\u2028",
+    "\x1c",
+    "<a href=x>",
+    "<p hidden>",
+]
+PIECES += [
+    *PARAGRAPHS,
+    "word",
+    " ",
+    "\n",
+    "\u0301",
+    "苹果",
+    "<!DOCTYPE html>",
+    '<meta name="og:x" content=y>',
+]
+
+
+@BOTH
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=40))
+def test_random_markup_gives_clean_texts(extractor: str, pieces: list[str]) -> None:
+    try:
+        read = read_page("".join(pieces).encode(), "utf-8", extractor)
+    except UnjudgedError as error:
+        assert error.reason in {"empty", "binary", "no_text"}  # noqa: PT017
+    else:
+        check_texts(read)
+        assert (read.main_at is None) == (extractor != "turbohtml")
+
+
+def test_a_byte_order_mark_is_no_text(extractor: str) -> None:
+    """And the head behind it stays one, where names are looked for."""
+    read = read_page(b"\xef\xbb\xbf" + page(article()).encode(), "utf-8", extractor)
+    assert read == read_page(page(article()).encode(), "utf-8", extractor)
+
+
+def test_headings_and_what_is_declared(extractor: str) -> None:
+    head = "".join(f'<meta property="og:n{number}" content=" a\n{number}">' for number in range(20))
+    head += '<meta name="description" content="x"><meta content="y">'
+    body = "<h2> First </h2><h3></h3><h1>The <i>one</i></h1>" + "<h3>More</h3>" * 20
+    read = read_page(page(body + article(), head).encode(), "utf-8", extractor)
+    assert read.heading == "The one"
+    assert read.headings == ("First", "The one", *["More"] * 6)
+    assert read.declared == tuple((f"og:n{number}", f"a {number}") for number in range(16))
+
+
+@pytest.mark.parametrize("length", [30, 3_000])
+def test_pages_with_one_text_differ_in_what_is_embedded(extractor: str, length: int) -> None:
+    """Addresses, data and scripts; of a page with more text its source."""
+
+    def embedded(markup: str) -> str:
+        html = f"<html><body><p>{'word ' * length}</p>{markup}</body></html>"
+        return read_page(html.encode(), "utf-8", extractor).embedded
+
+    pages = ["", "<img src=1>", "<img src=2>", "<a href=3>", "<p data-x=4>", "<script>5</script>"]
+    pages += ["<object data=6></object>", "<img srcset=7>", "<video poster=8>", "<iframe src=9>"]
+    assert len(set(map(embedded, pages))) == len(pages)
+    assert embedded("<p class=a>") == embedded("<p class=b>") or length > 30
+
+
+def test_unjudged_error_pickles() -> None:
+    copy = pickle.loads(pickle.dumps(UnjudgedError("binary", "6 of 9")))  # noqa: S301
+    assert (type(copy), copy.reason, copy.detail) == (UnjudgedError, "binary", "6 of 9")
+    assert UnjudgedError("empty").detail == ""
+
+
+def test_extractors_by_import_path() -> None:
+    assert read(page(article()), "tests.helpers.handmade.find_headings") == "The harvest"
+
+
+@pytest.mark.parametrize(
+    "name", ["nonsense", "tests.helpers.handmade.nothing", "tests.helpers.handmade.PARAGRAPHS"]
+)
+def test_extractors_that_are_none(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        load_reader(name)
+
+
+def test_all_names_are_told() -> None:
+    with pytest.raises(ValueError, match="none of turbohtml, trafilatura, trafilatura-fast, html2"):
+        load_reader("nonsense")
+
+
+_SENTENCE = (
+    "The harbour of the old town was closed on Monday, and the ferries waited outside until the "
+    "wind had turned again."
+)
+_ROWS = "".join(f"<tr><td>ferry{number}<td>quay {number}<td>late" for number in range(9))
+
+
+@pytest.mark.parametrize(
+    "sentence", [_SENTENCE, "港口星期一关闭了。渡轮在外面等待。直到风向再次转变。"]
+)
+def test_short_main_content_is_widened_to_what_is_around_it(sentence: str) -> None:
+    around = f"<div id=around><div><p>{sentence}</div><table>{_ROWS}</table></div>"
+    text = read(page(f"<div>{NAVIGATION}</div>{around}"), "turbohtml")
+    assert sentence in text
+    assert "ferry8 quay 8" in text
+    assert "Menu" not in text
+
+
+def test_short_main_content_is_not_widened_to_the_whole_page() -> None:
+    text = read(page(f"<div><p>{_SENTENCE}</p></div><table>{_ROWS}</table>"), "turbohtml")
+    assert text == _SENTENCE
+
+
+def test_main_content_with_enough_words_is_not_widened() -> None:
+    around = f"<div id=around>{article()}<table>{_ROWS}</table></div>"
+    text = read(page(around), "turbohtml")
+    assert PARAGRAPHS[0] in text
+    assert "ferry8" not in text

@@ -1,0 +1,137 @@
+"""Words hashed all at once: what the steps one after the other make, for every character."""
+
+import unicodedata
+from itertools import accumulate
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scrapy_simhash.pages import words
+from scrapy_simhash.pages.words import HashedWords, hash_words
+from scrapy_simhash.pages.xxh3 import hash_slices
+from tests.helpers.slowly import normalise_slowly, tokenise_slowly
+from tests.helpers.strategies import texts
+
+seeds = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, 2**64 - 1])
+# Marks, jamos, joiners, ideographs with and without marks, and what becomes several characters.
+ODD = (
+    "aZ1_éİßΣς ﬁ…½™ﷺ\u00b4²\u0345漢字カ々\u3007กัไม่ကျ\u1031\u0301\u3099\ufe00\U000e0100\u200c\u200d"
+)
+ODD += "\u1100\u1161\u11a8가・\u00ad.,\u01f0\U0001f600\U00016d67"
+odd = st.text(st.sampled_from(ODD), max_size=12)
+# Ideographs and Korean syllables, ten thousands of a kind, are tried here and there.
+MANY = (
+    range(0x3400, 0xA000),
+    range(0xAC00, 0xD7A4),
+    range(0x17000, 0x18D00),
+    range(0x20000, 0x40000),
+)
+CHARACTERS = [
+    chr(code)
+    for code in range(0x110000)
+    if unicodedata.category(chr(code)) not in {"Cn", "Co", "Cs"}
+    and (code % 97 == 0 or not any(code in each for each in MANY))
+]
+
+
+def hash_slowly(text: str, seed: int) -> list[int]:
+    tokens = tokenise_slowly(normalise_slowly(text))
+    return [xxhash.xxh3_64_intdigest(token.encode(), seed) for token in tokens]
+
+
+def check(text: str, seed: int = 7) -> HashedWords:
+    made = hash_words(text, seed)
+    # Not asserted as they are: to show how texts of 50 kB differ takes minutes.
+    same = (
+        made.normal.decode() == normalise_slowly(text),
+        made.hashes.tolist() == hash_slowly(text, seed),
+    )
+    assert same == (True, True)
+    return made
+
+
+@settings(max_examples=500)
+@given(st.one_of(texts, odd, st.lists(texts | odd).map(" ".join)), seeds)
+@example("", 0)
+@example(" ", 0)
+@example("漢", 0)
+@example("\u0301漢\u0301字 \u0301\u0301a漢a\u0301字\u0301", 0)
+def test_texts(text: str, seed: int) -> None:
+    check(text, seed)
+
+
+@given(
+    st.lists(st.lists(odd | texts).map(" ".join), min_size=3, max_size=3),
+    st.sampled_from(" \n"),
+    seeds,
+    st.sampled_from([1, 5, 30, 1 << 16]),
+)
+def test_borders_and_pieces(parts: list[str], blank: str, seed: int, most: int) -> None:
+    before, main, _ = parts
+    borders = (len(before) + 1, len(before) + 1 + len(main))
+    with patch.object(words, "_MOST_AT_ONCE", most):
+        made = hash_words(blank.join(parts), seed, borders)
+    assert made.normal.decode() == normalise_slowly(blank.join(parts))
+    assert made.hashes.tolist() == hash_slowly(blank.join(parts), seed)
+    (octets, word), (last_octet, last_word) = made.borders
+    assert made.normal[octets:last_octet].decode() == normalise_slowly(main)
+    assert made.hashes[word:last_word].tolist() == hash_slowly(main, seed)
+
+
+@pytest.fixture(scope="module")
+def kinds() -> dict[str, int]:
+    return {each: words._describe(each) for each in CHARACTERS}
+
+
+@pytest.mark.parametrize("pattern", ["{} ", "a{}b ", "漢{}字 ", "\u0e01{}{}\u0301 "])
+def test_every_character(pattern: str, kinds: dict[str, int]) -> None:
+    """Together with others of its kind: one that may join makes all be normalised at once."""
+    for joins in (False, True):
+        some = [each for each, kind in kinds.items() if bool(kind & words._JOINS) == joins]
+        assert len(some) > 1_000
+        for start in range(0, len(some), 5_000):
+            check("".join(pattern.format(*2 * [each]) for each in some[start : start + 5_000]))
+
+
+def test_what_stands_alone_never_joins_what_is_before_it() -> None:
+    """By the data of the Unicode version that Python has."""
+    joining = {each for each in CHARACTERS if unicodedata.combining(each)}
+    joining |= set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
+    for each in CHARACTERS:
+        first, _, second = unicodedata.decomposition(each).partition(" ")
+        if second and not first.startswith("<"):
+            joining.add(chr(int(second, 16)))
+    assert len(joining) > 800
+    assert [each for each in joining if words._begins_alone(each)] == []
+
+
+def test_many_characters_that_become_several(kinds: dict[str, int]) -> None:
+    spreading = [each for each, kind in kinds.items() if kind & words._SPREADS]
+    assert len(spreading) > words._MOST_REPLACED
+    for count in (1, words._MOST_REPLACED, words._MOST_REPLACED + 1):
+        check("".join(f"a{each}B" for each in spreading[:count]))
+
+
+@given(st.binary(min_size=1, max_size=60), st.lists(st.integers(1, 60), max_size=8), seeds)
+def test_hashes(text: bytes, lengths: list[int], seed: int) -> None:
+    text *= 8
+    places = [(end - length, end) for end, length in zip(accumulate(lengths), lengths, strict=True)]
+    places = [(start, end) for start, end in places if end <= len(text)]
+    starts, ends = np.array(places, np.int64).reshape(-1, 2).T
+    expected = [xxhash.xxh3_64_intdigest(text[start:end], seed) for start, end in places]
+    assert hash_slices(text, starts, ends, seed).tolist() == expected
+
+
+@given(st.binary(min_size=300, max_size=300), seeds)
+def test_hashes_of_all_lengths(text: bytes, seed: int) -> None:
+    ends = np.arange(1, 301)
+    for starts in (np.zeros_like(ends), np.maximum(0, ends - 40)):
+        expected = [
+            xxhash.xxh3_64_intdigest(text[start:end], seed)
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        assert hash_slices(text, starts, ends, seed).tolist() == expected

@@ -1,0 +1,43 @@
+"""Links between README, the pages in docs/ and the files beside them lead somewhere."""
+
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+import pytest
+
+from tests.helpers.documents_read import LINKED, anchors_of, targets_of
+from tests.helpers.processes import ROOT
+
+
+def find_broken(page: str) -> list[str]:
+    broken = []
+    for line, target in targets_of(page):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = unquote(target).partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists():
+            broken.append(f"{page}:{line}: {target}: no such file")
+        elif anchor and PurePosixPath(file).suffix == ".md":
+            known = anchors_of(str(file.resolve().relative_to(ROOT)))
+            if anchor not in known:
+                broken.append(f"{page}:{line}: {target}: no such heading")
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKED)
+def test_links_lead_somewhere(page: str) -> None:
+    assert find_broken(page) == []
+
+
+def test_what_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = [
+        *("reference.md#settings", "reference.md#flag-exception-signal-close-reason"),
+        *("figures/figure-1.svg", "https://example.org/x#y", "#"),
+        *("nothing.md", "reference.md#nothing", "#nothing"),
+    ]
+    monkeypatch.setattr(
+        "tests.project.test_docs_links.targets_of", lambda _: list(enumerate(targets))
+    )
+    broken = find_broken("docs/index.md")
+    assert [line.partition(": ")[0] for line in broken] == [f"docs/index.md:{n}" for n in (5, 6, 7)]

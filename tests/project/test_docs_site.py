@@ -1,0 +1,145 @@
+"""The site builds without a warning, and its figures are drawn from the data beside them."""
+
+import importlib.util
+import json
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.commands.command import COMMANDS
+from tests.helpers.documents_read import PAGES
+from tests.helpers.needing import require_modules
+from tests.helpers.processes import ROOT, run_python
+
+FIGURES = ROOT / "docs" / "figures"
+# What `pip install 'scrapy-simhash[docs]'` brings.
+TOOLS = ("sphinx", "myst_parser", "furo", "sphinx_argparse_cli")
+
+
+@pytest.fixture
+def sphinx() -> None:
+    """Skip the test, or fail, where the site cannot be built."""
+    require_modules("docs", *TOOLS)
+
+
+@contextmanager
+def watched_proxy() -> Iterator[tuple[str, list[object]]]:
+    """A proxy that answers nothing and notes who comes."""
+    callers: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def take() -> None:
+            while True:
+                try:
+                    connection, caller = server.accept()
+                except OSError:
+                    return
+                callers.append(caller)
+                connection.close()
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", callers
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sphinx")
+def test_the_site_builds_without_warnings_and_network(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    options = ("-q", "-W", "--keep-going", "-n", "-d", tmp_path / "doctrees")
+    with watched_proxy() as (proxy, callers):
+        proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy)
+        done = run_python("-m", "sphinx", *options, "docs", site, cwd=ROOT, extra=proxies)
+    assert done.returncode == 0, done.stderr
+    assert callers == []
+    made = {f"docs/{path.stem}.md" for path in site.glob("*.html")}
+    assert {page for page in PAGES if page.startswith("docs/")} <= made
+    assert_made_of_the_code(site)
+
+
+def assert_made_of_the_code(site: Path) -> None:
+    commands = (site / "commands.html").read_text("utf-8")
+    for name in COMMANDS:
+        assert f'id="scrapy-simhash-{name}"' in commands
+    assert "such as 8e9 or 10M" in commands
+    python = (site / "api.html").read_text("utf-8")
+    for name in (
+        "scrapy_simhash.open_store",
+        "scrapy_simhash.fingerprint_page",
+        "scrapy_simhash.NearDuplicate",
+        "scrapy_simhash.Addon",
+        "scrapy_simhash.signals.near_duplicate_found",
+        "scrapy_simhash.stores.Store.find_and_add",
+        "scrapy_simhash.stores.urlrules.UrlRuleStore.change_url_rule",
+        "scrapy_simhash.judging.documents.Document",
+        "scrapy_simhash.judging.documents.Verdict",
+        "scrapy_simhash.judging.documents.Match",
+    ):
+        assert f'id="{name}"' in python
+
+
+@pytest.fixture(scope="module")
+def draw() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("draw", FIGURES / "draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def words_of(picture: Path) -> list[str]:
+    return re.findall(r">([^<>\n]+)</text>", picture.read_text("utf-8"))
+
+
+@pytest.mark.slow
+def test_figures_are_drawn_of_the_data(draw: ModuleType, tmp_path: Path) -> None:
+    draw.main("--output", str(tmp_path))
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn == ["figure-1.svg", "figure-2a.svg", "figure-2b.svg"]
+    for name in drawn:
+        assert words_of(tmp_path / name) == words_of(FIGURES / name)
+
+
+def test_the_text_about_the_figures_has_their_numbers() -> None:
+    data = json.loads((FIGURES / "data.json").read_text("utf-8"))
+    text = " ".join((ROOT / "docs" / "paper.md").read_text("utf-8").split())
+    labelled, site = data["labelled"], data["site"]["all pages"]
+    assert f"{labelled['pairs']:,} labelled pairs of {labelled['pages']:,} real pages" in text
+    assert min(row["precision"] for row in labelled["by_distance"]) > 0.995
+    assert f"{site['positions'][-1]} of {site['fingerprints'] - 1} neighbours are equal" in text
+    assert f"{data['site']['one of each document']['fingerprints']} pages of two manuals" in text
+
+
+@pytest.mark.slow
+def test_pages_of_the_example_are_measured(
+    draw: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    measured = draw.measure_site(20)
+    assert measured["all pages"]["fingerprints"] == 20
+    assert measured["one of each document"]["fingerprints"] < 20
+    for found in measured.values():
+        assert sum(found["positions"]) == found["fingerprints"] - 1
+        assert sum(found["buckets"]) == found["fingerprints"]
+
+
+def test_positions_are_those_of_evenly_drawn_fingerprints(draw: ModuleType) -> None:
+    random = np.random.default_rng(7)
+    drawn = random.integers(0, 2**64, (300, 200), dtype=np.uint64)
+    positions = [draw.describe(map(int, row))["positions"][: draw.BITS] for row in drawn]
+    expected = draw.expect_positions(200)
+    # The standard error of a mean of 300 rounds is below 0.4 at every position.
+    assert np.abs(np.mean(positions, axis=0) - expected).max() < 2
+    assert expected.sum() == pytest.approx(199)
+    assert draw.describe([5, 5, 2**63])["positions"][0] == 1
+    assert draw.describe([5, 5, 2**63])["positions"][draw.BITS] == 1
+    assert draw.describe([5, 5, 2**63])["buckets"][64] == 1

@@ -1,0 +1,145 @@
+"""The public face: names, version, entry point, and documents that say what the code does."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from importlib.metadata import entry_points, files, version
+from pathlib import Path
+
+import pytest
+
+import scrapy_simhash
+from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
+from scrapy_simhash.stores import Store
+from tests.helpers.detecting import new_decision
+from tests.helpers.reference import settings_rows, table_of_settings
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(scrapy_simhash.__file__).parent
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def table_rows(heading: str) -> dict[str, list[str]]:
+    """Read the tables below a heading: first cell without backquotes -> other cells."""
+    section = re.split(r"\n## ", REFERENCE.partition(f"\n## {heading}\n")[2])[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `")
+    ]
+    return {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+def source() -> str:
+    return "\n".join(path.read_text() for path in MODULES)
+
+
+def test_public_names_exist() -> None:
+    public = vars(scrapy_simhash)["__all__"]
+    assert public == ["Addon", "NearDuplicate", "fingerprint_page", "open_store"]
+    for name in public:
+        assert getattr(scrapy_simhash, name).__module__.startswith("scrapy_simhash.")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(scrapy_simhash, "nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "downloadermiddlewares.SimhashDownloaderMiddleware",
+        "spidermiddlewares.SimhashSpiderMiddleware",
+        "signals.near_duplicate_found",
+        "exceptions.NearDuplicate",
+        "commands.SimhashCommand",
+        "stores.Store",
+        "stores.StoreError",
+        "stores.StoreMismatchError",
+        "stores.StoreUnavailableError",
+        "stores.StoreUnusableError",
+    ],
+)
+def test_public_paths_lead_there(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    assert hasattr(importlib.import_module(f"scrapy_simhash.{module}"), name)
+
+
+def test_what_moved_is_not_where_it_was() -> None:
+    with pytest.raises(ModuleNotFoundError, match="scrapy_simhash"):
+        importlib.import_module("scrapy_simhash.selfjoin")
+
+
+def test_version_and_entry_point() -> None:
+    assert version("scrapy-simhash") == scrapy_simhash.__version__
+    (entry,) = [e for e in entry_points(group="scrapy.commands") if e.name == "simhash"]
+    assert entry.load() is SimhashCommand
+
+
+def test_package_ships_its_types_and_licence() -> None:
+    names = {str(path) for path in files("scrapy-simhash") or ()}
+    assert (PACKAGE / "py.typed").exists()
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_the_table_of_settings_is_made_of_the_code() -> None:
+    assert table_of_settings(REFERENCE) == settings_rows(), "run python -m tests.helpers.reference"
+
+
+def test_reference_has_every_key_of_a_decision() -> None:
+    documented = table_rows("Response meta: the verdict")
+    assert set(new_decision("", "").to_dict()) <= set(documented)
+
+
+def test_reference_has_every_reason() -> None:
+    documented = set(table_rows("Response meta: the verdict"))
+    raised = set(re.findall(r'UnjudgedError\(\s*"(\w+)"', source()))
+    skipped = set(
+        re.findall(r'^ +"(\w+)": ', (PACKAGE / "crawl/policy.py").read_text(), re.MULTILINE)
+    )
+    assert len(raised) > 8
+    assert {"no_callback", "not_html", "status", "truncated", "never_drop", "too_large"} <= skipped
+    assert raised | skipped <= documented
+
+
+def test_reference_has_every_stat() -> None:
+    documented = {re.sub(r"\{.*", "", name) for name in table_rows("Stats")}
+    counted = {
+        f"simhash/{re.sub(r'[{].*', '', name)}"
+        for name in re.findall(r'_count\(\s*f?"([^"]+)"', source())
+    }
+    families = tuple(name for name in documented if name.endswith("/"))
+    for name in counted - {"simhash/"}:
+        assert name in documented or name.startswith(families)
+    for status in ("simhash/new", "simhash/near_duplicate", "simhash/revisit/changed"):
+        assert status in documented
+
+
+def test_reference_has_every_command() -> None:
+    assert set(table_rows("Commands")) == set(COMMANDS)
+
+
+def test_reference_names_the_methods_of_a_store() -> None:
+    tree = ast.parse((PACKAGE / "stores/store.py").read_text())
+    (store,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == Store.__name__]
+    methods = {n.name for n in store.body if isinstance(n, ast.FunctionDef)}
+    for method in methods - {"design"}:
+        assert method.startswith("_") or f"`{method}`" in REFERENCE
+
+
+def name_module(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+# Those of Spark are in test_spark: it takes long to install.
+@pytest.mark.parametrize("module", [n for n in map(name_module, MODULES) if ".spark" not in n])
+def test_doctests(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_no_docstring_is_missing() -> None:
+    for path in MODULES:
+        assert ast.get_docstring(ast.parse(path.read_text())), path

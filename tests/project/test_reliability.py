@@ -1,0 +1,185 @@
+"""docs/reliability.md names tests that exist; `tests.reliability` prints what became of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import reliability
+from tests.helpers.needing import EVERYTHING
+from tests.helpers.processes import ROOT
+from tests.reliability import DOCUMENT, Case, exists, judge, main, read_report, read_rows
+
+TABLE = """\
+# Title
+
+| attack | what helps |
+| --- | --- |
+| not a row | `anything` |
+
+## First
+
+| fault | promise | test | last run | with the protection taken out |
+| --- | --- | --- | --- | --- |
+| one | kept | `tests/test_a.py::test_1`, `::test_2` (why), `SIMHASH_TEST_KILLS=500` | 3 | fails |
+| two | kept | `tests/test_b.py`, `python -m tests.fuzz.fuzz_page --minutes 30` | - | fails |
+
+## Second
+
+| fault | promise | test | last run | with the protection taken out |
+| --- | --- | --- | --- | --- |
+| three | kept | `python benchmarks/bench_long_run.py` | - | fails |
+"""
+REPORT = """\
+<testsuites><testsuite>
+<testcase classname="tests.test_a" name="test_1[a.b]" time="1.5" />
+<testcase classname="tests.test_a" name="test_1[c]" time="0.5"><skipped /></testcase>
+<testcase classname="tests.test_a" name="test_2" time="1"><failure /></testcase>
+<testcase classname="tests.test_a" name="test_10" time="9"><error /></testcase>
+<testcase classname="tests.test_b.TestMachine" name="runTest" time="2.25" />
+</testsuite></testsuites>
+"""
+FUZZ = "-m tests.fuzz.fuzz_page --minutes 30"
+
+
+def test_whatever_the_document_names_exists() -> None:
+    rows = list(read_rows(DOCUMENT.read_text()))
+    assert len({row.section for row in rows}) > 5
+    assert all(row.tests or row.programs for row in rows)
+    assert all(len(row.cells) == 5 and all(row.cells) for row in rows)
+    named = {name for row in rows for name in (*row.tests, *row.programs)}
+    assert [name for name in sorted(named) if not exists(name)] == []
+
+
+def is_quick(named: str) -> bool:
+    """Say whether the first tier runs a test, or some case of it."""
+    file, _, name = named.partition("::")
+    source = (ROOT / file).read_text()
+    head = source.partition(f"def {name}(")[0].rpartition("\n\n\n")[2] if name else ""
+    whole = re.search(r"^pytestmark = [^)]*pytest\.mark\.slow", source, re.MULTILINE)
+    return not whole and "@pytest.mark.slow\n" not in head
+
+
+def test_every_promise_has_a_test_in_the_first_tier() -> None:
+    """But those about Redis and Spark, whose tests need a server or Java."""
+    rows = [row for row in read_rows(DOCUMENT.read_text()) if row.tests]
+    without = [row for row in rows if not any(map(is_quick, row.tests))]
+    elsewhere = [row.cells[0] for row in without if "redis" in str(row) or "spark" in str(row)]
+    assert [row.cells[0] for row in without if row.cells[0] not in elsewhere] == []
+    assert 10 < len(elsewhere) < 20
+
+
+def test_every_long_version_is_in_the_document() -> None:
+    """Each variable that a test reads stands beside a test of its file, or of who imports it."""
+    rows = list(read_rows(DOCUMENT.read_text()))
+    read: dict[str, list[Path]] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        for name in re.findall(r'environ\.get\("(SIMHASH_TESTS?_\w+)"', path.read_text()):
+            read.setdefault(name, []).append(path)
+    assert EVERYTHING not in read
+    assert set(read) == {name for row in rows for name in row.variables}
+    for row in rows:
+        sources = "".join((ROOT / test.partition("::")[0]).read_text() for test in row.tests)
+        for name in row.variables:
+            assert any(
+                path.read_text() in sources or f"tests.helpers.{path.stem} import" in sources
+                for path in read[name]
+            )
+
+
+def test_rows_are_read() -> None:
+    one, two, three = read_rows(TABLE)
+    assert (one.section, one.cells[0], one.cells[3]) == ("First", "one", "3")
+    assert one.tests == ["tests/test_a.py::test_1", "tests/test_a.py::test_2"]
+    assert one.variables == {"SIMHASH_TEST_KILLS": "500"}
+    assert (two.tests, two.programs) == (["tests/test_b.py"], [FUZZ])
+    assert (three.section, three.programs) == ("Second", ["benchmarks/bench_long_run.py"])
+
+
+@pytest.mark.parametrize("cell", ["`test_1`", "`::test_1`", "`SIMHASH_KILLS=5`", "`pytest x`"])
+def test_what_is_no_test_is_refused(cell: str) -> None:
+    table = TABLE.replace("`tests/test_b.py`", cell)
+    with pytest.raises(ValueError, match=r"First: .* is no test, variable or program"):
+        list(read_rows(table))
+
+
+@pytest.mark.parametrize(
+    ("named", "there"),
+    [
+        ("tests/project/test_reliability.py", True),
+        ("tests/project/test_reliability.py::test_rows_are_read", True),
+        ("tests/project/test_reliability.py::test_nothing", False),
+        ("tests/test_nothing.py", False),
+        ("tests/test_nothing.py::test_rows_are_read", False),
+        (FUZZ, True),
+        ("-m tests.fuzz.nothing --minutes 30", False),
+        ("benchmarks/bench_long_run.py --pages 100000", True),
+        ("benchmarks/nothing.py", False),
+    ],
+)
+def test_what_exists(named: str, there: bool) -> None:
+    assert exists(named) is there
+
+
+def test_what_was_found_is_judged() -> None:
+    one, two, three = read_rows(TABLE)
+    cases = list(read_report(REPORT))
+    assert judge(one, cases) == (False, "1 failed, 1 passed, 1 skipped, 3.0 s")
+    assert judge(one, cases[:2]) == (
+        False,
+        "1 passed, 1 skipped, 2.0 s, not run: tests/test_a.py::test_2",
+    )
+    assert judge(two, cases) == (False, f"1 passed, 2.2 s, not run: {FUZZ}")
+    assert judge(two, [*cases, Case(FUZZ, "passed", 60)]) == (True, "2 passed, 62.2 s")
+    assert judge(two, [*cases, Case(FUZZ, "failed", 60)]) == (False, "1 failed, 1 passed, 62.2 s")
+    assert judge(three._replace(programs=[]), cases) == (True, "--long only")
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "code"),
+    [
+        ([], ["1 failed, 1 passed, 1 skipped, 3.0 s", "1 passed, 2.2 s", "--long only"], 1),
+        (["--only", "two"], ["1 passed, 2.2 s"], 0),
+        (["--only", "Second"], ["--long only"], 0),
+        (["--only", "two", "--long"], ["2 passed, 7.2 s"], 0),
+        (["--only", "nothing"], [], 1),
+    ],
+)
+def test_tables_are_printed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    found: list[str],
+    code: int,
+) -> None:
+    """Whatever would be run is taken as run."""
+    monkeypatch.setattr(reliability, "DOCUMENT", tmp_path / "reliability.md")
+    (tmp_path / "reliability.md").write_text(TABLE)
+    monkeypatch.setattr(reliability, "exists", lambda _: True)
+    monkeypatch.setattr(reliability, "run_tests", lambda *_: list(read_report(REPORT)))
+    monkeypatch.setattr(reliability, "run", lambda program, _: Case(program, "passed", 5))
+    assert main(*options) == code
+    printed = [line for line in capsys.readouterr().out.splitlines() if "| kept |" in line]
+    assert [line.strip("| ").split(" | ")[-1] for line in printed] == found
+
+
+def test_tests_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pytest is told, without starting it a second time."""
+    calls: list[tuple[list[str], str]] = []
+
+    def call(command: list[str], **options: dict[str, str]) -> int:
+        calls.append((command, options["env"].get("SIMHASH_TEST_KILLS", "")))
+        (report,) = [each for each in command if each.startswith("--junitxml=")]
+        Path(report.removeprefix("--junitxml=")).write_text(REPORT)
+        return 1
+
+    monkeypatch.setattr("subprocess.call", call)
+    monkeypatch.delenv("SIMHASH_TEST_KILLS", raising=False)
+    tests = ["tests/test_a.py", "tests/test_b.py::test_1"]
+    for variables in ({}, {"SIMHASH_TEST_KILLS": "500"}):
+        assert reliability.run_tests(tests, variables) == list(read_report(REPORT))
+    (short, kills), (long, long_kills) = calls
+    assert (kills, long_kills) == ("", "500")
+    assert short[-2:] == long[-2:] == tests
+    assert set(long) - set(short) >= {"-o", "faulthandler_timeout=0"}

@@ -1,0 +1,274 @@
+"""The rooms of the package: their order, their faces, no circles, and what an import costs."""
+
+import ast
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import scrapy_simhash
+from tests.helpers.processes import ROOT, run_python
+
+PACKAGE = Path(scrapy_simhash.__file__).parent
+
+# A room imports rooms that stand before it; `batch` and `inspection` not each other.
+ORDER = (
+    *("ground", "pages", "tables", "judging", "stores", "config", "detector", "crawl"),
+    *("batch", "inspection", "commands", "doors"),
+)
+APART = {"batch", "inspection"}
+# What Scrapy and users name, made of the rooms; no room imports them.
+DOORS = {"", "addon", "downloadermiddlewares", "spidermiddlewares"}
+PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio", "filelock", "rich"}
+FORBIDDEN = {
+    "ground": PURE - {"scrapy", "rich"} | {"trafilatura", "lxml", "numpy.random"},
+    "pages": PURE,
+    "tables": PURE | {"trafilatura", "lxml"},
+    "judging": PURE | {"trafilatura", "lxml"},
+    "stores": {"scrapy", "twisted", "trafilatura", "lxml", "asyncio", "rich"},
+    "config": PURE | {"trafilatura", "lxml"},
+    "detector": {"scrapy", "twisted", "lmdb", "redis", "rich"},
+    "crawl": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
+    "batch": {"twisted", "lmdb", "redis", "rich"},
+    "inspection": {"scrapy", "twisted", "lmdb", "redis"},
+    "commands": {"twisted", "lmdb", "redis"},
+    "doors": {"twisted.internet.reactor", "lmdb", "redis", "rich"},
+}
+
+
+class Import(NamedTuple):
+    """One name that a module imports: `name` of `source`, or the module `source` itself."""
+
+    source: str
+    name: str
+    typed: bool
+    line: int
+
+    @property
+    def dotted(self) -> str:
+        return f"{self.source}.{self.name}" if self.name else self.source
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+FAMILIES = ("look", "join", "plan", "upkeep", "exchange", "urls")
+FACES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def find_room(module: str) -> str:
+    if module in DOORS:
+        return "doors"
+    top = module.partition(".")[0]
+    return top if top in ORDER else "ground"
+
+
+@cache
+def list_imports(module: str) -> list[Import]:
+    """List what a module imports: at its top, within functions, and for the type checker."""
+    return list(_walk(ast.parse(MODULES[module].read_text("utf-8")), typed=False))
+
+
+def _walk(node: ast.AST, *, typed: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(alias.name, "", typed, node.lineno) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative imports hide where a name comes from"
+        for alias in node.names:
+            yield Import(node.module or "", alias.name, typed, node.lineno)
+    elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        for statement in node.body:
+            yield from _walk(statement, typed=True)
+        for statement in node.orelse:
+            yield from _walk(statement, typed=typed)
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _walk(child, typed=typed)
+
+
+def find_module(found: Import) -> str | None:
+    """Get the module of this package that an import loads, or None."""
+    for dotted in (found.dotted, found.source):
+        root, _, rest = dotted.partition(".")
+        if root == PACKAGE.name and rest in MODULES:
+            return rest
+    return None
+
+
+@cache
+def list_own_imports() -> dict[str, list[tuple[Import, str]]]:
+    """List what each module imports of this package, and from which module."""
+    return {
+        module: [(found, own) for found in list_imports(module) if (own := find_module(found))]
+        for module in MODULES
+    }
+
+
+def test_every_folder_is_a_room_of_the_order() -> None:
+    rooms = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/*.py")}
+    assert rooms == set(ORDER) - {"ground", "config", "doors"}
+
+
+def test_no_room_imports_one_that_stands_after_it() -> None:
+    ranks = {room: rank for rank, room in enumerate(ORDER)}
+    wrong = [
+        f"{module}:{found.line} imports {own}"
+        for module, imports in list_own_imports().items()
+        for found, own in imports
+        if ranks[find_room(own)] > ranks[find_room(module)]
+        or {find_room(own), find_room(module)} == APART
+    ]
+    assert wrong == []
+
+
+def test_another_room_is_imported_through_its_face() -> None:
+    """Or through a module that the face names as public."""
+    wrong = []
+    for module, imports in list_own_imports().items():
+        for found, own in imports:
+            room = find_room(own)
+            if room in {find_room(module), "ground", "config", "doors"} or module == "":
+                continue
+            steps = own.split(".")
+            for depth in range(1, len(steps)):
+                face = import_module(f"{PACKAGE.name}.{'.'.join(steps[:depth])}")
+                if steps[depth] not in getattr(face, "__all__", ()):
+                    wrong.append(f"{module}:{found.line} imports {own}, private to {room}")
+            if own in FACES:
+                face = import_module(f"{PACKAGE.name}.{own}")
+                if found.name not in getattr(face, "__all__", ()):
+                    wrong.append(f"{module}:{found.line}: {found.name} is not in the face {own}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("face", sorted(FACES))
+def test_a_face_holds_what_it_names(face: str) -> None:
+    loaded = import_module(f"{PACKAGE.name}.{face}".rstrip("."))
+    for name in getattr(loaded, "__all__", ()):
+        if f"{face}.{name}" in MODULES:
+            try:
+                import_module(f"{PACKAGE.name}.{face}.{name}")
+            except ImportError as error:
+                # Spark is an extra: the README's command does not bring it.
+                if face != "batch.spark" or "scrapy-simhash[spark]" not in str(error):
+                    raise
+        else:
+            assert getattr(loaded, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'fingerprnt'"):
+        loaded.fingerprnt  # noqa: B018
+
+
+def test_no_circles_of_files() -> None:
+    """Over imports of every kind; those that a face makes of its own room aside."""
+    graph = {
+        module: {own for _, own in imports if own != module}
+        - ({own for _, own in imports if own.startswith(module)} if module in FACES else set())
+        for module, imports in list_own_imports().items()
+    }
+    own_faces = [
+        f"{module} imports the face of its own room"
+        for module, imports in graph.items()
+        for own in imports
+        if own in FACES and module.startswith(f"{own}.")
+    ]
+    assert own_faces == []
+    assert find_circles(graph) == []
+
+
+def find_circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """List the strongly connected components of two files or more (Tarjan)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    circles = []
+
+    def visit(module: str) -> None:
+        numbers[module] = lowest[module] = len(numbers)
+        stack.append(module)
+        for own in graph[module]:
+            if own not in numbers:
+                visit(own)
+                lowest[module] = min(lowest[module], lowest[own])
+            elif own in stack:
+                lowest[module] = min(lowest[module], numbers[own])
+        if lowest[module] == numbers[module]:
+            start = stack.index(module)
+            if len(stack) - start > 1:
+                circles.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for module in graph:
+        if module not in numbers:
+            visit(module)
+    return circles
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}
+    assert find_circles(graph) == [["b", "c"]]
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_no_room_imports_what_it_must_do_without(room: str) -> None:
+    kinds = {"lmdb": "stores.lmdb.", "redis": "stores.redis."}
+    wrong = [
+        f"{module}:{found.line} imports {found.dotted}"
+        for module in MODULES
+        if find_room(module) == room
+        for found in list_imports(module)
+        if not found.typed
+        if any(f"{found.dotted}.".startswith(f"{name}.") for name in FORBIDDEN[room])
+        or any(
+            room == "stores" and found.source == library and not module.startswith(place)
+            for library, place in kinds.items()
+        )
+    ]
+    assert wrong == []
+
+
+FIRST_LOADED = """
+import importlib, json, sys
+for module, without in json.loads(sys.argv[1]):
+    importlib.import_module(module)
+    if loaded := {name.partition(".")[0] for name in sys.modules} & set(without):
+        print(module, "loads", *sorted(loaded))
+        break
+"""
+_COMMANDS = {"trafilatura", "lmdb", "redis", "rich"}
+_STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        {
+            "": {"trafilatura", "lmdb", "redis", "lxml", "numpy", "scrapy"},
+            "commands": _COMMANDS | {"numpy", "tldextract", "jinja2"},
+            **{f"commands.{family}": _COMMANDS for family in FAMILIES},
+        },
+        {
+            "detector.workers": {"scrapy", "twisted", "lmdb", "trafilatura"},
+            "pages.turbohtml_reader": {"scrapy", "twisted", "trafilatura", "lxml"},
+            "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
+        },
+        {"stores.lmdb.store": _STORES | {"redis"}},
+        {"stores.redis.store": _STORES | {"lmdb"}},
+        {face: {"numpy"} for face in sorted(FACES)},
+    ],
+    ids=["commands", "workers", "lmdb", "redis", "faces"],
+)
+def test_what_an_import_does_not_load(imports: dict[str, set[str]]) -> None:
+    """One after the other in one process, which names the first one that loads too much."""
+    named = [
+        (f"{PACKAGE.name}.{module}".rstrip("."), sorted(without))
+        for module, without in imports.items()
+    ]
+    done = run_python("-c", FIRST_LOADED, json.dumps(named), cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

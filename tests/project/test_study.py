@@ -1,0 +1,100 @@
+"""Figures of the study that `scrapy simhash evaluate` does not give."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.inspection.evaluation.evaluation import evaluate
+from scrapy_simhash.inspection.evaluation.labels import (
+    Label,
+    LabelledPair,
+    read_corpus,
+)
+from scrapy_simhash.inspection.evaluation.quality import SIMILARITIES, Judged
+from tests.helpers.labelling import write_table
+from tests.helpers.pages import edit_words, make_words
+from tests.helpers.processes import ROOT
+
+
+@pytest.fixture
+def summary(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
+    return pytest.importorskip("summary")
+
+
+def judged(
+    label: Label,
+    *,
+    duplicate: bool,
+    similarity: float = 0.9,
+    source: str = "a",
+    why: str = "",
+) -> Judged:
+    return Judged(
+        LabelledPair("one", "two", label, source, why),
+        duplicate,
+        distance=2,
+        plain_distance=4,
+        similarity=similarity,
+        confirmed=duplicate,
+        confirmed_at={least: similarity >= least for least in SIMILARITIES},
+    )
+
+
+def test_hard_pairs_leave_out_what_people_differ_about(summary: Any) -> None:
+    figures = summary.summarise_for_study(
+        [
+            judged("distinct", duplicate=True, why="form; hard; x"),
+            judged("distinct", duplicate=False, why="form; hard; x"),
+            judged("distinct", duplicate=True, why="near-identical-wording-other-page; hard"),
+            judged("distinct", duplicate=True, why="form; easy"),
+            judged("dup", duplicate=False, why="form; hard"),
+        ]
+    )
+    hard, same_words = figures["hard"], figures["near_identical"]
+    assert (hard["pairs"], hard["false_positives"], hard["false_positive_rate"]) == (2, 1, 0.5)
+    assert (same_words["pairs"], same_words["false_positives"]) == (1, 1)
+
+
+def test_means_over_sources_count_each_source_once(summary: Any) -> None:
+    answers = [judged("dup", duplicate=True, source="big")] * 9 + [
+        judged("dup", duplicate=False, source="small")
+    ]
+    assert summary.summarise_for_study(answers)["mean_over_sources"]["recall"] == 0.5
+    nothing = summary.summarise_for_study([])
+    assert nothing["mean_over_sources"] == {"precision": None, "recall": None}
+
+
+def test_texts_that_people_judged_become_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
+    make = pytest.importorskip("make_text_pairs")
+    given, out = tmp_path / "given", tmp_path / "out"
+    (given / "texts" / "web").mkdir(parents=True)
+    words = make_words(1)
+    for name, text in (
+        ("one", "1 < 2 & 3.\n\n" + " ".join(words)),
+        ("copy", " ".join(edit_words(words, 2))),
+        ("two", " ".join(make_words(2))),
+    ):
+        octets = gzip.compress(text.encode())
+        (given / "texts" / "web" / f"{name}.txt.gz").write_bytes(octets)
+    columns = ("id_a", "id_b", "human_label", "label", "s3_score", "corpus")
+    rows = [
+        ("web/one", "web/copy", "3", "dup", "0.9", "news"),
+        ("web/two", "web/one", "0", "distinct", "0.1", "news"),
+        ("web/two", "web/copy", "1", "borderline", "0.1", "mail"),
+    ]
+    write_table(given / "text_pairs.csv", columns, rows)
+    assert make.make_folder(given, out) == 3
+    corpus = read_corpus(out)
+    assert corpus.problems == []
+    assert b"<p>1 &lt; 2 &amp; 3.</p>" in corpus.pages["web/one"].read()
+    figures, judged = evaluate(corpus, Config(workers=0))
+    assert (figures["precision"], figures["recall"], figures["unknown"]) == (1.0, 1.0, 1)
+    assert judged[0].pair.why == "people: 3 of 3"
+    assert "no title or heading" in judged[0].tests[-1]

@@ -1,0 +1,107 @@
+"""Damaged data files: a clear error that names the cure, never a signal death, nothing changed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash.errors import StoreDamagedError, StoreUnusableError
+from tests.helpers.children import running
+from tests.helpers.damage import MUTATORS, Outcome, make_store
+from tests.helpers.documents import open_lmdb
+from tests.helpers.needing import slow_but
+from tests.helpers.processes import ROOT, run_python
+
+SEEDS = 5
+
+
+@pytest.mark.parametrize("first", slow_but([SEEDS], [0, SEEDS]))
+def test_no_damage_kills_a_process_or_is_believed(in_memory: Path, first: int) -> None:
+    """2 x 65 damaged files, each in a process of its own; every exit code is looked at."""
+    (in_memory / "work").mkdir()
+    make_store(in_memory / "whole")
+    data = in_memory / "whole" / "data.mdb"
+    done = run_python(
+        "-m", "tests.helpers.damage", data, in_memory / "work", str(first), str(SEEDS), cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    outcomes = [Outcome(*outcome) for outcome in json.loads(done.stdout)]
+    assert len(outcomes) == len(MUTATORS) * SEEDS
+    for outcome in outcomes:
+        assert outcome.code == 0, outcome
+        # A page that is not in use may be spoilt.
+        if outcome.told == "works: []":
+            assert not outcome.unchanged, outcome
+            continue
+        assert outcome.unchanged, outcome
+        # LMDB does not see a flipped bit in a record, but `check` does.
+        if not outcome.name.startswith("flip_bits") or not outcome.told.startswith("found: "):
+            assert outcome.told.startswith("refused: "), outcome
+            assert any(cure in outcome.told for cure in ("backup", "another folder")), outcome
+    worked = [outcome.name for outcome in outcomes if outcome.told == "works: []"]
+    assert len(worked) < len(outcomes) / 4, worked
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that counts as too large to be verified at every opening; its tables are damaged."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.guard._ALWAYS_VERIFIED_BYTES", 0)
+    make_store(tmp_path / "store")
+    data = tmp_path / "store" / "data.mdb"
+    octets = bytearray(data.read_bytes())
+    pages = len(octets) // 4_096
+    for page in range(pages - 8, pages):  # some of them may be free
+        octets[4_096 * page : 4_096 * page + 16] = bytes(16)
+    data.write_bytes(octets)
+    return tmp_path / "store"
+
+
+def test_a_large_file_is_verified_by_check(large: Path) -> None:
+    """Pages of zeros make LMDB abort: `check` must not read them through it."""
+    with open_lmdb(large) as store:
+        assert any("page" in problem for problem in store.check())
+
+
+def test_a_large_file_is_verified_before_a_backup(large: Path, tmp_path: Path) -> None:
+    with open_lmdb(large) as store, pytest.raises(StoreDamagedError, match="page"):
+        store.backup(tmp_path / "backup")
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_large_file_that_was_copied_here_is_verified_once(large: Path) -> None:
+    (large / "lock.mdb").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreUnusableError, match=r"data\.mdb is damaged: .*backup"):
+            open_lmdb(large)
+    assert not (large / "lock.mdb").exists()
+
+
+def test_a_large_file_that_was_marked_suspect_is_verified(large: Path) -> None:
+    (large / "suspect").write_text("an I/O error")
+    for readonly in (False, True):
+        with pytest.raises(StoreUnusableError, match=r"data\.mdb is damaged: .*backup"):
+            open_lmdb(large, readonly=readonly)
+    assert (large / "suspect").read_text() == "an I/O error"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.helpers.documents import document, open_in_crawl
+store = open_in_crawl(Path(sys.argv[1]))
+store.find_and_add([document("a", 1)])
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_large_file_is_opened_unread_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB needs no repair after one, so that a large store opens as quickly as a small one."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.guard._ALWAYS_VERIFIED_BYTES", 0)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.guard.verify", pytest.fail)
+    with running(KILLED, tmp_path / "store") as child:
+        child.kill()
+    with open_lmdb(tmp_path / "store") as store:
+        assert store.stats()["documents"] == 1

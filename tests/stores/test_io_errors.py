@@ -1,0 +1,216 @@
+"""I/O errors at every call a store makes, and disks that are full."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scrapy_simhash.stores import open_store
+from tests.helpers.processes import ROOT, run_python
+from tests.helpers.tracing import run_traced
+
+# Which call of a kind fails is counted for each process: a child that is to fail at its third call
+# makes as many calls in vain before, on the same file.
+AT_EVERY_CALL = """
+import json, os, sys, traceback
+from pathlib import Path
+from shutil import rmtree
+from scrapy_simhash.stores import StoreError, StoreUnavailableError
+from tests.helpers.documents import CRAWL, document, open_lmdb
+from tests.helpers.powercut import fingerprint_of
+
+folder, fails_at = Path(sys.argv[1]), int(sys.argv[2])
+data = folder / "data.mdb"
+IN_VAIN = {
+    "fdatasync": os.fdatasync,
+    "pwrite64": lambda file: os.pwrite(file, b"", 0),
+    "writev": lambda file: os.writev(file, [b""]),
+}
+
+def pages(batch):
+    return [
+        document(f"{batch} {n}", (batch * 9 + n) * 0x9E3779B97F4A7C15 % 2**64, text="text" * 3_000)
+        for n in range(4)
+    ]
+
+def write(acknowledged):
+    with open_lmdb(folder) as store:
+        acknowledged.append(fingerprint_of(store))
+        store.start_crawl(CRAWL, "spider")
+        acknowledged.append(fingerprint_of(store))
+        for batch in range(4):
+            store.find_and_add(pages(batch))
+            acknowledged.append(fingerprint_of(store))
+            store.mark_done([4 * batch + 1], CRAWL)
+            acknowledged.append(fingerprint_of(store))
+
+def write_until_it_fails(call, number):
+    folder.mkdir()
+    file = os.open(data, os.O_RDWR | os.O_CREAT)
+    for _ in range(fails_at - number):
+        IN_VAIN[call](file)
+    os.close(file)
+    data.unlink()
+    acknowledged, told = [], ""
+    try:
+        write(acknowledged)
+    except StoreError as error:
+        told = f"{type(error).__name__}: {error}"
+    return acknowledged, told, (folder / "suspect").exists()
+
+def reopen():
+    with open_lmdb(folder) as store:
+        found = fingerprint_of(store)
+        problems = store.check()
+        status = store.find_and_add(pages(99))[0].status
+        return found, problems, status, (folder / "suspect").exists()
+
+def in_child(work, *arguments):
+    read, write = os.pipe()
+    if not os.fork():
+        try:
+            told = work(*arguments)
+        except BaseException:
+            told = traceback.format_exc()
+        os.write(write, json.dumps(told).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = json.load(answer)
+    os.wait()
+    return told
+
+outcomes = []
+for call in IN_VAIN:
+    for number in range(1, fails_at):
+        outcomes.append((f"{call} {number}", in_child(write_until_it_fails, call, number),
+                         in_child(reopen)))
+        rmtree(folder)
+        if not outcomes[-1][1][1]:
+            break
+print(json.dumps(outcomes))
+"""
+FAILS_AT = 40
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("strace")
+def test_an_io_error_at_any_call_loses_nothing_acknowledged(in_memory: Path) -> None:
+    folder = in_memory / "store"
+    calls = ("fdatasync", "pwrite64", "writev")
+    options = ["-o", "/dev/null", "-P", str(folder / "data.mdb"), "-e", f"trace={','.join(calls)}"]
+    for call in calls:
+        options += ["-e", f"inject={call}:error=EIO:when={FAILS_AT}"]
+    done = run_traced(options, "-c", AT_EVERY_CALL, folder, FAILS_AT)
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    # Every call was reached, and one after the last: then nothing failed.
+    assert [name.split()[0] for name, written, _ in outcomes if not written[1]] == [*calls]
+    assert len(outcomes) > 25
+    for name, (acknowledged, told, suspect), again in outcomes:
+        assert isinstance(again, list), (name, told, again)
+        found, problems, status, still_suspect = again
+        assert problems == [], (name, told)
+        assert (status, still_suspect) == ("new", False), (name, told)
+        if acknowledged:
+            assert found == acknowledged[-1], (name, told)
+        if told and acknowledged:
+            assert suspect, (name, told)
+            assert "Nothing more is read or written; the store is verified when" in told, (
+                name,
+                told,
+            )
+
+
+JUDGE_EIGHT_PAGES = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.pages import page
+
+async def main():
+    async with running(Path(sys.argv[1]), log=None) as detector:
+        for n in range(8):
+            print(*await judge(detector, fetched(f"p{n}", page(n))), flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.usefixtures("strace")
+def test_after_an_io_error_pages_pass_unjudged(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    inject = ["-P", str(folder / "data.mdb"), "-e", "trace=fdatasync"]
+    inject += ["-e", "inject=fdatasync:error=EIO:when=5"]
+    done = run_traced(["-o", "/dev/null", *inject], "-c", JUDGE_EIGHT_PAGES, folder)
+    assert done.returncode == 0, done.stderr
+    verdicts = done.stdout.split("\n")[:-1]
+    assert 1 <= verdicts.count("new") <= 4  # "done" may have had a commit of its own
+    assert verdicts == sorted(verdicts)
+    assert set(verdicts) == {"new", "unjudged store_unavailable"}
+    assert done.stderr.count("Pages pass unjudged until the store works again") == 1
+    assert (folder / "suspect").read_text().endswith("Input/output error")
+    with open_store(str(folder)) as store:
+        assert store.stats()["documents"] == verdicts.count("new")
+        assert store.check() == []
+    assert not (folder / "suspect").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a megabyte in memory."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        # Not even in CI, where containers seldom may; a limited file size stands for it there.
+        pytest.skip(f"no file system may be mounted: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
+
+
+FULL_DISK = """
+import asyncio, json, sys
+from contextlib import suppress
+from pathlib import Path
+from tests.helpers.detecting import fetched, judge, running
+from tests.helpers.pages import page
+
+disk = Path(sys.argv[1])
+
+async def main():
+    async with running(disk / "store", keep_text=True, log=None) as detector:
+        async def pages(first, past):
+            fetches = [fetched(f"p{n}", page(n)) for n in range(first, past)]
+            return [verdict for each in fetches for verdict in await judge(detector, each)]
+        before = await pages(0, 5)
+        other = disk / "of another program"
+        with other.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        during = await pages(5, 25)
+        other.unlink()
+        print(json.dumps([before, during, await pages(5, 25)]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_until_there_is_room(small_disk: Path) -> None:
+    """As with a limited file size in the tests of the detector, with a disk that is full."""
+    done = run_python("-c", FULL_DISK, small_disk, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    before, during, after = json.loads(done.stdout)
+    assert before == ["new"] * 5
+    assert during[-1] == "unjudged store_unavailable"
+    assert set(during) <= {"new", "unjudged store_unavailable"}
+    failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
+    assert done.stderr.count("Pages pass unjudged until the store works again") == len(failures)
+    for first, again in zip(during, after, strict=True):
+        assert again == ("revisit unchanged" if first == "new" else "new")
+    with open_store(str(small_disk / "store")) as store:
+        assert store.check() == []
+        assert store.stats()["done"] == 25

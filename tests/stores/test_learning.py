@@ -1,0 +1,115 @@
+"""URL rules are learned inside the transactions of every kind of store, at few round trips."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.judging import Document
+from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
+from scrapy_simhash.judging.urls.records import RuleState, parse_rule
+from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.redis.server import Server
+from tests.helpers.documents import CRAWL, begin_crawl
+from tests.helpers.urlrules import make_facts
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+RULE = parse_rule("site.example drop-parameter sid")
+SITE = "http://site.example"
+
+
+@pytest.fixture
+def store(home: str) -> Iterator[Store]:
+    with begin_crawl(home, distance=7, confirm=0.8) as store:
+        yield store
+        assert store.check() == []
+
+
+def make_page(path: str, sid: int, name: str = "") -> Document:
+    """Make a page of 200 words, which is that of its path whatever the session."""
+    url = f"{SITE}/{path}" + (f"?sid={sid}" if sid else "")
+    facts = make_facts(name or path)
+    return Document(identity=url.encode()[-64:], url=url, crawl=CRAWL, time=1.0 + sid, **facts)
+
+
+def judge(store: Store, *pages: Document, learns: bool = True) -> list[str]:
+    learning = UrlLearning(0.9, {page.identity: Fetched("parse") for page in pages})
+    verdicts = store.find_and_add(pages, crawl=CRAWL, urls=learning if learns else None)
+    store.mark_done([verdict.document for verdict in verdicts], CRAWL)
+    return [verdict.status for verdict in verdicts]
+
+
+def make_group(number: int, sid: int) -> list[Document]:
+    return [make_page(f"{number % 4}/page-{number}-{each}", sid) for each in range(8)]
+
+
+def teach(store: Store) -> None:
+    """Show 32 pages under two addresses each."""
+    for number in range(4):
+        judge(store, *make_group(number, 0))
+        judge(store, *make_group(number, number + 1))
+
+
+def state_of_rule(store: Store) -> RuleState | None:
+    record = store.get_url_rule(RULE.id)
+    return None if record is None else record.state
+
+
+def test_a_rule_is_learned_acts_and_is_retired(store: Store) -> None:
+    teach(store)
+    record = store.get_url_rule(RULE.id)
+    assert record
+    assert (record.state, record.different) == (RuleState.ACTING, 0)
+    assert record.same >= 25
+    assert store.list_acting_rules() == (store.url_rules_version(), [RULE])
+    assert store.rules_version == store.url_rules_version() > 0
+    # A page that is another one under another session.
+    judge(store, *make_group(9, 0))
+    judge(store, make_page("1/page-9-0", 99, "another"))
+    assert state_of_rule(store) is RuleState.RETIRED
+    assert [change.state for change in store.rule_changes] == [RuleState.RETIRED]
+    assert store.list_acting_rules()[1] == []
+
+
+def test_what_one_process_learned_another_one_knows(home: str) -> None:
+    with begin_crawl(home, distance=7, confirm=0.8) as store:
+        teach(store)
+        with open_store(home, distance=7, confirm=0.8) as other:
+            judge(other, *make_group(5, 0))
+            judge(other, *make_group(5, 3))
+            assert state_of_rule(other) is RuleState.ACTING
+            other.change_url_rule(RULE.id, "retire")
+        judge(store, *make_group(6, 0))
+        assert store.list_acting_rules() == (store.rules_version, [])
+    with open_store(home, distance=7, confirm=0.8, readonly=True) as reader:
+        before = reader.url_rules()
+        judge_only = UrlLearning(0.9, {})
+        reader.find_and_add(make_group(7, 0), urls=judge_only)
+        assert reader.url_rules() == before
+
+
+def test_learning_costs_one_round_trip_more(
+    store: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = request.node.callspec.params["home"]
+    teach(store)
+    trips = 0
+    run = Server.run
+
+    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+        nonlocal trips
+        trips += threading.current_thread() is threading.main_thread()  # not those of leases
+        return run(self, *arguments, **options)
+
+    monkeypatch.setattr(Server, "run", count)
+    told = {}
+    for number, learns in ((10, False), (11, True)):
+        for sid in (3, 0, 1, 2):
+            group = make_group(number, sid)
+            trips = 0
+            learning = UrlLearning(0.9, {page.identity: Fetched("parse") for page in group})
+            store.find_and_add(group, crawl=CRAWL, urls=learning if learns else None)
+            told[learns, sid] = trips
+    for sid in (3, 0, 1, 2):
+        assert told[True, sid] <= told[False, sid] + (kind != "lmdb"), told

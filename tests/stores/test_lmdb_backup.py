@@ -1,0 +1,296 @@
+"""Backups: taken while others write, whole or not there, and good to go on from."""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
+from scrapy_simhash.stores.lmdb import backup as lmdb_backup
+from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
+from tests.commands.test_commands_upkeep import damage
+from tests.helpers.children import run_script, running
+from tests.helpers.commanding import Run
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.needing import slow_but
+from tests.stores.test_lmdb_compact import add, compare, draw_fingerprints
+from tests.stores.test_lmdb_store_processes import WRITER
+
+# Backups of one store while it is written; 20 is the long version.
+ROUNDS = int(os.environ.get("SIMHASH_TEST_BACKUPS", "3"))
+
+
+def fill(folder: Path) -> None:
+    """Make a store of a page that is done, its near-duplicate and one that is pending."""
+    with open_in_crawl(folder) as store:
+        store.find_and_add([document("one", 0xFF, text="some text"), document("twin", 0xFE)])
+        store.find_and_add([document("two", 0xFF << 40)])
+        store.mark_done([1], "crawl-1")
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in folder.iterdir()}
+
+
+def test_backup_has_everything_and_no_locks(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    with open_lmdb(tmp_path / "store") as store:
+        made = store.backup(tmp_path / "backup")
+        seed = store.seed
+    assert made == {
+        "folder": str(tmp_path / "backup"),
+        "documents": 3,
+        "fingerprints": 2,
+        "file_bytes": (tmp_path / "backup" / "data.mdb").stat().st_size,
+        "checked": True,
+    }
+    assert files(tmp_path / "backup") == {"data.mdb": 0o600}
+    assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o700
+    assert files(tmp_path).keys() == {"store", "backup"}
+    with open_lmdb(tmp_path / "backup", readonly=True) as store:
+        assert store.seed == seed
+        assert store.check() == []
+        found = store.get_document(1)
+        assert found
+        assert (found.url, found.state, found.text) == (
+            "http://site.example/one",
+            "done",
+            "some text",
+        )
+
+
+def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    with open_lmdb(tmp_path / "store") as store:
+        store.backup(tmp_path / "backup")
+        store.find_and_add([document("lost", 0xFF << 20)])
+    shutil.rmtree(tmp_path / "store")
+    shutil.copytree(tmp_path / "backup", tmp_path / "store")
+    with open_in_crawl(tmp_path / "store", "crawl-2") as store:
+        again = [
+            document("one", 0xFF, crawl="crawl-2"),
+            document("like one", 0xFF ^ 1, crawl="crawl-2"),
+            document("like two", 0xFF << 40, crawl="crawl-2"),
+            document("lost", 0xFF << 20, crawl="crawl-2"),
+        ]
+        verdicts = store.find_and_add(again, crawl="crawl-2")
+        # "two" was pending in a crawl that has ended.
+        assert [verdict.status for verdict in verdicts] == [
+            "revisit",
+            "near_duplicate",
+            "new",
+            "new",
+        ]
+        assert store.check() == []
+
+
+def test_backup_while_another_process_writes(tmp_path: Path) -> None:
+    """Whatever was acknowledged before a backup began is in it, and all of it fits together."""
+    told: list[str] = []
+    with (
+        running(WRITER, tmp_path / "store", "crawl-1") as writer,
+        open_lmdb(tmp_path / "store", readonly=True) as store,
+    ):
+        writer.tell("go")
+        for number in range(ROUNDS):
+            told += [writer.read() for _ in range(100)]
+            backup = tmp_path / f"backup-{number}"
+            made = store.backup(backup)
+            with open_lmdb(backup, readonly=True) as copy:
+                assert copy.check() == []
+                assert copy.stats()["documents"] == made["documents"]
+                for line in told:
+                    word, document_number, *name = line.split(" ", 2)
+                    found = copy.get_document(int(document_number))
+                    assert found, line
+                    if word == "added":
+                        assert (found.url, found.text) == (name[0], name[0] * 9)
+                    else:
+                        assert found.state == "done"
+
+
+def test_backup_of_an_unfinished_compaction_goes_on_from_there(tmp_path: Path) -> None:
+    fingerprints = draw_fingerprints(1, 60)
+    with open_in_crawl(tmp_path / "store") as store:
+        add(store, fingerprints)
+        store._commit(freeze)
+        store.backup(tmp_path / "backup")
+    with open_lmdb(tmp_path / "backup") as copy:
+        for _ in range(2):
+            copy.compact()
+            compare(copy, fingerprints)
+            assert copy.check() == []
+
+
+STOPPED = """
+import os, sys
+from pathlib import Path
+from scrapy_simhash.stores.lmdb import backup as lmdb_backup
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+
+calls, sync = 0, os.fsync
+def stop(file):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        print("stopped", flush=True)
+        sys.stdin.readline()
+    sync(file)
+os.fsync = stop
+print("ready", flush=True)
+folder = Path(sys.argv[1])
+with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+    store.backup(folder / "backup")
+"""
+
+
+@pytest.mark.parametrize("at", slow_but([1], [1, 2]))
+def test_killed_in_the_middle_there_is_no_backup(tmp_path: Path, at: int) -> None:
+    """Killed at its n-th sync: of the data file, of the folder."""
+    fill(tmp_path / "store")
+    with running(STOPPED, tmp_path, at) as child:
+        assert child.read() == "stopped"
+        child.kill()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert len(left) == 2
+    assert left[0].startswith(".backup.")
+    assert left[0].endswith(".partial")
+    with open_lmdb(tmp_path / "store") as store:
+        assert store.check() == []
+        store.backup(tmp_path / "backup")
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    fill(tmp_path / "store")
+    syncs = iter(range(1, 9))
+
+    def sync(_: int) -> None:
+        if next(syncs) == failing:
+            raise OSError(28, "No space left on device")
+
+    with open_lmdb(tmp_path / "store", readonly=True) as store:
+        monkeypatch.setattr("os.fsync", sync)
+        with pytest.raises(StoreUnavailableError, match=r"nothing is left of it.*No space left"):
+            store.backup(tmp_path / "backup")
+    assert files(tmp_path).keys() == {"store"}
+
+
+SMALL_FILES = """
+import resource, sys
+from pathlib import Path
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores import StoreUnavailableError
+
+folder = Path(sys.argv[1])
+with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    try:
+        store.backup(folder / "backup")
+    except StoreUnavailableError as error:
+        print(error)
+"""
+
+
+def test_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
+    """A real limit of the system: LMDB writes the copy, and it fails in the middle."""
+    fill(tmp_path / "store")
+    assert "nothing is left of it" in run_script(SMALL_FILES, tmp_path)
+    assert files(tmp_path).keys() == {"store"}
+
+
+def test_target_that_is_there_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with open_lmdb(tmp_path / "store") as store:
+        for name in ("folder", "file", "link", "store"):
+            with pytest.raises(FileExistsError, match=f"{name} exists already"):
+                store.backup(tmp_path / name)
+        with pytest.raises(ValueError, match="within the store itself"):
+            store.backup(tmp_path / "store" / "backup")
+        with pytest.raises(StoreUnavailableError, match="whose parent exists"):
+            store.backup(tmp_path / "no such" / "backup")
+    assert files(tmp_path).keys() == {"store", "folder", "file", "link"}
+    assert (tmp_path / "file").read_text() == "mine"
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_target_that_comes_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "store")
+
+    def make_target(*arguments: Any) -> list[str]:
+        (tmp_path / "backup").mkdir()
+        (tmp_path / "backup" / "mine").touch()
+        return check_documents(*arguments)
+
+    monkeypatch.setattr(lmdb_backup, "check_documents", make_target)
+    with (
+        open_lmdb(tmp_path / "store") as store,
+        pytest.raises(StoreUnavailableError, match="nothing is left of it"),
+    ):
+        store.backup(tmp_path / "backup")
+    assert files(tmp_path).keys() == {"store", "backup"}
+    assert files(tmp_path / "backup").keys() == {"mine"}
+
+
+def test_folder_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "store")
+    with open_lmdb(tmp_path / "store", readonly=True) as store:
+        monkeypatch.setattr("os.access", lambda *_: False)
+        with pytest.raises(StoreUnavailableError, match="run this as the user who owns it"):
+            store.backup(tmp_path / "backup")
+
+
+def flip_in_a_record(folder: Path) -> None:
+    with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
+        rows = env.open_db(b"documents")
+        with env.begin(write=True, db=rows) as transaction, transaction.cursor() as cursor:
+            assert cursor.first()
+            key, record = cursor.item()
+            transaction.put(key, record[:-1] + bytes([record[-1] ^ 1]))
+
+
+def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    flip_in_a_record(tmp_path / "store")
+    with open_lmdb(tmp_path / "store") as store:
+        with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* rebuild`") as e:
+            store.backup(tmp_path / "backup")
+        assert e.value.problems == store.check()
+        assert files(tmp_path).keys() == {"store"}
+        assert store.backup(tmp_path / "backup", check=False)["checked"] is False
+
+
+def test_command(run: Run, tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    backup = tmp_path / "backup"
+    done = run("backup", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store")
+    octets = (backup / "data.mdb").stat().st_size
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out == f"{backup}: 3 documents, 2 fingerprints, {octets:,} bytes; no problems\n"
+    done = run("backup", backup, "--store", tmp_path / "store")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "exists already" in done.err
+    done = run("backup", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json")
+    assert (done.exit_code, done.answers[0]["checked"]) == (0, False)
+    damage(tmp_path / "store")
+    done = run("backup", tmp_path / "third", "--store", tmp_path / "store", "--json")
+    assert (done.exit_code, done.answers[0]["folder"]) == (1, None)
+    assert "no backup was made" in done.err
+    problems = done.answers[0]["problems"]
+    assert problems
+    done = run("backup", tmp_path / "third", "--store", tmp_path / "store")
+    assert (done.exit_code, done.out.splitlines()) == (1, problems)
+    assert files(tmp_path).keys() == {"store", "backup", "other"}

@@ -1,0 +1,355 @@
+"""Compaction: crawls go on meanwhile, `kill -9` loses nothing, pages are full afterwards."""
+
+import random
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.children import running
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.needing import slow_but
+
+if TYPE_CHECKING:
+    import lmdb
+    from numpy.typing import NDArray
+
+COUNT = 300
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four tables of 300 fingerprints in some forty slices."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._ROWS_PER_SLICE", 32)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 4)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 8)
+
+
+def draw_fingerprints(seed: int, count: int = COUNT) -> list[int]:
+    """Draw fingerprints; every fifth shares 16 bits with the others of its kind, in any table."""
+    draw = random.Random(seed)  # noqa: S311 - reproducible
+    drawn = [draw.getrandbits(64) for _ in range(count)]
+    for number in range(0, count, 5):
+        shift = 16 * (number // 5 % 4)
+        drawn[number] = drawn[number] & ~(0xFFFF << shift) | 0x5A5A << shift
+    return drawn
+
+
+def add(store: LmdbStore, fingerprints: list[int], crawl: str = "crawl-1") -> None:
+    """Each is a document of its own scope: none is a near-duplicate."""
+    pages = [document(f"{each:x}", each, scope=f"{each:x}", crawl=crawl) for each in fingerprints]
+    verdicts = store.find_and_add(pages)
+    assert {verdict.status for verdict in verdicts} <= {"new", "unjudged"}
+    store.mark_done([verdict.document for verdict in verdicts], crawl)
+
+
+def make(folder: Path) -> list[int]:
+    """Make a store of packed buckets, single rows, and buckets that are too full."""
+    fingerprints = draw_fingerprints(1)
+    with open_in_crawl(folder) as store:
+        add(store, fingerprints[:200])
+        store.compact()
+        add(store, fingerprints[200:])
+        assert store.check() == []
+        assert store.stats()["buckets_too_full"] == 4
+    return fingerprints
+
+
+def compare(store: LmdbStore, fingerprints: list[int]) -> None:
+    """All of them are there, and each is found."""
+    assert store.check() == []
+    assert store.fingerprints().tolist() == sorted(fingerprints)
+    for each in fingerprints:
+        assert [match.fingerprint for match in store.query(each, 0)] == [each]
+
+
+def count_single(store: LmdbStore) -> int:
+    """Count the single rows of a store that nobody compacts."""
+    databases = store._databases
+    return store._environment.read(
+        lambda txn: sum(txn.stat(each)["entries"] for each in (databases.added0, databases.added1))
+    )
+
+
+def test_compaction_packs_everything_and_says_how_far_it_is(tmp_path: Path) -> None:
+    fingerprints = make(tmp_path)
+    told: list[tuple[int, int]] = []
+    with open_lmdb(tmp_path) as store:
+        assert count_single(store) > 0
+        store.compact(lambda done, slices: told.append((done, slices)))
+        slices = told[0][1]
+        assert slices > 20
+        assert told == [(done, slices) for done in range(slices + 1)]
+        assert count_single(store) == 0
+        compare(store, fingerprints)
+        store.compact()
+        compare(store, fingerprints)
+
+
+def test_an_empty_store_is_compacted(store: LmdbStore) -> None:
+    store.compact()
+    assert store.fingerprints().size == 0
+    add(store, [5])
+    compare(store, [5])
+
+
+ADDER = """
+import sys
+from tests.helpers.documents import open_in_crawl
+from tests.stores.test_lmdb_compact import add, draw_fingerprints
+
+with open_in_crawl(sys.argv[1], crawl="crawl-2") as store:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        kind, *numbers = line.split()
+        fingerprints = [int(number, 16) for number in numbers]
+        if kind == "add":
+            add(store, fingerprints, "crawl-2")
+        else:
+            for each in fingerprints:
+                stored = store.query(each, 0)
+                store.delete([match.document for match in stored])
+        print("done", flush=True)
+"""
+
+
+def test_another_process_adds_and_deletes_meanwhile(tmp_path: Path) -> None:
+    """Between any two slices; in the end what it acknowledged is what is there."""
+    fingerprints = make(tmp_path)
+    fresh = draw_fingerprints(2)
+    kept = set(fingerprints)
+    draw = random.Random(3)  # noqa: S311 - reproducible
+    with open_lmdb(tmp_path) as store, running(ADDER, tmp_path) as adder:
+
+        def meddle(done: int, _: int) -> None:
+            del done
+            added, removed = [fresh.pop() for _ in range(3)], draw.sample(sorted(kept), 3)
+            for kind, numbers in (("add", added), ("delete", removed), ("add", removed[:1])):
+                assert adder.ask(" ".join([kind, *(f"{each:x}" for each in numbers)])) == "done"
+            kept.difference_update(removed[1:])
+            kept.update(added)
+            if draw.random() < 0.2:
+                assert store.check() == []
+
+        store.compact(meddle)
+        compare(store, sorted(kept))
+        store.compact()
+        compare(store, sorted(kept))
+
+
+@pytest.mark.slow
+def test_another_process_adds_at_the_same_time(tmp_path: Path) -> None:
+    """Not between slices but whenever it gets the lock."""
+    fingerprints, fresh = make(tmp_path), draw_fingerprints(4, 100)
+    with open_lmdb(tmp_path) as store, running(ADDER, tmp_path) as adder:
+        for each in fresh:
+            adder.tell(f"add {each:x}")
+        store.compact()
+        store.compact()
+        assert [adder.read() for _ in fresh] == ["done"] * len(fresh)
+        compare(store, fingerprints + fresh)
+        store.compact()
+        compare(store, fingerprints + fresh)
+
+
+def share_a_key(numbers: range) -> list[int]:
+    """Make fingerprints that share a key of the first table only, and are far from each other."""
+    return [0x7777 << 48 | number * 0x1111_1111_1111 for number in numbers]
+
+
+def test_a_bucket_that_compaction_finds_too_full(tmp_path: Path) -> None:
+    """Seven packed and three single rows: none of both is too many by itself."""
+    fingerprints = share_a_key(range(1, 11))
+    with open_in_crawl(tmp_path) as store:
+        add(store, fingerprints[:7])
+        store.compact()
+        add(store, fingerprints[7:])
+        assert store.stats()["buckets_too_full"] == 0
+        problems = []
+        store.compact(lambda *_: problems.extend(store.check()))
+        assert problems == []
+        assert store.stats()["buckets_too_full"] == 1
+        compare(store, fingerprints)
+
+
+def test_many_of_one_key_come_meanwhile(tmp_path: Path) -> None:
+    """Enough to be packed, once their slice was merged; the old base is about to be dropped."""
+    fingerprints = make(tmp_path)
+    late = share_a_key(range(1, 8))
+    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
+
+        def add_late(done: int, slices: int) -> None:
+            if done == slices - 1:
+                add(store, late, "crawl-2")
+
+        store.compact(add_late)
+        compare(store, fingerprints + late)
+        store.compact()
+        compare(store, fingerprints + late)
+
+
+KILLED = """
+import os, signal, sys
+from scrapy_simhash.stores.lmdb import mending as lmdb_compact
+from scrapy_simhash.stores.lmdb import tables as lmdb_tables
+from tests.helpers.documents import open_lmdb
+
+lmdb_tables._ROWS_PER_SLICE, lmdb_tables._MOST_SINGLE, lmdb_tables.MOST_IN_BUCKET = 32, 4, 8
+stop = int(sys.argv[2])
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+print("ready", flush=True)
+if stop < 0:
+    lmdb_compact._switch = die  # after the last slice; in its transaction
+with open_lmdb(sys.argv[1]) as store:
+    store.compact(lambda done, slices: die() if done == stop else None)
+"""
+
+
+@pytest.mark.parametrize("stop", slow_but([7], [0, 1, 7, 20, -1]))
+def test_kill_9_in_the_middle_loses_nothing(tmp_path: Path, stop: int) -> None:
+    fingerprints, fresh = make(tmp_path), draw_fingerprints(5, 100)
+    with running(KILLED, tmp_path, stop) as killed:
+        assert killed.process.wait() == -9
+    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
+        compare(store, fingerprints)
+        header = store._header
+        assert header.compacting
+        add(store, fresh, "crawl-2")
+        compare(store, fingerprints + fresh)
+        store.compact()
+        compare(store, fingerprints + fresh)
+        assert not store._header.compacting
+        assert count_single(store) > 0  # what came after the first compaction began
+        store.compact()
+        compare(store, fingerprints + fresh)
+        assert count_single(store) == 0
+
+
+def test_a_second_compaction_is_refused(tmp_path: Path) -> None:
+    fingerprints = make(tmp_path)
+    refused: list[str] = []
+    with open_lmdb(tmp_path) as store, open_lmdb(tmp_path) as other:
+
+        def compact_as_well(*_: int) -> None:
+            with pytest.raises(
+                StoreError, match="another process is compacting the store"
+            ) as caught:
+                other.compact()
+            refused.append(str(caught.value))
+
+        store.compact(compact_as_well)
+        assert str(tmp_path) in refused[0]
+        compare(store, fingerprints)
+        other.compact()
+
+
+REWRITER = """
+import sys
+import numpy as np
+from tests.helpers.documents import open_lmdb
+
+with open_lmdb(sys.argv[1]) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    if sys.argv[2] == "bulk_load":
+        store.bulk_load(np.array([1, 2, 3], np.uint64))
+    else:
+        store.rebuild(sys.argv[2])
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 11])
+@pytest.mark.parametrize("what", ["bulk_load", "4", "10"])
+def test_whoever_rewrites_the_tables_stops_the_compaction(
+    tmp_path: Path, what: str, at: int
+) -> None:
+    fingerprints = make(tmp_path)
+    loaded = [1, 2, 3] if what == "bulk_load" else []
+    with open_lmdb(tmp_path) as store, running(REWRITER, tmp_path, what) as rewriter:
+
+        def rewrite(done: int, _: int) -> None:
+            if done == at:
+                assert rewriter.ask("go") == "done"
+
+        with pytest.raises(StoreError, match=r"rewritten by another process .* nothing is lost"):
+            store.compact(rewrite)
+        compare(store, fingerprints + loaded)
+        assert store.design == ("10" if what == "10" else "4")
+        store.compact()
+        compare(store, fingerprints + loaded)
+
+
+def test_a_read_only_store_is_refused(tmp_path: Path) -> None:
+    fingerprints = make(tmp_path)
+    with open_lmdb(tmp_path, readonly=True) as store:
+        with pytest.raises(ValueError, match="opened read-only"):
+            store.compact()
+        compare(store, fingerprints)
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """Thrown by whoever watches."""
+
+
+def test_an_exception_of_the_watcher_is_passed_on(tmp_path: Path) -> None:
+    """As of Ctrl-C; the lock is let go."""
+    fingerprints = make(tmp_path)
+
+    def stop(done: int, _: int) -> None:
+        if done == 3:
+            raise Stopped
+
+    with open_lmdb(tmp_path) as store:
+        with pytest.raises(Stopped):
+            store.compact(stop)
+        compare(store, fingerprints)
+        store.compact()
+        compare(store, fingerprints)
+
+
+def add_single_rows(
+    store: LmdbStore, transaction: "lmdb.Transaction[bytes]", fingerprints: "NDArray[np.uint64]"
+) -> None:
+    """Do what `Tables.add` does of each, in a tenth of the time."""
+    for number, table in enumerate(store._design.tables):
+        rows = np.full((fingerprints.size, 9), number, np.uint8)
+        permuted = table.permute_array(fingerprints).astype(">u8")
+        rows[:, 1:] = permuted.view(np.uint8).reshape(-1, 8)
+        pairs = Struct("3s6s").iter_unpack(rows.tobytes())
+        transaction.cursor(store._databases.added0).putmulti(pairs)
+
+
+@pytest.mark.slow
+def test_pages_are_as_full_as_after_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Octets of the tables by fingerprint: some 45 with single rows, 35 packed (design 4)."""
+    monkeypatch.undo()
+    draw = np.random.default_rng(6)
+    fingerprints = np.unique(draw.integers(0, 2**64, 100_000, np.uint64))
+
+    def bytes_of(store: LmdbStore) -> float:
+        octets: float = store.stats()["table_bytes_per_fingerprint"]
+        return octets
+
+    with open_lmdb(tmp_path / "loaded", tables="4") as loaded:
+        loaded.bulk_load(fingerprints)
+        least = bytes_of(loaded)
+    with open_lmdb(tmp_path / "added", tables="4") as store:
+        store._commit(
+            lambda it: add_single_rows(store, it.transaction, draw.permutation(fingerprints))
+        )
+        before = bytes_of(store)
+        store.compact()
+        assert bytes_of(store) <= least < 0.8 * before
+        assert np.array_equal(store.fingerprints(), fingerprints)

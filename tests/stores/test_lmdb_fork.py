@@ -1,0 +1,61 @@
+"""A forked child and the store of its parent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import run_script
+from tests.helpers.needing import slow_but
+
+FORK = """
+import os, sys
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.stores import StoreUnavailableError, open_store
+
+def page(name, fingerprint):
+    return Document(name, (fingerprint,), b"", crawl="mine")
+
+def in_child(store):
+    if sys.argv[2] == "write":
+        store.find_and_add([page(b"b", 2**40 - 1)])
+    elif sys.argv[2] == "read":
+        store.query(1)
+    elif sys.argv[2] == "close":
+        store.close()
+    elif sys.argv[2] == "open":
+        with open_store(sys.argv[1]) as own:
+            own.query(1)
+
+store = open_store(sys.argv[1])
+store.start_crawl("mine", "spider")
+store.find_and_add([page(b"a", 1)])
+if not (child := os.fork()):
+    try:
+        in_child(store)
+    except StoreUnavailableError as error:
+        print("refused" if "before a fork" in str(error) else error, flush=True)
+    else:
+        print("done", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+store.find_and_add([page(b"c", 2**50 - 1)])
+print(store.check(), store.stats()["documents"])
+with open_store(sys.argv[1]) as another:
+    print(another.find_and_add([page(b"d", 3)])[0].status)
+"""
+
+
+@pytest.mark.parametrize(
+    ("in_child", "outcome"),
+    slow_but(
+        [("write", "refused"), ("open", "done")],
+        [("write", "refused"), ("read", "refused"), ("close", "done"), ("open", "done")],
+    ),
+)
+def test_a_forked_child(tmp_path: Path, in_child: str, outcome: str) -> None:
+    """It can neither use nor harm the store of its parent, but open its own.
+
+    The last line asks whether the parent's lease still counts: `d` is near its `a`.
+    """
+    lines = run_script(FORK, tmp_path, in_child).splitlines()
+    assert lines == [outcome, "[] 2", "near_duplicate"]

@@ -1,0 +1,110 @@
+"""Processes that are killed in the middle of a transaction hold nobody up."""
+
+import threading
+from pathlib import Path
+
+import lmdb
+
+from scrapy_simhash.stores.lmdb.environment import Environment
+from tests.helpers.children import running
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.processes import PATIENCE_SECONDS, wait_until
+
+HOLDER = """
+import sys
+from pathlib import Path
+from scrapy_simhash.stores.lmdb.environment import Environment
+environment = Environment(Path(sys.argv[1]), readonly=sys.argv[2] == "read")
+
+def work(transaction):
+    transaction.stat()
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+getattr(environment, sys.argv[2])(work)
+"""
+
+
+def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Path) -> None:
+    """One of them waits for the lock already."""
+    statuses: list[str] = []
+    with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
+
+        def add() -> None:
+            statuses.extend(v.status for v in store.find_and_add([document("waiting", 1)]))
+
+        waiting = threading.Thread(target=add, daemon=True)
+        waiting.start()
+        waiting.join(0.1)
+        assert waiting.is_alive(), "the lock is not held"
+        holder.kill()
+        waiting.join(PATIENCE_SECONDS)
+        assert statuses == ["new"]
+        assert store.find_and_add([document("after", 2**63 - 1)])[0].status == "new"
+        assert store.check() == []
+
+
+def count_readers(environment: Environment) -> int:
+    """Count LMDB's reader slots that are in use, by the living or the dead."""
+    return len(environment._env.readers().splitlines()) - 1
+
+
+def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
+    """Otherwise the pages they looked at are never used again, and the file grows."""
+    open_lmdb(tmp_path).close()
+    witness = Environment(tmp_path, readonly=True)
+    before = count_readers(witness)
+    for _ in range(3):
+        with running(HOLDER, tmp_path, "read") as reader:
+            reader.kill()
+    assert count_readers(witness) == before + 3
+    with running(
+        "import sys, time\n"
+        "from scrapy_simhash.stores import open_store\n"
+        "with open_store(sys.argv[1]):\n"
+        "    print('ready', flush=True)\n"
+        "    sys.stdin.readline()\n",
+        tmp_path,
+    ):
+        wait_until(lambda: count_readers(witness) <= before + 1)
+    witness.close()
+
+
+GROWER = """
+import sys
+from pathlib import Path
+from scrapy_simhash.stores.lmdb.environment import Environment
+environment = Environment(Path(sys.argv[1]), readonly=False, map_bytes=int(sys.argv[2]))
+print("ready", flush=True)
+
+def put(transaction):
+    database = environment.open_database("test", transaction)
+    for n in range(30):
+        transaction.put(f"{sys.argv[3]} {number} {n}".encode(), bytes(1000), db=database)
+
+for line in sys.stdin:
+    number = int(line)
+    environment.write(put)
+    database = environment.open_database("test")
+    print(environment.read(lambda txn: txn.stat(database)["entries"]), flush=True)
+"""
+
+
+def test_two_processes_with_tiny_maps_outgrow_each_other(tmp_path: Path) -> None:
+    """Each grows the map in turn, unseen by the other, which writes and reads all the same."""
+    small = 128 * 1024
+    with (
+        running(GROWER, tmp_path, small, "first") as first,
+        running(GROWER, tmp_path, small, "second") as second,
+    ):
+        for number in range(20):
+            assert first.ask(str(number)) == str(60 * number + 30)
+            assert second.ask(str(number)) == str(60 * number + 60)
+        for number in range(20, 40):  # at once
+            first.tell(str(number))
+            second.tell(str(number))
+            assert {int(first.read()), int(second.read())} & {60 * number + 60}
+    with lmdb.open(str(tmp_path), max_dbs=1, readonly=True) as environment:
+        database = environment.open_db(b"test", create=False)
+        with environment.begin() as transaction:
+            assert transaction.stat(database)["entries"] == 2_400

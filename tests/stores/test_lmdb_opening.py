@@ -1,0 +1,328 @@
+"""Opening a store where there is something else, or something broken: refused and left alone."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.lmdb.documents import FORMAT, unpack_header
+from scrapy_simhash.stores.records import pack
+from tests.helpers.children import run_script, running
+from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.needing import slow_but
+
+
+def make_store(folder: Path, pages: int = 50) -> None:
+    with open_in_crawl(folder) as store:
+        store.find_and_add([document(str(n), n * 0x9E3779B97F4A7C15 % 2**64) for n in range(pages)])
+
+
+def write_data(octets: bytes) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "data.mdb").write_bytes(octets)
+
+    return write
+
+
+def make_foreign(
+    names: tuple[bytes, ...], *, lib_version: int = 0, dupsort: bool = False
+) -> Callable[[Path], None]:
+    """Make an LMDB file of somebody else, with these databases and a key in the main one."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        with lmdb.open(str(folder), max_dbs=9, lib_version=lib_version) as environment:
+            databases = [environment.open_db(name, dupsort=dupsort) for name in names]
+            with environment.begin(write=True) as transaction:
+                for database in databases:
+                    transaction.put(b"their key", b"their value", db=database)
+                if not names:
+                    transaction.put(b"their key", b"their value")
+
+    return make
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "empty": (write_data(b""), "is empty.*Restore it from a backup"),
+    "text": (write_data(b"To whom it may concern\n" * 999), "is not an LMDB file.*another folder"),
+    "zeros": (write_data(bytes(65_536)), "is not an LMDB file"),
+    "garbage": (
+        write_data(bytes(n * n * 7919 % 251 for n in range(65_536))),
+        "is not an LMDB file",
+    ),
+    "one byte": (write_data(b"\0"), "is not an LMDB file|cut short|cannot be opened"),
+    "foreign": (make_foreign((b"mail", b"users")), "b'mail', b'users'; name another folder"),
+    "foreign and ours": (make_foreign((b"documents", b"mail")), "b'mail'; name another folder"),
+    "foreign keys": (make_foreign(()), "b'their key'; name another folder"),
+    "namesake": (make_foreign((b"documents",)), "lost its header|not a store of scrapy_simhash"),
+    "dupsort namesake": (make_foreign((b"header",), dupsort=True), "name a|name another folder"),
+    "other engine": (make_foreign((b"documents",), lib_version=1), "name another folder"),
+}
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_store_is_refused_and_left_alone(
+    tmp_path: Path, kind: str, readonly: bool
+) -> None:
+    make, message = REFUSED[kind]
+    folder = tmp_path / "store"
+    make(folder)
+    before = (folder / "data.mdb").read_bytes()
+    for _ in range(2):  # the first refusal must not make the second attempt succeed
+        with pytest.raises(StoreUnusableError, match=f"(?s){message}"):
+            open_lmdb(folder, readonly=readonly)
+    assert (folder / "data.mdb").read_bytes() == before
+
+
+TRUNCATED = """
+import sys
+from scrapy_simhash.stores import StoreUnusableError, open_store
+for folder in sys.argv[1:]:
+    print(folder, end=" ", flush=True)
+    try:
+        open_store(folder).close()
+    except StoreUnusableError as error:
+        print("refused" if "backup" in str(error) or "name another" in str(error) else error)
+    else:
+        print("opened")
+"""
+
+
+def test_truncated_files_are_refused_without_a_signal_death(tmp_path: Path) -> None:
+    """In a process of its own: an unguarded one dies by SIGBUS."""
+    make_store(tmp_path / "whole", pages=400)
+    whole = (tmp_path / "whole" / "data.mdb").read_bytes()
+    assert len(whole) > 100_000
+    lengths = [1, 16, 100, 4_095, 4_096, 4_097, 8_191, 8_192, 8_193, 12_288, 20_000]
+    lengths += [len(whole) // 2, len(whole) // 2 + 1, len(whole) - 4_097, len(whole) - 4_096]
+    lengths += [len(whole) - 4_095, len(whole) - 1]
+    for length in lengths:
+        (tmp_path / str(length)).mkdir()
+        (tmp_path / str(length) / "data.mdb").write_bytes(whole[:length])
+    lines = run_script(TRUNCATED, *(tmp_path / str(length) for length in lengths)).splitlines()
+    assert lines == [f"{tmp_path / str(length)} refused" for length in lengths]
+    for length in lengths:
+        assert (tmp_path / str(length) / "data.mdb").stat().st_size == length
+
+
+def test_a_file_that_was_cut_is_still_refused_when_it_is_opened_read_only(tmp_path: Path) -> None:
+    make_store(tmp_path)
+    size = (tmp_path / "data.mdb").stat().st_size
+    os.truncate(tmp_path / "data.mdb", size - 1)
+    with pytest.raises(StoreUnusableError, match=f"cut short: {size - 1:,} of {size:,} bytes"):
+        open_lmdb(tmp_path, readonly=True)
+
+
+WRITER = """
+import sys
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.stores import open_store
+with open_store(sys.argv[1]) as store:
+    store.start_crawl("theirs", "spider")
+    print("ready", flush=True)
+    for start in sys.stdin:
+        numbers = range(int(start), int(start) + 200)
+        store.find_and_add(
+            [Document(b"%d" % n, (n * 0x9E3779B97F4A7C15 % 2**64,), b"", url="x" * 300,
+                      crawl="theirs") for n in numbers]
+        )
+        print("added", flush=True)
+"""
+
+
+def test_a_file_that_grows_while_it_is_opened_is_not_taken_for_a_cut_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may commit at any point between our looks at the size and the content."""
+    open_as_ever = lmdb.open
+    with running(WRITER, tmp_path) as writer:
+        starts = iter(range(0, 100_000, 200))
+
+        def open_after_a_commit(path: str, **arguments: object) -> lmdb.Environment:
+            assert writer.ask(str(next(starts))) == "added"
+            return open_as_ever(path, **arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(lmdb, "open", open_after_a_commit)
+        with open_lmdb(tmp_path) as store:
+            assert store.stats()["documents"] == 600
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("file", "is a file; name a folder|is not a folder"), ("file/store", "is not a folder")],
+)
+def test_a_path_that_is_a_file(tmp_path: Path, path: str, message: str) -> None:
+    (tmp_path / "file").write_text("somebody's text")
+    with pytest.raises(StoreUnusableError, match=message):
+        open_lmdb(tmp_path / path)
+    assert (tmp_path / "file").read_text() == "somebody's text"
+
+
+@pytest.mark.parametrize("path", ["", "empty", "file"])
+def test_read_only_where_there_is_no_store(tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("somebody's text")
+    folder = tmp_path / (path or "nothing")
+    with pytest.raises(StoreUnusableError, match=f"{folder}.*name"):
+        open_lmdb(folder, readonly=True)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file"]
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+AS_NOBODY = """
+import os, sys
+from scrapy_simhash.stores import StoreUnusableError, open_store
+with open_store(sys.argv[1]) as store:
+    store.stats()  # everything is imported after this
+os.chmod(sys.argv[2], 0o555)
+if os.path.exists(sys.argv[2] + "/data.mdb"):
+    os.chmod(sys.argv[2] + "/data.mdb", 0o444)
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    with open_store(sys.argv[2], readonly=sys.argv[3] == "readonly") as store:
+        print(store.stats()["documents"])
+except StoreUnusableError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("existing", slow_but([True], [False, True]))
+def test_a_folder_that_cannot_be_written(tmp_path: Path, existing: bool) -> None:
+    """As nobody, since root may write everywhere; below a folder everybody may enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        if existing:
+            make_store(Path(folder))
+        told = run_script(AS_NOBODY, tmp_path / "mine", folder, "writable")
+        assert f"store {folder} cannot be written; check who owns it and its permissions" in told
+        if existing:
+            assert run_script(AS_NOBODY, tmp_path / "mine", folder, "readonly") == "50\n"
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_even_be_looked_into(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "hidden").mkdir()
+        script = AS_NOBODY.replace("os.chmod(sys.argv[2], 0o555)", "os.chmod(sys.argv[4], 0)")
+        for mode in ("writable", "readonly"):
+            told = run_script(script, tmp_path / "mine", f"{folder}/hidden", mode, folder)
+            assert f"store {folder}/hidden cannot be written; check who owns it" in told
+            Path(folder).chmod(0o700)
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_data_file_that_is_a_folder(tmp_path: Path, readonly: bool) -> None:
+    (tmp_path / "data.mdb").mkdir()
+    (tmp_path / "data.mdb" / "mine").write_text("somebody's text")
+    with pytest.raises(StoreUnusableError, match=r"data\.mdb is not a file; move it away"):
+        open_lmdb(tmp_path, readonly=readonly)
+    assert (tmp_path / "data.mdb" / "mine").read_text() == "somebody's text"
+
+
+@pytest.mark.parametrize("mode", slow_but(["writable"], ["writable", "readonly"]))
+def test_a_data_file_that_cannot_be_read(mode: str, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        make_store(Path(folder))
+        before = (Path(folder) / "data.mdb").read_bytes()
+        script = AS_NOBODY.replace('/data.mdb", 0o444', '/data.mdb", 0')
+        told = run_script(script, tmp_path / "mine", folder, mode)
+        assert f"store {folder} cannot be " in told
+        assert "check who owns it and its permissions" in told
+        assert (Path(folder) / "data.mdb").read_bytes() == before
+
+
+def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = False) -> None:
+    with open_lmdb(folder) as store:
+
+        def work(transaction: "lmdb.Transaction[bytes]") -> None:
+            database = store._databases.header
+            header = unpack_header(transaction.get(b"store", b"", db=database))
+            header.format = changed_format
+            header.libraries["scrapy-simhash"] = "9.8.7"
+            packed = pack(b"store", header)
+            if damage:
+                packed = packed[:-1] + bytes([packed[-1] ^ 1])
+            transaction.put(b"store", packed, db=database)
+
+        store._environment.write(work)
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize(
+    ("other", "cure"),
+    [
+        (FORMAT + 1, r"upgrade.*9\.8\.7"),
+        (2, "before the first release.*name another SIMHASH_STORE"),
+    ],
+)
+def test_another_format_is_refused_and_left_alone(
+    tmp_path: Path, other: int, cure: str, readonly: bool
+) -> None:
+    make_store(tmp_path)
+    rewrite_header(tmp_path, changed_format=other)
+    before = (tmp_path / "data.mdb").read_bytes()
+    with pytest.raises(StoreUnusableError, match=rf"format {other}.*{cure}"):
+        open_lmdb(tmp_path, readonly=readonly)
+    assert (tmp_path / "data.mdb").read_bytes() == before
+
+
+def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: Path) -> None:
+    """LMDB does not write pages that one transaction takes at the end and gives back."""
+    make_store(tmp_path)
+    with open_lmdb(tmp_path) as store:
+
+        def take_and_give_back(txn: "lmdb.Transaction[bytes]") -> None:
+            txn.put(b"\0" * 8, bytes(200_000), db=store._databases.texts)
+            txn.delete(b"\0" * 8, db=store._databases.texts)
+
+        store._environment.write(take_and_give_back)
+    with lmdb.open(str(tmp_path), readonly=True, lock=False, lib_version=0) as env:
+        promised = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    assert (tmp_path / "data.mdb").stat().st_size < promised
+    with open_lmdb(tmp_path) as store:
+        assert store.check() == []
+
+
+def test_a_damaged_header_is_refused_and_left_alone(tmp_path: Path) -> None:
+    make_store(tmp_path)
+    rewrite_header(tmp_path, damage=True)
+    before = (tmp_path / "data.mdb").read_bytes()
+    with pytest.raises(StoreUnusableError, match=r"damaged header.*backup"):
+        open_lmdb(tmp_path)
+    assert (tmp_path / "data.mdb").read_bytes() == before
+
+
+def test_documents_without_a_header_are_refused(tmp_path: Path) -> None:
+    make_store(tmp_path)
+    with open_lmdb(tmp_path) as store:
+        store._environment.write(
+            lambda transaction: transaction.delete(b"store", db=store._databases.header)
+        )
+    for readonly in (False, True):
+        with pytest.raises(StoreUnusableError, match="header; restore it from a backup"):
+            open_lmdb(tmp_path, readonly=readonly)
+
+
+def test_processes_that_make_a_store_at_once_make_one(tmp_path: Path) -> None:
+    """Each new store has a seed of its own."""
+    script = """
+import sys
+from scrapy_simhash.stores import open_store
+print("ready", flush=True)
+sys.stdin.readline()
+with open_store(sys.argv[1]) as store:
+    print(store.seed, flush=True)
+"""
+    with ExitStack() as stack:
+        children = [stack.enter_context(running(script, tmp_path / "new")) for _ in range(3)]
+        for child in children:
+            child.tell("go")
+        assert len({child.read() for child in children} - {""}) == 1

@@ -1,0 +1,287 @@
+"""The store as users open it: what it was made with, reading, seeding, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.judging import Document
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.stores import Store, open_store
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
+from tests.helpers.needing import examples
+from tests.helpers.oracle import Oracle
+from tests.helpers.strategies import DESIGNS, border_pairs, pairs
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
+
+
+@pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2"])
+@examples(6)
+@given(data=st.data())
+def test_pairs_within_k_are_found_and_others_are_not(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    """Through the whole store, as far as the design reaches; `test_lmdb_tables` asks many more."""
+    design = DESIGNS[name]
+    most = design.reach_bits
+    oracle = Oracle(most, alive={CRAWL})
+    drawn: list[int] = []
+    for distance in range(most + 2):
+        drawn += data.draw(pairs(distance))
+        drawn += data.draw(border_pairs(design, distance))
+    folder = tmp_path_factory.mktemp("store")
+    with open_in_crawl(folder, distance=most, tables=name) as store:
+        pages = [document(str(n), fingerprint) for n, fingerprint in enumerate(drawn)]
+        for page, verdict in zip(pages, store.find_and_add(pages), strict=True):
+            near = oracle.near(page.fingerprints[0])
+            status = oracle.add(page.identity, page.fingerprints, CRAWL)
+            assert verdict.status == status
+            if verdict.match:
+                assert verdict.match.distance == min(near.values())
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2", "8:7"])
+def test_designs_are_kept(tmp_path: Path, name: str) -> None:
+    most = DESIGNS[name].reach_bits
+    with open_lmdb(tmp_path, distance=most, tables=name) as store:
+        assert store.stats()["design"] == name
+        assert store.stats()["complete_for_bits"] == most
+    with open_lmdb(tmp_path, distance=0) as store:
+        assert store.stats()["design"] == name
+    other = "10" if name != "10" else "4"
+    with pytest.raises(
+        StoreMismatchError, match=f"table design {name}, not {other}. Set SIMHASH_TABLES"
+    ):
+        open_lmdb(tmp_path, distance=0, tables=other)
+    with pytest.raises(StoreMismatchError, match=f"distance {most + 1}.*complete for 0 to {most}"):
+        open_lmdb(tmp_path, distance=most + 1)
+
+
+def test_recipes_are_kept(tmp_path: Path) -> None:
+    recipe = Recipe("html2txt", "words-3", 1, 7)
+    with open_lmdb(tmp_path, recipe=recipe) as store:
+        assert store.recipe == recipe
+        seed = store.seed
+    with open_lmdb(tmp_path) as store:
+        assert store.recipe == recipe
+        assert store.seed == seed
+        assert store.stats()["recipe"]["id"] == recipe.id
+    with pytest.raises(StoreMismatchError) as caught:
+        open_lmdb(tmp_path, recipe=Recipe("html2txt", "words-2", 1, 1))
+    assert "features: 'words-3' / 'words-2'; features_version: 7 / 1" in str(caught.value)
+    assert "SIMHASH_STORE" in str(caught.value)
+
+
+def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
+    seeds = set()
+    for number in range(3):
+        with open_lmdb(tmp_path / str(number)) as store:
+            seeds.add(store.seed)
+    assert len(seeds) == 3
+    assert max(seeds) < 2**64
+    assert max(seeds) > 2**32
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"distance": 8},
+        {"distance": -1},
+        {"distance": 4, "tables": "6:2"},
+        {"confirm": -0.1},
+        {"confirm": 1.1},
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_not_made(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm"):
+        open_lmdb(tmp_path / "new", **arguments)
+    assert not (tmp_path / "new" / "data.mdb").exists()
+
+
+@pytest.mark.parametrize("tables", ["5", "9:8", "nonsense", ""])
+def test_bad_designs_are_refused_before_anything_is_made(tmp_path: Path, tables: str) -> None:
+    with pytest.raises(ValueError, match="table design"):
+        open_lmdb(tmp_path / "new", tables=tables)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("url", ["{}", "lmdb://{}"])
+def test_store_urls(tmp_path: Path, url: str) -> None:
+    folder = tmp_path / "with space %"
+    with open_store(url.format(str(folder).replace("%", "%25") if "://" in url else folder)):
+        assert (folder / "data.mdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "names no folder"),
+        ("lmdb://host/store", "an LMDB store has no host"),
+        ("mysql://host/store", "unknown scheme 'mysql'"),
+    ],
+)
+def test_bad_store_urls(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_store(url)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock.mdb"  # LMDB's table of readers
+    }
+
+
+def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path) as store:
+        store.find_and_add([document("a", A), document("orphan", 2**64 - 1, crawl="dead")])
+        store.mark_done([1], CRAWL)
+    (tmp_path / "leases" / "dead.lock").touch()
+    before = contents(tmp_path)
+    with open_lmdb(tmp_path, readonly=True) as store:
+        pages = [
+            document("a", A),
+            document("b", NEAR_A, text="text"),
+            document("c", 2**64 - 1),
+            document("d", 2**64 - 1),
+            document("a", 5),
+        ]
+        verdicts = store.find_and_add(pages)
+        assert [(v.status, v.reason, v.document) for v in verdicts] == [
+            ("revisit", "unchanged", 1),
+            ("near_duplicate", "", 0),
+            ("new", "", 0),
+            ("new", "", 0),
+            ("revisit", "changed", 1),
+        ]
+        assert verdicts[1].match == plain_match(1, A, 3, "http://site.example/a")
+        assert [match.document for match in store.query(NEAR_A)] == [1]
+        assert store.check() == []
+        assert store.stats()["documents"] == 2
+        for write in (
+            lambda: store.mark_done([2], "dead"),
+            lambda: store.withdraw([2], "dead"),
+            lambda: store.bulk_load(np.array([7], np.uint64)),
+            lambda: store.start_crawl("new", "spider"),
+        ):
+            with pytest.raises(ValueError, match="read-only"):
+                write()
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"identity": b""},
+        {"identity": b"x" * 65},
+        {"aliases": (b"good", b"")},
+        {"aliases": (b"x" * 65,)},
+        {"fingerprints": ()},
+        {"fingerprints": (1,) * 9},
+        {"fingerprints": (-1,)},
+        {"fingerprints": (2**64,)},
+        {"fingerprints": (1, 1.5)},
+        {"sketch": bytes(511)},
+    ],
+    ids=str,
+)
+def test_bad_documents_are_refused_and_take_no_others_along(
+    store: Store, bad: dict[str, Any]
+) -> None:
+    page = {"identity": b"bad", "fingerprints": (1,), "text_digest": b"", "url": "http://bad"}
+    with pytest.raises(
+        ValueError, match=r"an identity has|1 to 8 fingerprints|a fingerprint is|a sketch"
+    ):
+        store.find_and_add([document("good", A), Document(**{**page, **bad})])
+    assert store.stats()["documents"] == 0
+    assert store.find_and_add([document("good", A)])[0].status == "new"
+
+
+def test_the_widest_documents_are_taken(store: Store) -> None:
+    page = document("x" * 64, *range(0, 2**64, 2**61), aliases=(b"y" * 64, b"\0"), text="")
+    assert store.find_and_add([page])[0].status == "new"
+    assert store.find_document(page.url)[0].text == ""
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("field", ["url", "title", "language", "scope", "text"])
+def test_lone_surrogates_are_refused_and_change_nothing(store: Store, field: str) -> None:
+    broken = document("broken", 2**64 - 1, **{field: "\ud800"})
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        store.find_and_add([document("good", A), broken])
+    assert store.stats()["documents"] == 0
+    assert store.find_and_add([document("good", A)])[0].status == "new"
+
+
+def test_texts_are_kept_when_there_are_any(store: Store) -> None:
+    text = "Äpfel 苹果 \0 " * 1_000
+    store.find_and_add([document("a", A, text=text), document("b", NEAR_A, text="b")])
+    store.find_and_add([document("c", 2**64 - 1)])
+    assert [stored and stored.text for stored in map(store.get_document, (1, 2, 3))] == [
+        text,
+        "b",
+        None,
+    ]
+    store.find_and_add([document("a", 0, text="changed")])
+    assert store.find_document("http://site.example/a")[0].text == "changed"
+
+
+def test_no_old_text_is_kept_for_a_changed_page(store: Store) -> None:
+    store.find_and_add([document("a", A, text="old")])
+    store.find_and_add([document("a", 0, text=None)])
+    stored = store.get_document(1)
+    assert stored
+    assert stored.text is None
+
+
+def test_what_is_kept_of_a_document(store: Store) -> None:
+    fields: dict[str, Any] = {"title": "T", "language": "en", "features": 9, "words": 10}
+    store.find_and_add([document("a", A, 1 << 50, scope="s", time=7.5, **fields)])
+    store.find_and_add([document("b", NEAR_A, scope="s", time=8.5)])
+    first, second = store.get_document(1), store.get_document(2)
+    assert first
+    assert second
+    assert (first.url, first.state) == ("http://site.example/a", "pending")
+    assert first.fingerprints == (A, 1 << 50)
+    assert (first.title, first.language, first.features, first.words) == ("T", "en", 9, 10)
+    assert (first.scope, first.crawl, first.time, first.original) == ("s", CRAWL, 7.5, 0)
+    assert first.distance == -1
+    assert (second.state, second.original, second.distance) == ("duplicate", 1, 3)
+    assert store.find_document("http://site.example/b") == [second]
+    assert store.find_document("http://site.example/") == []
+    assert store.get_document(3) is None
+
+
+def test_query_finds_every_scope_and_state_nearest_first(store: Store) -> None:
+    pages = [document("orphan", 0b1, crawl="dead"), document("far", 0b111)]
+    pages += [document("scoped", 0, scope="s"), document("same", 0, scope="t")]
+    store.find_and_add(pages)
+    store.bulk_load(np.array([0b11, 0b1111], np.uint64))  # the second one is too far away
+    found = [(match.document, match.distance, match.url) for match in store.query(0)]
+    assert sorted(found[:2]) == [
+        (3, 0, "http://site.example/scoped"),
+        (4, 0, "http://site.example/same"),
+    ]
+    assert found[2:] == [
+        (1, 1, "http://site.example/orphan"),
+        (0, 2, None),
+        (2, 3, "http://site.example/far"),
+    ]
+    assert [match.document for match in store.query(0, distance=1)] == [m for m, *_ in found[:3]]
+    assert store.query(0, distance=0) == store.query(0)[:2]
+
+
+@pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
+def test_bad_queries(store: Store, fingerprint: int, distance: int) -> None:
+    with pytest.raises(ValueError, match=r"distance|fingerprint"):
+        store.query(fingerprint, distance)

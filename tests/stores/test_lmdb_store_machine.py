@@ -1,0 +1,91 @@
+"""Any sequence of what a crawl does to an LMDB store, with compactions in between."""
+
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores.lmdb.mending import _merge, _switch, freeze
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.documents import open_lmdb
+from tests.helpers.needing import examples
+from tests.helpers.storemachine import StoreMachine
+
+# MOST_IN_BUCKET, _MOST_SINGLE, _ROWS_PER_SLICE: as they are, then such that a few documents are
+# packed, fill several slices, and make buckets too full.
+SIZES = [(65_536, 1_024, 2**20), (65_536, 1, 4), (4, 2, 1), (2, 1, 2)]
+SIZE_NAMES = (
+    "MOST_IN_BUCKET",
+    "_MOST_SINGLE",
+    "_ROWS_PER_SLICE",
+)
+
+
+class LmdbMachine(StoreMachine):
+    """An LMDB store, and an oracle that knows what it must say."""
+
+    store: LmdbStore
+
+    def prepare(self, data: st.DataObject) -> None:
+        sizes = data.draw(st.sampled_from(SIZES))
+        for name, size in zip(SIZE_NAMES, sizes, strict=True):
+            self.patch.setattr(f"scrapy_simhash.stores.lmdb.tables.{name}", size)
+        # Every page after every step, in Python: the file is none of what is tried here.
+        self.patch.setattr("scrapy_simhash.stores.lmdb.environment.find_damage", lambda _: [])
+        self.crowded = sizes[0] < 65_536
+        self.pieces: list[tuple[int, int, int]] | None = None
+        self.folder = Path(tempfile.mkdtemp())
+
+    def open_store(self, **arguments: Any) -> LmdbStore:
+        return open_lmdb(self.folder, **arguments)
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "folder"):
+            shutil.rmtree(self.folder)
+
+    def compacted(self) -> None:
+        self.pieces = None
+
+    @rule()
+    def begin_compaction(self) -> None:
+        """One that was begun before is taken for killed."""
+        self.pieces = self.store._commit(lambda stored: list(freeze(stored).still.slices()))
+
+    @precondition(lambda self: self.pieces)
+    @rule(count=st.integers(1, 30))
+    def merge_some(self, count: int) -> None:
+        assert self.pieces
+        for _ in range(min(count, len(self.pieces))):
+            piece = self.pieces.pop(0)
+            self.store._commit(partial(_merge, piece))
+
+    @precondition(lambda self: self.pieces is not None)
+    @rule()
+    def finish_compaction(self) -> None:
+        if self.pieces:
+            self.merge_some(len(self.pieces))
+        self.store._commit(_switch)
+        self.pieces = None
+
+    def rewritten(self) -> None:
+        """A compaction that was begun before stops at its next step."""
+        write = self.store._commit
+        if self.pieces is not None:
+            with pytest.raises(StoreError, match="rewritten by another process"):
+                write(partial(_merge, (0, 0, 1)))
+            with pytest.raises(StoreError, match="rewritten by another process"):
+                write(_switch)
+        self.pieces = None
+
+
+TestLmdbMachine = LmdbMachine.TestCase
+# Several milliseconds a step: each is a durable transaction, and all tables are read after it.
+TestLmdbMachine.settings = settings(examples(5), stateful_step_count=40)

@@ -1,0 +1,298 @@
+"""Parked requests: which may be parked, who gets them back and when; on every kind of store."""
+
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judging import Rule
+from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
+from scrapy_simhash.judging.urls.records import Sink, Witness, pack_row
+from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
+from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
+from scrapy_simhash.stores.records import Session, octets
+from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.parking import (
+    OTHER_RULE,
+    RULE,
+    SITE,
+    add_target,
+    make_parking,
+    note,
+    pin,
+    read_keys,
+)
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
+
+
+@pytest.fixture
+def acting(store: Store) -> Store:
+    """A store where a rule acts, and leads to document 1, which is done."""
+    pin(store, RULE)
+    assert add_target(store, "a", A) == 1
+    store.mark_done([1], CRAWL)
+    return store
+
+
+def park(store: Store, *sids: int, name: str = "a") -> list[str]:
+    return [answer.reason for answer in store.park([make_parking(name, sid) for sid in sids])]
+
+
+def take(store: Store, crawl: str = CRAWL, spider: str = "spider") -> list[str]:
+    return sorted(each.parked.url for each in store.take_parked(crawl, spider))
+
+
+def urls(*sids: int, name: str = "a") -> list[str]:
+    return [f"{SITE}/{name}?sid={sid}" for sid in sids]
+
+
+def counted(store: Store) -> tuple[int, int]:
+    """How many requests the rule says it parks, and the bytes that these saved."""
+    record = store.get_url_rule(RULE.id)
+    assert record
+    return record.parked, record.bytes_saved
+
+
+def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) -> None:
+    (answer,) = acting.park([make_parking("a", 7)])
+    assert answer[:4] == ("", RULE.id, 1, f"{SITE}/a")
+    (parked,) = acting.parked()
+    assert parked.url == f"{SITE}/a?sid=7"
+    assert (parked.rule, parked.target, parked.target_pending) == (RULE.id, 1, False)
+    assert (parked.request, parked.spider, parked.crawl) == (b"request", "spider", CRAWL)
+    assert counted(acting) == (1, 100)
+    assert list(acting.parked(RULE.id)) == [parked]
+    assert list(acting.parked(OTHER_RULE.id)) == []
+    assert take(acting) == []
+
+
+def test_parking_a_request_again_counts_once(acting: Store) -> None:
+    assert park(acting, 1, 1, 2) == ["", "", ""]
+    assert park(acting, 2) == [""]
+    assert counted(acting) == (2, 200)
+
+
+def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> None:
+    wanted = make_parking("a")
+    own = document("own", B)
+    acting.find_and_add([own])
+    refused = {
+        "known": wanted._replace(identity=own.identity),
+        "no_target": make_parking("nothing"),
+        "callback": wanted._replace(callback="parse_other"),
+        "expired": wanted._replace(not_before=1.0),
+        "unproven": make_parking("a", rules=(OTHER_RULE, RULE)),
+        "unpackable": wanted._replace(parked=structs.replace(wanted.parked, request=b"")),
+    }
+    answers = acting.park(list(refused.values()))
+    assert [answer.reason for answer in answers] == list(refused)
+    assert list(acting.parked()) == []
+    assert counted(acting) == (0, 0)
+
+
+def test_no_request_is_parked_for_a_wall(acting: Store) -> None:
+    key = octets(1)
+    wall = pack_row(key, Sink((Witness("h", "a", "b"),), since=1.0))
+    acting._write(lambda stored: stored.put_row("sinks", key, wall))
+    assert park(acting, 1) == ["sink"]
+    form = acting.find_form(RULE.id, f"{SITE}/a")
+    assert form
+    assert (form.document, form.is_sink, form.counts) == (1, True, True)
+
+
+def test_a_near_duplicate_stands_for_its_original(acting: Store) -> None:
+    """Its original was delivered; so its own address need not be asked for under other names."""
+    (verdict,) = acting.find_and_add([document("twin", A ^ 1)])
+    assert verdict.status == "near_duplicate"
+    note(acting, "twin", verdict.document)
+    assert park(acting, 1, name="twin") == [""]
+    acting.end_crawl(CRAWL)
+    acting.delete([1])
+    acting.start_crawl("crawl-2", "spider")
+    assert take(acting, "crawl-2") == urls(1, name="twin")
+
+
+def test_beyond_the_bound_requests_are_made(acting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrapy_simhash.stores.parking.MOST_PARKED", 2)
+    assert park(acting, 1, 2, 3) == ["", "", "full"]
+    assert park(acting, 2, 4) == ["", "full"]
+    acting.unpark(read_keys(acting, "parked")[:1])
+    assert park(acting, 5, 6) == ["", "full"]
+    assert counted(acting)[0] == 2
+
+
+@pytest.mark.parametrize("action", ["retire", "ban", "learn"])
+def test_what_a_rule_parked_is_requested_again_when_it_acts_no_more(
+    acting: Store, action: str
+) -> None:
+    pin(acting, OTHER_RULE)
+    park(acting, 1, 2)
+    chained = make_parking("a", 3, rules=(RULE, OTHER_RULE))
+    other = make_parking("a", 4, rules=(OTHER_RULE,))
+    assert [each.reason for each in acting.park([chained, other])] == ["", ""]
+    assert take(acting) == []
+    acting.change_url_rule(RULE.id, action)  # type: ignore[arg-type]  # drawn
+    assert counted(acting) == (0, 0)
+    assert take(acting) == urls(1, 2, 3)
+    assert park(acting, 5) == ["unproven"]
+    assert [parked.url for parked in acting.parked(OTHER_RULE.id)] == urls(4)
+
+
+def test_a_taken_request_is_handed_out_once_a_crawl_until_its_page_is_there(
+    acting: Store,
+) -> None:
+    park(acting, 1, 2)
+    acting.release_parked(RULE.id)
+    first = acting.take_parked(CRAWL, "spider", most=1)
+    second = acting.take_parked(CRAWL, "spider", most=9)
+    assert sorted(each.parked.url for each in first + second) == urls(1, 2)
+    assert take(acting) == []
+    acting.unpark([first[0].key])
+    acting.end_crawl(CRAWL)
+    acting.start_crawl("crawl-2", "spider")
+    assert take(acting, "crawl-2") == [second[0].parked.url]
+    acting.unpark([second[0].key])
+    assert take(acting, "crawl-2") == []
+    assert list(acting.parked()) == []
+
+
+def test_a_running_crawl_answers_for_what_it_parked(acting: Store) -> None:
+    park(acting, 1)
+    acting.park([make_parking("a", 2, spider="other")])
+    acting.start_crawl("crawl-2", "spider")
+    acting.release_parked()
+    assert take(acting, "crawl-2") == []
+    assert take(acting) == urls(1)
+    acting.end_crawl(CRAWL)
+    assert take(acting, "crawl-2") == urls(1)
+    assert take(acting, "crawl-2", "other") == urls(2)
+
+
+def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store) -> None:
+    pin(store, RULE)
+    for name, fingerprint in (("a", A), ("b", B), ("c", C)):
+        add_target(store, name, fingerprint)
+        (answer,) = store.park([make_parking(name)])
+        assert answer.pending
+    assert take(store) == []
+    store.mark_done([1], CRAWL)
+    store.withdraw([2], CRAWL)
+    assert take(store) == urls(1, name="b")
+    assert take(store) == []
+
+
+def test_requests_that_a_dead_crawl_parked_for_its_own_page_come_back(home: str) -> None:
+    with begin_crawl(home) as store:
+        pin(store, RULE)
+        add_target(store, "a", A)
+        add_target(store, "b", B)
+        store.mark_done([2], CRAWL)
+        assert park(store, 1) == [""]
+        assert park(store, 1, name="b") == [""]
+        store.end_crawl(CRAWL)
+    with begin_crawl(home, "crawl-2") as store:
+        assert take(store, "crawl-2") == urls(1)
+        assert store.check() == []
+
+
+def test_requests_of_a_deleted_document_come_back(acting: Store) -> None:
+    park(acting, 1)
+    acting.delete([1])
+    assert take(acting) == urls(1)
+    assert park(acting, 2) == ["no_target"]
+
+
+def test_requests_for_a_document_that_became_a_wall_come_back(acting: Store) -> None:
+    park(acting, 1)
+    assert take(acting) == []
+    siblings = Siblings(Rule(7, 0.8))
+    for number in range(WITNESSES):
+        page = document(f"other{number}", A)
+        acting._write(partial(note_address, number=1, page=page, siblings=siblings))
+    form = acting.find_form(RULE.id, f"{SITE}/a")
+    assert form
+    assert form.is_sink
+    assert take(acting) == urls(1)
+
+
+def test_a_damaged_target_gives_its_requests_back_and_holds_up_no_others(
+    tmp_path: Path,
+) -> None:
+    with begin_crawl(str(tmp_path / "store")) as store:
+        pin(store, RULE)
+        add_target(store, "a", A)
+        park(store, 1)
+
+        def spoil(stored: Session) -> None:
+            assert isinstance(stored, LmdbDocuments)
+            stored.transaction.put(octets(1), b"spoilt", db=stored.databases.documents)
+
+        store._write(spoil)
+        assert take(store) == urls(1)
+
+
+def test_a_sample_has_some_of_each_rule(acting: Store) -> None:
+    pin(acting, OTHER_RULE)
+    park(acting, *range(100))
+    acting.park([make_parking("a", 100 + sid, rules=(OTHER_RULE,)) for sid in range(5)])
+    acting.park([make_parking("a", 200, spider="other")])
+
+    def sample(share: float, most: int = 1_000) -> list[TakenRequest]:
+        return acting.sample_parked(CRAWL, "spider", share, most)
+
+    first = sample(0.1)
+    of_rule = [each for each in first if each.parked.rule == RULE.id]
+    assert 8 <= len(of_rule) <= 12
+    assert len(first) - len(of_rule) == 3
+    again = sample(0.1)
+    assert not {each.key for each in first} & {each.key for each in again}
+    assert len(sample(1.0, most=7)) == 7
+    acting.unpark([each.key for each in first])
+    assert counted(acting)[0] == 101 - len(of_rule)
+
+
+def test_one_transaction_judges_and_parks(acting: Store) -> None:
+    """A page that comes in the same group may be the target; its mark rides along."""
+    add_target(acting, "b", B)
+    group = ParkingGroup([make_parking("b"), make_parking("none")])
+    verdicts = acting.find_and_add([document("c", C)], crawl=CRAWL, done=[2], parking=group)
+    assert verdicts[0].status == "new"
+    assert [(answer.reason, answer.pending) for answer in group.answers] == [
+        ("", False),
+        ("no_target", False),
+    ]
+    again = ParkingGroup([], [group.answers[0].key])
+    acting.find_and_add([], parking=again)
+    assert list(acting.parked()) == []
+
+
+def test_a_read_only_store_parks_nothing(home: str) -> None:
+    with begin_crawl(home) as store:
+        pin(store, RULE)
+        add_target(store, "a", A)
+        store.mark_done([1], CRAWL)
+        park(store, 1)
+    with open_store(home, readonly=True) as store:
+        with pytest.raises(ValueError, match="read-only"):
+            park(store, 2)
+        assert [parked.url for parked in store.parked()] == urls(1)
+        assert [record.parked for record in store.url_rules()] == [1]
+        assert store.list_acting_rules()[1] == [RULE]
+
+
+def test_a_failed_write_parks_nothing(acting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("full")
+
+    monkeypatch.setattr("scrapy_simhash.stores.urlrules.book.read_version", fail)
+    group = ParkingGroup([make_parking("a")])
+    with suppress(StoreUnavailableError):
+        acting.find_and_add([], parking=group)
+    assert group.answers == []
+    assert list(acting.parked()) == []

@@ -1,0 +1,312 @@
+"""Redis stores that cannot be opened: each says why and what helps, and changes nothing."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.redis.keys import Keys
+from scrapy_simhash.stores.redis.server import Server, pack_header, unpack_header
+from scrapy_simhash.stores.urls import check_store_url, server_address, show_url
+from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.processes import wait_until
+from tests.helpers.redisservers import RedisCluster, RedisServer, free_port, run_redis
+
+pytestmark = pytest.mark.slow
+
+SECRET = "s3cret-word"  # noqa: S105 - of a server that lives for a test
+
+
+def everything(client: Redis) -> dict[bytes, bytes]:
+    """Dump all keys, to see whether one changed."""
+    found = {key: client.dump(key) for key in client.scan_iter()}
+    return {key: value for key, value in found.items() if isinstance(value, bytes)}
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "prefix", "cluster"),
+    [
+        ("redis://host", "redis://host", "simhash", False),
+        ("redis://host:1/2?prefix=a.b", "redis://host:1/2", "a.b", False),
+        ("rediss://:pw@host", "rediss://:pw@host", "simhash", False),
+        ("valkey://host/1", "redis://host/1", "simhash", False),
+        ("unix:///run/s?db=3&prefix=x", "unix:///run/s?db=3", "x", False),
+        ("redis+cluster://host:7000", "redis://host:7000", "simhash", True),
+        ("valkeys+cluster://host", "rediss://host", "simhash", True),
+    ],
+)
+def test_urls(url: str, target: str, prefix: str, cluster: bool) -> None:
+    check_store_url(url)
+    address = server_address(url)
+    assert (address.url, address.prefix, address.cluster) == (target, prefix, cluster)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis://host?prefx=a", "unknown option 'prefx'; take db, prefix"),
+        ("redis://host?prefix=a{b}", "prefix 'a{b}' must be"),
+        ("redis://host?prefix=", "prefix '' must be"),
+        ("redis://host?prefix=a:t", "prefix 'a:t' must be"),
+        ("redis://host/store", "'/store' does not number a database"),
+        ("redis+cluster://host/1", "a cluster has no numbered databases"),
+        ("unix://", "names no socket"),
+        ("redis://host:x", "port must be a number"),
+        ("rediss://host:99999", "port must be a number"),
+        ("redis+cluster://host:0", "port must be a number"),
+        ("redis:/localhost", "write redis:// with two slashes"),
+        ("valkey:localhost:6379", "write valkey:// with two slashes"),
+        (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
+    ],
+)
+def test_bad_urls(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        check_store_url(url)
+    with pytest.raises(ValueError, match=message):
+        open_store(url)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("account", [f"user:{SECRET}", f":{SECRET}"])
+def test_passwords_are_not_shown(account: str) -> None:
+    shown = show_url(f"redis://{account}@host:6379/0?prefix=x")
+    assert SECRET not in shown
+    assert shown.endswith("@host:6379/0?prefix=x")
+
+
+def test_without_the_client_the_error_names_the_extra(tmp_path: Path) -> None:
+    """As where the package was installed without its extra `redis`."""
+    script = (
+        "import sys; from importlib import util; find = util.find_spec\n"
+        "util.find_spec = lambda name, *a: None if name == 'redis' else find(name, *a)\n"
+        "from scrapy_simhash.stores import open_store\n"
+        "open_store('redis://localhost')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "pip install 'scrapy-simhash[redis]'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[RedisServer]:
+    """A server with a password, of two databases, that anything may be asked of."""
+    with run_redis("--databases", "2") as server:
+        with server.client() as client:
+            client.config_set("requirepass", SECRET)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("account", "options", "message"),
+    [
+        ("", "", "refuses the user or password"),
+        (":wrong-" + SECRET + "@", "", "refuses the user or password"),
+        ("nobody:" + SECRET + "@", "", "refuses the user or password"),
+        (f":{SECRET}@", "&db=7", "no database with this number"),
+    ],
+)
+def test_refused_by_the_server(
+    locked: RedisServer, account: str, options: str, message: str
+) -> None:
+    url = f"unix://{account}{locked.socket}?prefix=refused{options}"
+    with pytest.raises(StoreUnusableError, match=message) as caught:
+        open_store(url)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("account", ["", f":wrong-{SECRET}@"])
+def test_refused_by_a_cluster(cluster_server: RedisCluster, account: str) -> None:
+    """What its nodes say is told, and not that they are no cluster."""
+    with ExitStack() as stack:
+        for node in cluster_server.nodes:
+            client = stack.enter_context(node.client())
+            client.config_set("requirepass", SECRET)
+            stack.callback(client.config_set, "requirepass", "")
+        url = cluster_server.url()
+        with open_store(url.replace("//127", f"//:{SECRET}@127")) as store:
+            assert SECRET not in store.url
+        with pytest.raises(StoreUnusableError, match="refuses the user or password") as caught:
+            open_store(url.replace("//127", f"//{account}127"))
+        assert SECRET not in str(caught.value)
+
+
+def test_with_its_password_it_opens(locked: RedisServer) -> None:
+    with open_store(f"unix://:{SECRET}@{locked.socket}?prefix=right&db=1") as store:
+        assert SECRET not in store.url
+        assert SECRET not in str(store.stats())
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    for url in (f"unix://{tmp_path}/nothing", "redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1"):
+        with pytest.raises(StoreUnusableError, match="cannot be reached"):
+            open_store(url)
+
+
+def test_a_cluster_for_a_server_and_the_other_way_round(
+    redis_server: RedisServer, cluster_server: RedisCluster
+) -> None:
+    with pytest.raises(StoreUnusableError, match=r"is a node of a cluster; write redis\+cluster"):
+        open_store(cluster_server.url().replace("redis+cluster", "redis"))
+    with redis_server.client() as client:
+        client.config_set("bind", "127.0.0.1")
+        client.config_set("port", port := free_port())
+    with pytest.raises(StoreUnusableError, match=r"no node of a cluster|is not a complete cluster"):
+        open_store(f"redis+cluster://127.0.0.1:{port}")
+
+
+def set_policy(server: RedisServer, policy: str) -> None:
+    with server.client() as client:
+        client.config_set("maxmemory-policy", policy)
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
+def test_a_server_that_throws_keys_away(redis_server: RedisServer, policy: str) -> None:
+    url = redis_server.url()
+    set_policy(redis_server, policy)
+    try:
+        with pytest.raises(StoreUnusableError, match=f"maxmemory-policy {policy}.*noeviction"):
+            open_store(url)
+    finally:
+        set_policy(redis_server, "noeviction")
+    open_store(url).close()
+
+
+def test_a_replica_is_read_only() -> None:
+    with run_redis("--port", str(free_port()), "--bind", "127.0.0.1") as primary:
+        url = primary.url("store")
+        with begin_crawl(url) as store:
+            store.find_and_add([document("a", 7)])
+            store.mark_done([1], CRAWL)
+        with primary.client() as client:
+            port = client.config_get("port")["port"]
+        with run_redis("--replicaof", f"127.0.0.1 {port}") as replica:
+            with replica.client() as client:
+                wait_until(lambda: client.info("replication")["master_link_status"] == "up")
+            with pytest.raises(StoreUnusableError, match="is a replica and accepts no writes"):
+                open_store(replica.url("store"))
+            with open_store(replica.url("store"), readonly=True) as store:
+                assert store.find_and_add([document("b", 6)])[0].status == "near_duplicate"
+
+
+def test_an_older_server_is_refused(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = Server._infos
+    monkeypatch.setattr(
+        Server, "_infos", lambda self: [{**each, "redis_version": "6.2.14"} for each in infos(self)]
+    )
+    with pytest.raises(StoreUnusableError, match=r"is Redis 6\.2\.14; it must be 7\.0 or later"):
+        open_store(redis_server.url())
+
+
+def put_text(client: Redis, key: bytes) -> None:
+    client.set(key, b"another program's")
+
+
+def put_list(client: Redis, key: bytes) -> None:
+    client.rpush(key, b"another program's")
+
+
+@pytest.mark.parametrize("put", [put_text, put_list])
+@pytest.mark.parametrize("name", ["header", "seq", "waiting"])
+def test_what_another_program_has_there(
+    redis_server: RedisServer, name: str, put: Callable[[Redis, bytes], None]
+) -> None:
+    url = redis_server.url("foreign")
+    with redis_server.client() as client:
+        client.flushall()
+        put(client, getattr(Keys("foreign"), name))
+        before = everything(client)
+        for readonly in (False, True):
+            with pytest.raises(StoreUnusableError, match=r"another program's|there is no store"):
+                open_store(url, readonly=readonly)
+        assert everything(client) == before
+        client.flushall()
+
+
+def test_another_format(redis_server: RedisServer) -> None:
+    url = redis_server.url("format")
+    open_store(url).close()
+    with redis_server.client() as client:
+        key = Keys("format").header
+        packed = client.get(key)
+        assert isinstance(packed, bytes)
+        header = unpack_header(packed, "")
+        header.format = 9
+        client.set(key, pack_header(header))
+        with pytest.raises(StoreUnusableError, match="has format 9, this version reads 1"):
+            open_store(url)
+        client.set(key, packed[:-1] + bytes([packed[-1] ^ 1]))
+        with pytest.raises(StoreUnusableError, match="another program's, damaged, or of a newer"):
+            open_store(url)
+
+
+def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:
+    """Whose prefixes begin alike, with what begins the names of tables."""
+    names = ("one", *(f"one{letter}{end}" for letter in "tdif" for end in ("", "1", ".1", "-1")))
+    stores = [begin_crawl(redis_server.url(name)) for name in names]
+    for store in stores:
+        store.find_and_add([document("a", 1)])
+    with redis_server.client() as client:
+        before = everything(client)
+        assert stores[0].rebuild()["fingerprints"] == 1
+        after = everything(client)
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    assert changed
+    assert all(key.startswith((b"{one}:", b"{one:")) for key in changed)
+    for store in stores:
+        assert store.check() == []
+        store.close()
+
+
+def test_a_read_only_store_is_not_made(redis_server: RedisServer) -> None:
+    with pytest.raises(StoreUnusableError, match="there is no store at"):
+        open_store(redis_server.url(), readonly=True)
+
+
+def test_recipe_seed_and_design_are_kept(redis_server: RedisServer) -> None:
+    url = redis_server.url()
+    recipe = Recipe("html2txt", "words-3", 1, 7)
+    with open_store(url, recipe=recipe, tables="10", seed=77) as store:
+        assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
+    with open_store(url) as store:
+        assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"recipe": Recipe("html2txt", "words-2", 1, 1)}, "another recipe"),
+        ({"tables": "4"}, "table design 10, not 4"),
+        ({"seed": 78}, "another seed"),
+        ({"distance": 5}, "complete for 0 to 4"),
+    ]
+    for arguments, message in refused:
+        with pytest.raises(StoreMismatchError, match=message):
+            open_store(url, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"distance": 8}, {"confirm": 1.1}, {"tables": "nonsense"}])
+def test_a_store_that_cannot_be_opened_is_not_made(
+    redis_server: RedisServer, arguments: dict[str, Any]
+) -> None:
+    url = redis_server.url()
+    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm|table design"):
+        open_store(url, **arguments)
+    with pytest.raises(StoreUnusableError, match="there is no store"):
+        open_store(url, readonly=True)
+
+
+def test_what_is_not_durable_is_said_when_a_crawl_begins(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store(redis_server.url()) as store:
+        assert caplog.messages == []
+        store.start_crawl(CRAWL, "spider")
+    (line,) = caplog.messages
+    assert "keeps no append-only file: if it crashes, it loses writes that it acknowledged" in line

@@ -1,0 +1,43 @@
+"""Buckets in Redis: rows found whole, and buckets that become too full and empty again."""
+
+import pytest
+
+from scrapy_simhash.stores import open_store
+from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.redisservers import RedisServer
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_row_is_found_at_whole_rows_only(redis_server: RedisServer) -> None:
+    """The octets of the third stand in the bucket already, across two rows."""
+    first, second, across = 0x0102_0304_0506, 0x0708_090A_0B0C, 0x0405_0607_0809
+    with begin_crawl(redis_server.url(), distance=0, tables="4") as store:
+        for name, bits in (("a", first), ("b", second), ("c", across)):
+            assert store.find_and_add([document(name, bits)])[0].status == "new"
+        assert store.check() == []
+        assert [match.document for match in store.query(across)] == [3]
+        store.end_crawl(CRAWL)
+        assert store.delete([3]) == 1
+        assert store.check() == []
+        assert store.fingerprints().tolist() == [first, second]
+
+
+def test_a_bucket_that_is_too_full_and_empties_again(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.stores.redis.commits.MOST_IN_BUCKET", 8)
+    url = redis_server.url()
+    with begin_crawl(url, tables="4") as store:
+        # They share the first block, and are far from each other in the three others.
+        crowd = [0x1111_1111_1111 * number for number in range(14)]
+        store.find_and_add([document(f"page {each}", each, scope=f"{each}") for each in crowd])
+        assert store.stats()["buckets_too_full"] == 1
+        assert [match.document for match in store.query(crowd[3], 0)] == [4]
+        assert store.check() == []
+        store.end_crawl(CRAWL)
+        assert store.delete(list(range(4, 15))) == 11
+        assert store.stats()["buckets_too_full"] == 0
+        assert store.check() == []
+    with open_store(url) as store:
+        assert store.fingerprints().tolist() == crowd[:3]

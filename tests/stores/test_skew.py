@@ -1,0 +1,179 @@
+"""Skewed keys: more documents share one than are looked at; nothing is lost or hidden."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from tests.helpers.crawling import crawl
+from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.needing import examples
+from tests.helpers.oracle import distance_between
+from tests.helpers.pages import page
+from tests.helpers.server import serve
+from tests.helpers.strategies import masks
+
+QUERY = 0x0123_4567_89AB_CDEF
+FULL = ("unjudged", "bucket_too_full")
+
+
+@pytest.fixture(autouse=True)
+def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 8)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 2)
+
+
+def fill(store: LmdbStore, blocks: int) -> None:
+    """Let so many tables have a bucket of the query that is too full.
+
+    Each group shares one block of 16 bits with the query and is far from it in the others.
+    """
+    crowd = [
+        QUERY ^ sum(0x1111 * number << 16 * other for other in range(4) if other != block)
+        for block in range(blocks)
+        for number in range(1, 15)
+    ]
+    store.find_and_add([document(f"crowd {each:x}", each, scope=f"{each:x}") for each in crowd])
+    assert store.stats()["buckets_too_full"] == blocks
+
+
+def judge(store: LmdbStore, name: str, fingerprint: int, **fields: Any) -> tuple[str, str]:
+    (verdict,) = store.find_and_add([document(name, fingerprint, **fields)])
+    store.mark_done([verdict.document], CRAWL)
+    return verdict.status, verdict.reason
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("distance", "blocks", "covered"),
+    [
+        *((3, 0, True), (3, 1, True), (3, 2, True), (3, 3, False), (3, 4, False)),
+        *((7, 1, True), (7, 2, False), (7, 4, False)),
+    ],
+)
+def test_the_other_tables_make_up_for_those_that_are_too_full(
+    tmp_path: Path, distance: int, blocks: int, covered: bool, packed: bool
+) -> None:
+    """Up to two of four within 3 bits, one within 7: where they do not, the document is kept."""
+    with open_in_crawl(tmp_path, distance=distance, tables="4") as store:
+        fill(store, blocks)
+        if packed:
+            store.compact()
+            assert store.stats()["buckets_too_full"] == blocks
+        assert judge(store, "query", QUERY) == (("new", "") if covered else FULL)
+        (stored,) = store.find_document("http://site.example/query")
+        assert (stored.state, stored.fingerprints) == ("done", (QUERY,))
+        assert (0, stored.document) in [
+            (match.distance, match.document) for match in store.query(QUERY)
+        ]
+        assert judge(store, "query", QUERY) == ("revisit", "unchanged")
+        assert store.check() == []
+
+
+@pytest.mark.parametrize(("distance", "blocks"), [(3, 0), (3, 1), (3, 2), (7, 1)])
+def test_near_duplicates_are_found_by_the_other_tables(
+    tmp_path: Path, distance: int, blocks: int
+) -> None:
+    """Wherever their bits differ: all in tables that are not too full is the worst."""
+    with open_in_crawl(tmp_path, distance=distance, tables="4") as store:
+        fill(store, blocks)
+        assert judge(store, "query", QUERY) == ("new", "")
+        others = list(range(16 * blocks, 64))
+        flipped = [others[start : start + distance] for start in range(0, len(others), 5)]
+        flipped += [others[::step][:distance] for step in (2, 7, 16)]
+        flipped += [list(range(1, 64, 9))[:distance], list(range(distance))]
+        for bits in flipped:
+            near = QUERY ^ sum(1 << bit for bit in bits)
+            assert judge(store, f"near {near:x}", near) == ("near_duplicate", "")
+        assert store.check() == []
+
+
+def test_what_is_found_is_a_near_duplicate_even_where_not_all_was_looked_at(
+    tmp_path: Path,
+) -> None:
+    with open_in_crawl(tmp_path, tables="4") as store:
+        fill(store, 3)
+        assert judge(store, "query", QUERY) == FULL
+        assert judge(store, "near", QUERY ^ 7) == ("near_duplicate", "")  # by the fourth table
+        assert judge(store, "missed", QUERY ^ 7 << 48) == FULL
+
+
+def test_a_bucket_that_has_emptied_is_looked_at_again(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path, tables="4") as store:
+        fill(store, 4)
+        store.end_crawl(CRAWL)
+        assert store.delete(store.select(lambda stored: stored.url.endswith(("e", "f", "1"))))
+        store.start_crawl("crawl-2", "spider")
+        store.delete(store.select(lambda stored: stored.document % 3 > 0))
+        store.compact()
+        assert store.stats()["buckets_too_full"] == 0
+        assert judge(store, "query", QUERY, crawl="crawl-2") == ("new", "")
+        assert store.check() == []
+
+
+@st.composite
+def skewed(draw: st.DrawFn) -> list[int]:
+    """Draw fingerprints that share blocks: neighbours of each other, and those beyond."""
+    blocks = st.sampled_from([0, 0xFFFF, 0xCDEF])
+    any_block = st.one_of(blocks, st.integers(0, 0xFFFF))
+    crowd = draw(st.lists(st.tuples(blocks, any_block, any_block, any_block), max_size=30))
+    drawn = [sum(block << 16 * at for at, block in enumerate(blocks)) for blocks in crowd]
+    drawn.append(QUERY)
+    near = st.tuples(st.sampled_from(drawn), st.integers(0, 9).flatmap(masks))
+    drawn += [known ^ flips for known, flips in draw(st.lists(near, min_size=3, max_size=30))]
+    return draw(st.permutations(drawn))
+
+
+@pytest.mark.parametrize(("tables", "distance"), [("4", 3), ("4", 7), ("10", 3), ("16", 4)])
+@examples(12)
+@given(drawn=skewed(), data=st.data())
+def test_new_means_that_no_neighbour_came_before(
+    tables: str, distance: int, drawn: list[int], data: st.DataObject
+) -> None:
+    originals: list[int] = []
+    compacted = data.draw(st.sets(st.integers(0, len(drawn)), max_size=2), "compacted at")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_in_crawl(Path(folder), distance=distance, tables=tables) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
+        patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+        for at, fingerprint in enumerate(drawn):
+            if at in compacted:
+                store.compact()
+            (verdict,) = store.find_and_add([document(f"page {at}", fingerprint)])
+            near = [distance_between(each, fingerprint) for each in originals]
+            least = min(near, default=64)
+            if verdict.status == "new":
+                assert least > distance
+            elif verdict.status == "near_duplicate":
+                assert verdict.match
+                assert verdict.match.distance in near
+                assert least <= verdict.match.distance <= distance
+            else:
+                assert (verdict.status, verdict.reason) == FULL
+            if verdict.status != "near_duplicate":
+                originals.append(fingerprint)
+        assert store.fingerprints().tolist() == sorted(set(originals))
+        assert store.check() == []
+
+
+@pytest.mark.slow
+async def test_a_crawl_counts_what_was_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such pages are passed on as new ones are, and said to be unjudged in log and stats."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 0)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 0)
+    with serve({"/one": page(1), "/two": page(2), "/again": page(1)}) as site:
+        await crawl(tmp_path, [site.url("/one")], SIMHASH_WORKERS=0)
+        again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], SIMHASH_WORKERS=0)
+    assert again.verdicts == {"/again": "unjudged bucket_too_full", "/two": "new"}
+    assert again.counted == {"pages": 1, "new": 1, "unjudged/bucket_too_full": 1}
+    assert again.paths == ["/again", "/two"]
+    assert again.decisions[0]["document"] == 2

@@ -1,0 +1,202 @@
+"""Bulk loading, statistics, and crawls that begin and end."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.tables import parse_design
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.processes import run_python
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+
+
+@pytest.fixture
+def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `auto` want ten tables for any fingerprint at all, not from 67 million on."""
+    monkeypatch.setattr(
+        "scrapy_simhash.stores.lmdb.store.choose_design",
+        lambda documents, *_: parse_design(10 if documents else 4),
+    )
+
+
+def spread(count: int, start: int = 1) -> NDArray[np.uint64]:
+    """Make fingerprints far apart: multiples of the golden ratio."""
+    return np.arange(start, start + count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def test_bulk_load_counts_what_is_new_and_keeps_it(tmp_path: Path) -> None:
+    with open_lmdb(tmp_path) as store:
+        assert store.bulk_load(spread(1_000)) == 1_000
+        assert store.bulk_load(np.concatenate([spread(1_500), spread(1_500)])) == 500
+        assert store.bulk_load(spread(0)) == 0
+        assert store.bulk_load(np.array([0, 2**64 - 1], np.uint64)) == 2
+    with open_lmdb(tmp_path) as store:
+        assert store.stats()["fingerprints"] == 1_502
+        assert store.stats()["documents"] == 0
+        for fingerprint in (int(spread(1, 1_500)[0]), 0, 2**64 - 1):
+            assert [match.fingerprint for match in store.query(fingerprint ^ 7)] == [fingerprint]
+        assert store.check() == []
+
+
+def test_bulk_load_beside_documents(store: Store) -> None:
+    store.find_and_add([document("a", 1), document("b", 1 << 32)])
+    assert store.bulk_load(np.array([1, 0xFF << 40], np.uint64)) == 1
+    assert [(match.document, match.url) for match in store.query(1)] == [
+        (0, None),
+        (1, "http://site.example/a"),
+    ]
+    assert store.check() == []
+
+
+@pytest.mark.usefixtures("ten_tables_at_once")
+def test_bulk_load_chooses_the_design_of_an_empty_store(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path) as store, open_lmdb(tmp_path) as other:
+        assert store.stats()["design"] == "4"
+        store.bulk_load(spread(100))
+        for each in (store, other):
+            assert each.stats()["design"] == "10"
+            assert each.stats()["fingerprints"] == 100
+            first = int(spread(1)[0])
+            assert [match.fingerprint for match in each.query(first ^ 0b10101)] == [first]
+        assert other.find_and_add([document("a", first)])[0].status == "near_duplicate"
+        assert store.check() == []
+    with open_lmdb(tmp_path, tables=10) as store:
+        assert store.stats()["tables"] == 10
+
+
+@pytest.mark.usefixtures("ten_tables_at_once")
+@pytest.mark.parametrize(
+    "arguments", [{"tables": "4"}, {"tables": "8:5", "distance": 5}, {"tables": "20"}]
+)
+def test_bulk_load_keeps_a_design_that_was_asked_for(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    with open_lmdb(tmp_path, **arguments) as store:
+        store.bulk_load(spread(100))
+        assert store.stats()["design"] == arguments["tables"]
+
+
+def test_bulk_load_keeps_the_design_of_a_store_made_with_another(tmp_path: Path) -> None:
+    """`auto` takes an existing store's, also while that is still empty."""
+    open_lmdb(tmp_path, tables=20).close()
+    with open_lmdb(tmp_path) as store:
+        store.bulk_load(spread(100))
+        assert store.stats()["design"] == "20"
+    open_lmdb(tmp_path, tables=20).close()
+
+
+def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> None:
+    """Another user relies on 5 bits; 4 tables would find pairs within 3 only."""
+    with (
+        open_lmdb(tmp_path, tables="8:5", distance=5) as wide,
+        open_lmdb(tmp_path) as narrow,
+    ):
+        narrow.bulk_load(np.array([0], np.uint64))
+        flips = 1 | 1 << 16 | 1 << 32 | 1 << 48 | 1 << 50
+        assert [match.distance for match in wide.query(flips)] == [5]
+
+
+@pytest.mark.usefixtures("ten_tables_at_once")
+def test_bulk_load_does_not_change_the_design_of_a_store_in_use(store: Store) -> None:
+    store.find_and_add([document("a", 1)])
+    store.bulk_load(spread(100))
+    assert store.stats()["design"] == "4"
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float64, np.str_, np.object_])
+def test_bulk_load_refuses_other_arrays(store: Store, kind: type[Any]) -> None:
+    """With fewer bits, the permutations would lose some without a word."""
+    with pytest.raises(ValueError, match=r"fingerprints must be numpy\.uint64, got"):
+        store.bulk_load(np.array([1, 5], kind))
+    assert store.stats()["fingerprints"] == 0
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_stats(store: Store) -> None:
+    pages = [document("a", 0), document("b", 1), document("c", 2, scope="s"), document("d", 7)]
+    store.find_and_add([*pages, document("e", 2**64 - 1), document("f", 3, scope="s")])
+    store.mark_done([1, 5], CRAWL)
+    stats = store.stats()
+    assert {key: stats[key] for key in ("documents", "done", "pending", "near_duplicates")} == {
+        "documents": 6,
+        "done": 2,
+        "pending": 1,
+        "near_duplicates": 3,
+    }
+    assert stats["distances"] == {"1": 2, "3": 1}
+    assert stats["scopes"] == {"": 4, "s": 2}
+    assert (stats["fingerprints"], stats["tables"], stats["crawls"]) == (3, 4, 1)
+    assert stats["file_bytes"] == (Path(store.url) / "data.mdb").stat().st_size
+    assert stats["bytes_per_document"] == round(stats["file_bytes"] / 6, 1)
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_a_crawl_that_could_not_start_can_be_started_again(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._environment, "write", fail)
+        with pytest.raises(StoreUnavailableError):
+            store.start_crawl("next", "spider")
+    store.start_crawl("next", "spider")
+    assert store.find_and_add([document("a", 1, crawl="next")])[0].status == "new"
+    assert store.find_and_add([document("b", 1, crawl="next")])[0].status == "near_duplicate"
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_a_crawl_that_could_not_be_ended_has_ended_all_the_same(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.find_and_add([document("a", 1)])
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._environment, "write", fail)
+        with pytest.raises(StoreUnavailableError):
+            store.end_crawl(CRAWL)
+    assert store.find_and_add([document("b", 1)])[0].status == "new"
+
+
+def test_closing_ends_every_crawl_and_may_be_done_twice(tmp_path: Path) -> None:
+    with open_lmdb(tmp_path) as other:
+        store = open_in_crawl(tmp_path)
+        store.find_and_add([document("a", 1)])
+        store.close()
+        store.close()
+        assert other.find_and_add([document("b", 1)])[0].status == "new"
+        other.end_crawl("never started")
+
+
+@pytest.mark.parametrize("crawl", ["", "a/b", "x" * 101])
+def test_bad_crawl_ids(store: Store, crawl: str) -> None:
+    with pytest.raises(ValueError, match="letters, digits"):
+        store.start_crawl(crawl, "spider")
+    assert store.stats()["crawls"] == 1
+
+
+def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
+    with open_lmdb(tmp_path, distance=7) as wide:
+        wide.bulk_load(np.array([5], np.uint64))
+        script = (
+            "import sys; from scrapy_simhash.stores import open_store\n"
+            "open_store(sys.argv[1], distance=3).rebuild(10)"
+        )
+        assert run_python("-c", script, tmp_path, cwd=tmp_path).stderr == ""
+        with pytest.raises(
+            StoreUnavailableError, match="complete for 4 bits but not for distance 7"
+        ):
+            wide.find_and_add([document("a", 5)])

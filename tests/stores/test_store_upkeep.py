@@ -1,0 +1,283 @@
+"""Upkeep: documents leave the store, damaged tables are mended, designs change."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.errors import StoreError, StoreMismatchError
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.redis.store import RedisStore
+from scrapy_simhash.tables.probing import Prober
+from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.oracle import distance_between
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from scrapy_simhash.stores.lmdb.documents import Databases
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
+
+
+def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> int:
+    """Add a document whose items came through, and return its number."""
+    (verdict,) = store.find_and_add([document(name, *fingerprints, **fields)])
+    store.mark_done([verdict.document], CRAWL)
+    return verdict.document
+
+
+def count_rows(store: LmdbStore) -> dict[str, int]:
+    """Count the rows of every database but header and crawls."""
+
+    def work(transaction: "lmdb.Transaction[bytes]") -> dict[str, int]:
+        return {
+            name: transaction.stat(database)["entries"]
+            for name, database in store._databases._asdict().items()
+            if name not in ("header", "crawls") and database is not None
+        }
+
+    return store._environment.read(work)
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_deleted_leaves_no_row(store: LmdbStore, packed: bool) -> None:
+    original = add_done(store, "a", A, B, aliases=(b"a2", b"a3"), text="some text")
+    near = [add_done(store, f"near {bit}", A ^ 1 << bit, aliases=(b"%d" % bit,)) for bit in (1, 50)]
+    assert [store.get_document(number).original for number in near] == [original] * 2  # type: ignore[union-attr]
+    if packed:
+        store.compact()
+    assert store.select(lambda stored: stored.document == original) == [original, *near]
+    assert store.delete([original]) == 3
+    assert set(count_rows(store).values()) == {0}
+    assert store.find_and_add([document("a", A)])[0].status == "new"
+    assert store.find_and_add([document("other", A)])[0].status == "near_duplicate"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_others_stay(store: Store, packed: bool) -> None:
+    """Those that share a fingerprint, and what was bulk-loaded before or after."""
+    store.bulk_load(np.array([C], np.uint64))
+    first = add_done(store, "a", A, scope="one", text="text")
+    second = add_done(store, "b", A, B, scope="two", text="other text", aliases=(b"b2",))
+    third = add_done(store, "c", 7, scope="one")
+    store.bulk_load(np.array([7], np.uint64))
+    if packed:
+        store.compact()
+    assert store.delete([first, third, 99]) == 2
+    assert store.get_document(second).text == "other text"  # type: ignore[union-attr]
+    assert store.fingerprints().tolist() == sorted([A, B, C, 7])
+    assert [match.document for match in store.query(A)] == [second]
+    assert [match.document for match in store.query(7)] == [0]
+    assert store.find_and_add([document("b3", A, scope="two")])[0].status == "near_duplicate"
+    assert store.find_and_add([document("d", A, scope="one")])[0].status == "new"
+    assert store.delete([second]) == 2
+    assert store.fingerprints().tolist() == sorted([A, C, 7])
+
+
+def test_a_fingerprint_that_was_loaded_first_stays(store: Store) -> None:
+    """A document that has it, too, was revisited with that text."""
+    store.bulk_load(np.array([C], np.uint64))
+    number = add_done(store, "a", A)
+    assert store.find_and_add([document("a", C)])[0].reason == "changed"
+    store.mark_done([number], CRAWL)
+    assert store.delete([number]) == 1
+    assert store.fingerprints().tolist() == [C]
+
+
+def test_near_duplicates_of_near_duplicates_go_along(store: Store) -> None:
+    """An original becomes a near-duplicate itself once its crawl is dead and it is fetched anew."""
+    store.start_crawl("crawl-2", "spider")
+    first = store.find_and_add([document("a", A, crawl="crawl-2")])[0].document
+    near_first = store.find_and_add([document("b", A ^ 7, crawl="crawl-2")])[0].document
+    store.end_crawl("crawl-2")
+    second = add_done(store, "c", A ^ 1)
+    assert store.find_and_add([document("a", A)])[0].status == "near_duplicate"
+    assert store.check() == []
+    assert store.select(lambda stored: stored.document == second) == [first, near_first, second]
+    assert store.delete([second]) == 3
+    assert store.check() == []
+
+
+def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: Store) -> None:
+    store.start_crawl("crawl-2", "spider")
+    pending = store.find_and_add([document("a", A), document("b", B, crawl="crawl-2")])
+    numbers = [verdict.document for verdict in pending]
+    near = store.find_and_add([document("near", B ^ 1)])[0].document
+    assert store.select(lambda stored: stored.document != near) == []
+    assert store.delete(numbers) == 0
+    assert store.fingerprints().tolist() == sorted([A, B])
+    store.end_crawl("crawl-2")
+    assert store.select(lambda stored: stored.document != near) == [2, near]
+    assert store.delete(numbers) == 2
+    assert store.fingerprints().tolist() == [A]
+
+
+def test_more_documents_than_one_transaction_deletes(
+    store: LmdbStore | RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
+    monkeypatch.setattr("scrapy_simhash.stores.store.DOCUMENTS_PER_DELETION", 3)
+    draw = random.Random(5)  # noqa: S311 - reproducible
+    fingerprints = [draw.getrandbits(64) for _ in range(6)]
+    originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
+    near = [add_done(store, f"b{n}", each ^ 1) for n, each in enumerate(fingerprints)]
+    problems: list[str] = []
+    write: Callable[..., int] = store._write
+
+    def write_and_check(work: Callable[..., int]) -> int:
+        done = write(work)
+        problems.extend(store.check())
+        return done
+
+    monkeypatch.setattr(store, "_write", write_and_check)
+    assert store.delete(originals[1:]) == 10
+    assert problems == []
+    assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
+    assert store.select(lambda _: True) == [originals[0], near[0]]
+
+
+def test_a_read_only_store_deletes_and_rebuilds_nothing(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path) as store:
+        add_done(store, "a", A)
+    with open_lmdb(tmp_path, readonly=True) as store:
+        assert store.select(lambda _: True) == [1]
+        for work in (store.compact, store.rebuild, lambda: store.delete([1])):
+            with pytest.raises(ValueError, match="opened read-only"):
+                work()
+        assert store.fingerprints().tolist() == [A]
+
+
+def clusters(count: int) -> list[int]:
+    """Make fingerprints of which many are few bits apart."""
+    draw = random.Random(count)  # noqa: S311 - reproducible
+    centres = [draw.getrandbits(64) for _ in range(count)]
+    near = [
+        centre ^ sum(1 << bit for bit in draw.sample(range(64), draw.randint(4, 9)))
+        for centre in centres
+        for _ in range(3)
+    ]
+    return sorted({*centres, *near})
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Iterator[LmdbStore]:
+    """Bulk-loaded fingerprints, packed ones of documents, and single rows."""
+    with open_in_crawl(tmp_path / "mixed", distance=3, tables="4") as store:
+        loaded, packed, single = (clusters(20)[start::3] for start in range(3))
+        store.bulk_load(np.array(loaded, np.uint64))
+        for group in (packed, single):
+            pages = [document(f"page {each:x}", each, scope=f"{each:x}") for each in group]
+            store.find_and_add(pages)
+            if group is packed:
+                store.compact()
+        assert store.check() == []
+        yield store
+
+
+def rows_of(table: int, fingerprint: int, store: LmdbStore) -> tuple[bytes, bytes]:
+    row = Prober(store._design).rows(fingerprint)[9 * table : 9 * table + 9]
+    return row[:3], row[3:]
+
+
+def first_bucket(transaction: "lmdb.Transaction[bytes]", base: "lmdb._Database") -> bytes:
+    cursor = transaction.cursor(base)
+    cursor.first()
+    return cursor.key()
+
+
+Damage = Callable[["lmdb.Transaction[bytes]", "Databases", LmdbStore], object]
+DAMAGES: dict[str, Damage] = {
+    "a bucket gone": lambda txn, dbs, _: txn.delete(first_bucket(txn, dbs.base1), db=dbs.base1),
+    "a bucket cut short": lambda txn, dbs, _: txn.put(
+        first_bucket(txn, dbs.base1),
+        txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[:-1],
+        db=dbs.base1,
+    ),
+    "a bucket marked as too full": lambda txn, dbs, _: txn.put(
+        first_bucket(txn, dbs.base1), b"", db=dbs.base1
+    ),
+    "a bit of a bucket flipped": lambda txn, dbs, _: txn.put(
+        first_bucket(txn, dbs.base1),
+        bytes([txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[0] ^ 64])
+        + txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[1:],
+        db=dbs.base1,
+    ),
+    "a stray bucket": lambda txn, dbs, _: txn.put(b"\1\2\3", b"\4" * 12, db=dbs.base1),
+    "a stray row": lambda txn, dbs, store: txn.put(*rows_of(2, 77, store), db=dbs.added1),
+    "a stray row too many": lambda txn, dbs, _: txn.put(b"\4\0\0", bytes(6), db=dbs.added1),
+    "a row in hot": lambda txn, dbs, store: txn.put(*rows_of(0, 77, store), db=dbs.hot),
+    "single rows gone": lambda txn, dbs, _: txn.drop(dbs.added1, delete=False),
+    "a fingerprint leads nowhere": lambda txn, dbs, store: txn.delete(
+        octets(store.get_document(1).fingerprints[0]),  # type: ignore[union-attr]
+        db=dbs.fingerprints,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_rebuilding_mends_the_tables(mixed: LmdbStore, name: str) -> None:
+    before = mixed.fingerprints().tolist()
+    mixed._environment.write(lambda txn: DAMAGES[name](txn, mixed._databases, mixed))
+    assert mixed.check() != []
+    mixed.rebuild()
+    assert mixed.check() == []
+    assert mixed.fingerprints().tolist() == before
+
+
+def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: LmdbStore) -> None:
+    """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
+    key = mixed._environment.read(lambda txn: first_bucket(txn, mixed._databases.base1))
+    mixed._environment.write(
+        lambda txn: DAMAGES["a bucket cut short"](txn, mixed._databases, mixed)
+    )
+    damaged = int.from_bytes(key[1:], "big") << 48  # table 0 permutes nothing
+    with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
+        mixed.find_and_add([document("any", damaged)])
+
+
+def test_answers_are_those_of_every_design(mixed: LmdbStore) -> None:
+    """From 4 tables to 10 and back, by way of 16 and 20."""
+    stored = mixed.fingerprints().tolist()
+    queries = [each ^ 1 << number % 64 for number, each in enumerate(stored)]
+    expected = [
+        sorted((distance_between(query, each), each) for each in stored) for query in queries
+    ]
+    for design in ("10", "16", "20", "4"):
+        done = mixed.rebuild(design)
+        assert done == {"fingerprints": len(stored), "tables": int(design)}
+        assert mixed.design == design
+        assert mixed.check() == []
+        assert mixed.fingerprints().tolist() == stored
+        for query, distances in zip(queries, expected, strict=True):
+            found = [(match.distance, match.fingerprint) for match in mixed.query(query, 3)]
+            assert sorted(found) == [hit for hit in distances if hit[0] <= 3]
+        assert mixed.find_and_add([document("page", stored[0])])[0].status != "new"
+
+
+def test_the_design_is_kept_for_whoever_opens_the_store_next(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path, tables="4") as store:
+        add_done(store, "a", A)
+        store.rebuild("10")
+    with open_in_crawl(tmp_path) as store:
+        assert store.design == "10"
+        assert store.find_and_add([document("b", A ^ 7)])[0].status == "near_duplicate"
+        assert store.check() == []
+
+
+def test_a_design_that_falls_short_is_refused(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path, distance=7, tables="4") as store:
+        add_done(store, "a", A)
+        with pytest.raises(StoreMismatchError, match="table design 10 is complete for 0 to 4"):
+            store.rebuild("10")
+        with pytest.raises(ValueError, match="table design"):
+            store.rebuild("nonsense")
+        assert store.design == "4"
+        assert [match.document for match in store.query(A ^ 127)] == [1]

@@ -1,0 +1,99 @@
+"""How many bits a set of tables is sure to find: the search and the closed form, by brute force."""
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.completeness import covered_bits
+from scrapy_simhash.tables.designs import choose_blocks
+from scrapy_simhash.tables.permutation import Table
+
+# Few enough that all sets of differing bits can be tried.
+BITS = 9
+
+
+def found_within(prefixes: tuple[int, ...], radii: tuple[int, ...]) -> int:
+    """Try every set of differing bits: the smallest one that no table finds ends it."""
+    missed = [
+        flips.bit_count()
+        for flips in range(1 << BITS)
+        if all(
+            (flips & prefix).bit_count() > radius
+            for prefix, radius in zip(prefixes, radii, strict=True)
+            if radius >= 0
+        )
+    ]
+    return min(missed) - 1 if missed else 64
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    prefixes = draw(st.lists(st.integers(1, 2**BITS - 1), min_size=1, max_size=7))
+    radii = draw(st.lists(st.integers(-1, 3), min_size=len(prefixes), max_size=len(prefixes)))
+    return tuple(prefixes), tuple(radii)
+
+
+@given(tables())
+@example(((0b111, 0b111, 0b111), (0, 2, -1)))
+@example(((0b011, 0b011, 0b110), (1, 1, 1)))
+@example(((0b1,), (1,)))
+def test_any_tables_against_every_set_of_bits(
+    drawn: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    assert covered_bits(*drawn) == found_within(*drawn)
+
+
+@given(st.data())
+def test_all_choices_of_blocks_against_every_set_of_bits(data: st.DataObject) -> None:
+    """Where the closed form answers, blocks of any width among them."""
+    borders = data.draw(st.sets(st.integers(1, BITS - 1), max_size=4).map(sorted))
+    ends = [0, *borders, BITS]
+    blocks = [(1 << high) - (1 << low) for low, high in pairwise(ends)]
+    leading = data.draw(st.integers(1, len(blocks)))
+    prefixes = tuple(sum(chosen) for chosen in combinations(blocks, leading))
+    radii = (data.draw(st.integers(0, 3)),) * len(prefixes)
+    assert covered_bits(prefixes, radii) == found_within(prefixes, radii)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        *(parse_design(name).tables for name in ("4", "10", "20", "6:2", "7:5")),
+        choose_blocks((40, 8, 8, 8), 2),
+    ],
+)
+def test_the_closed_form_and_the_search_agree(tables: tuple[Table, ...]) -> None:
+    """A table more, which anything passes that passes the others, leaves only the search."""
+    prefixes = tuple(table.prefix for table in tables)
+    for flips in range(1, 4):
+        radii = (flips,) * len(prefixes)
+        assert covered_bits((*prefixes, prefixes[0]), (*radii, flips - 1)) == covered_bits(
+            prefixes, radii
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "radii", "bits"),
+    [
+        ("4", (0, 0, 0, 0), 3),
+        ("4", (-1, 0, 0, 0), 2),
+        # A hot table is made up for by one flipped bit more in another; two by one in each.
+        ("4", (-1, 1, 0, 0), 3),
+        ("4", (-1, -1, 1, 1), 3),
+        ("4", (-1, -1, -1, 3), 3),
+        ("4", (-1, 1, 1, 1), 5),
+        ("4", (-1, -1, -1, -1), -1),
+        ("16", (-1,) * 4 + (0,) * 12, 2),
+        ("16", (-1,) * 16, -1),
+    ],
+)
+def test_tables_that_are_passed_over(name: str, radii: tuple[int, ...], bits: int) -> None:
+    assert parse_design(name).covered_bits(radii) == bits
+
+
+def test_a_radius_for_each_table() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        parse_design("4").covered_bits((0, 0, 0))

@@ -1,0 +1,278 @@
+"""Table designs: the paper's numbers, what each is complete for, names that make no sense."""
+
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.tables import Design, parse_design
+from scrapy_simhash.tables.designs import block_widths, choose_blocks
+from tests.helpers.needing import examples
+from tests.helpers.strategies import DESIGN_NAMES, DESIGNS, border_bits, border_pairs, pairs
+
+design_names = st.sampled_from(DESIGN_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "widths"),
+    [
+        (1, (64,)),
+        (4, (16, 16, 16, 16)),
+        (5, (13, 13, 13, 13, 12)),
+        (6, (11, 11, 11, 11, 10, 10)),
+        (64, (1,) * 64),
+    ],
+)
+def test_block_widths(blocks: int, widths: tuple[int, ...]) -> None:
+    assert block_widths(blocks) == widths
+
+
+@pytest.mark.parametrize(
+    ("name", "prefixes"),
+    [
+        ("20", {31: 4, 32: 12, 33: 4}),
+        ("16", {28: 16}),
+        ("10", {26: 6, 25: 4}),
+        ("4", {16: 4}),
+    ],
+)
+def test_designs_of_example_3_1(name: str, prefixes: dict[int, int]) -> None:
+    """Number of tables by p, the bits in their leading blocks."""
+    design = parse_design(name)
+    assert Counter(table.prefix_bits for table in design.tables) == prefixes
+    assert len(design.tables) == int(name)
+    assert design.distance_bits == 3
+    assert design.prefix_bits == min(prefixes)
+    assert design.key_bytes == {"4": 2}.get(name, 3)
+    assert parse_design(int(name)) == design
+
+
+def agree_somewhere(design: Design, first: int, second: int) -> bool:
+    """Say whether one table at least has both under one prefix, and so under one key."""
+    return any(
+        (table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits) == 0
+        for table in design.tables
+    )
+
+
+@given(st.data())
+def test_every_pair_within_k_agrees_in_the_prefix_of_some_table(data: st.DataObject) -> None:
+    design = DESIGNS[data.draw(design_names)]
+    distance = data.draw(st.integers(0, design.distance_bits))
+    assert agree_somewhere(design, *data.draw(pairs(distance)))
+    assert agree_somewhere(design, *data.draw(border_pairs(design, distance)))
+
+
+@pytest.mark.parametrize("name", ["4", "10", "16", "20"])
+def test_every_triple_of_border_bits(name: str) -> None:
+    """All of them, not a sample: three flips at the borders leave some prefix alone."""
+    design = DESIGNS[name]
+    bits = np.array([1 << bit for bit in border_bits(design)], np.uint64)
+    flips = bits[:, None, None] | bits[None, :, None] | bits[None, None, :]
+    untouched = np.zeros(flips.shape, bool)
+    for table in design.tables:
+        untouched |= flips & np.uint64(table.prefix) == 0
+    assert untouched.all()
+
+
+def nearest_prefix(design: Design, first: int, second: int) -> int:
+    """Count the differing bits of the prefix in the table where they are fewest."""
+    return min(
+        ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
+        for table in design.tables
+    )
+
+
+# k with 0, 1, 2 and 3 flipped bits. Those of the paper, and others: few leading blocks and many,
+# wide ones and narrow ones, alike and not.
+REACHES = {
+    "4": (3, 7, 11, 15),
+    "10": (3, 4, 8, 9),
+    "16": (3, 4, 7, 9),
+    "20": (3, 4, 5, 9),
+    "1:0": (0, 1, 2, 3),
+    "2:1": (1, 3, 5, 7),
+    "3:1": (1, 2, 4, 5),
+    "4:2": (2, 3, 6, 7),
+    "5:4": (4, 9, 14, 19),
+    "6:2": (2, 3, 4, 5),
+    "7:3": (3, 4, 5, 6),
+    "7:5": (5, 6, 12, 13),
+    "8:5": (5, 6, 7, 13),
+    "8:7": (7, 15, 23, 31),
+    "11,11,10,11,11,10:3": (3, 4, 5, 9),
+    "40,8,8,8:2": (2, 3, 6, 7),
+    # The narrow block is full with one bit: the fourth needed must come from another, 1 + 3.
+    "1,21,21,21:2": (2, 3, 6, 9),
+}
+
+
+def make_design(name: str, flips: int) -> Design:
+    """Make a design by its name, or of blocks of any widths: "widths:k"."""
+    if "," not in name:
+        return parse_design(f"{name}+{flips}")
+    widths, _, distance = name.partition(":")
+    return Design(name, choose_blocks([*map(int, widths.split(","))], int(distance)), flips)
+
+
+NAMED_FLIPS = [(name, flips) for name in REACHES for flips in range(4)]
+
+
+@pytest.mark.parametrize(("name", "flips"), NAMED_FLIPS)
+def test_reach(name: str, flips: int) -> None:
+    design = make_design(name, flips)
+    assert (design.most_flips, design.reach_bits) == (flips, REACHES[name][flips])
+    assert design.distance_bits == REACHES[name][0]
+
+
+@given(st.sampled_from(NAMED_FLIPS), st.data())
+@examples(250)
+def test_every_pair_within_reach_is_found_with_the_flips_it_takes(
+    named: tuple[str, int], data: st.DataObject
+) -> None:
+    design = make_design(*named)
+    # All sizes from 0 to 10 bits, mostly the largest.
+    most = min(design.reach_bits, 10)
+    distance = most - data.draw(st.integers(0, most)) // 2
+    flips = design.flips_for(distance)
+    assert nearest_prefix(design, *data.draw(pairs(distance))) <= flips
+    borders = border_bits(design)
+    if distance <= len(borders):
+        assert nearest_prefix(design, *data.draw(pairs(distance, borders))) <= flips
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_flips_for_takes_no_more_than_needed(name: str) -> None:
+    design = make_design(name, 3)
+    for distance in range(design.reach_bits + 1):
+        flips = design.flips_for(distance)
+        assert distance <= REACHES[name][flips]
+        assert flips == 0 or distance > REACHES[name][flips - 1]
+    for distance in (-1, design.reach_bits + 1):
+        with pytest.raises(ValueError, match=f"distance {distance}: table design {name}"):
+            design.flips_for(distance)
+
+
+def spread_over_blocks(design: Design, count: int) -> int:
+    """Flip so many bits where they do most harm: each where it raises the lowest prefixes most.
+
+    Found by a search that takes the best bit each time, as every set of tables here allows.
+    """
+    flips = 0
+    for _ in range(count):
+        flips |= max(
+            (1 << bit for bit in range(64) if not flips >> bit & 1),
+            key=lambda bit: harm(design, flips | bit),
+        )
+    return flips
+
+
+def harm(design: Design, flips: int) -> list[int]:
+    """List the differing bits of each prefix, fewest first."""
+    return sorted((flips & table.prefix).bit_count() for table in design.tables)
+
+
+@pytest.mark.parametrize(("name", "flips"), NAMED_FLIPS)
+def test_no_design_reaches_farther_than_it_says(name: str, flips: int) -> None:
+    design = make_design(name, flips)
+    missed = spread_over_blocks(design, design.reach_bits + 1)
+    assert missed.bit_count() == design.reach_bits + 1
+    assert nearest_prefix(design, 0, missed) > flips
+    # What the search finds worst within the reach is still found.
+    assert nearest_prefix(design, 0, spread_over_blocks(design, design.reach_bits)) == flips
+
+
+@pytest.mark.slow
+def test_any_design_that_is_taken_reaches_beyond_its_distance() -> None:
+    for blocks in range(1, 65):
+        for distance in range(blocks):
+            try:
+                design = parse_design(f"{blocks}:{distance}")
+            except ValueError:
+                continue
+            assert design.distance_bits == distance
+            assert distance < design.reach_bits <= 2 * distance + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "flips"),
+    [
+        (4, "4", 1),
+        ("4+1", "4", 1),
+        (" 10 + 0", "10+0", 0),
+        ("16+2", "16+2", 2),
+        ("06:3", "6:3", 1),
+        ("4:3+3", "4:3+3", 3),
+        (" 6 : 3 + 2", "6:3+2", 2),
+    ],
+)
+def test_the_name_is_the_one_to_keep(given: str | int, name: str, flips: int) -> None:
+    design = parse_design(given)
+    assert (design.name, design.most_flips) == (name, flips)
+    assert parse_design(name) == design
+
+
+def test_the_order_of_blocks() -> None:
+    """The three leading blocks of the first table and of the last."""
+    tables = parse_design("6:3").tables
+    assert len(tables) == 20
+    assert [(block.shift, block.width) for block in tables[0].blocks] == [
+        *((53, 11), (42, 11), (31, 11)),
+        *((20, 11), (10, 10), (0, 10)),
+    ]
+    assert [block.width for block in tables[-1].blocks] == [11, 10, 10, 11, 11, 11]
+    assert tables[-1].blocks[0].shift == 20
+    assert Counter(table.prefix_bits for table in tables) == {31: 4, 32: 12, 33: 4}
+    assert tables == parse_design("20").tables
+
+
+@pytest.mark.parametrize("name", ["11,11,10,11,11,10:3", "16, 16, 16, 16 : 3+2", "32,32:1"])
+def test_block_widths_of_0_1_0_are_refused(name: str) -> None:
+    message = "has block widths, which only 0.1.0 took; take .* as 'm:k' .*'4\\+2'"
+    with pytest.raises(ValueError, match=f"{re.escape(repr(name))} {message}"):
+        parse_design(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "not a table design; take auto, 4, 10, 16, 20, or blocks and distance as 'm:k'"),
+        ("5", "'5' is not a table design"),
+        ("auto", "not a table design"),
+        ("a:b", "not a table design"),
+        ("6:3:1", "not a table design"),
+        ("3:3", "0 <= distance < blocks <= 64"),
+        ("6:-1", "not a table design"),
+        ("65:3", "0 <= distance < blocks <= 64"),
+        ("16:8", "has 12,870 tables; at most 255"),
+        (4.5, "4.5 is not a table design"),
+        ("10:5+9", "'10:5\\+9' flips 9 bits; at most 3"),
+        ("4+4", "'4\\+4' flips 4 bits; at most 3"),
+        ("4+", "not a table design"),
+        ("auto+2", "not a table design"),
+        ("9" * 5_000 + ":1", "not a table design"),
+        ("٤", "not a table design"),
+        ("9:8", "leads with 7 bits only; at least 8 are needed: take fewer blocks"),
+        ("32,:1", "not a table design"),
+        ("16,16,16,16", "not a table design"),
+    ],
+)
+def test_bad_designs_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_design(name)
+
+
+@given(st.integers(1, 64), st.integers(0, 63))
+def test_any_design_is_complete_or_refused(blocks: int, distance: int) -> None:
+    try:
+        design = parse_design(f"{blocks}:{distance}")
+    except ValueError:
+        assert distance >= blocks or math.comb(blocks, distance) > 255 or blocks > 8
+    else:
+        assert len(design.tables) == math.comb(blocks, distance)
+        assert 1 <= design.key_bytes <= 3
+        assert 8 * design.key_bytes <= design.prefix_bits
