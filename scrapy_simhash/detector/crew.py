@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash._shared import SharedByKey
-from scrapy_simhash.detector.channel import Channel
+from scrapy_simhash.detector.channel import Channel, Desk
 from scrapy_simhash.detector.wire import Place, load_pages
 from scrapy_simhash.detector.worker import serve
 
@@ -36,8 +36,10 @@ _RESTING_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
 
 
-class Waiting(Protocol):
-    """Who waits for a process."""
+class Waiting(Desk, Protocol):
+    """A desk that waits for a process."""
+
+    loop: asyncio.AbstractEventLoop
 
     def wake(self) -> None:
         """Ask again; a RuntimeError says that its event loop is closed. From any thread."""
@@ -77,12 +79,19 @@ class Crew:
             )
 
     def hire(self, desk: Waiting) -> Channel | None:
-        """Lend an idle process; if there is none, the desk is woken when there may be one."""
+        """Lend an idle process; if there is none, the desk is woken when there may be one.
+
+        In the thread of the desk's event loop. A crew that was stopped has none, though a process
+        may have come up at that moment.
+        """
         with self._lock:
+            if self._stopped:
+                return None
             self._start_missing()
             while self._idle:
                 channel = self._idle.popleft()
                 if channel.process.is_alive():
+                    channel.attach(desk.loop, desk)
                     return channel
                 self._discard(channel)  # killed by the system, for instance
             for channel in [each for each in self._all if _is_orphaned(each)]:
@@ -102,10 +111,9 @@ class Crew:
     def give_back(self, channel: Channel, desk: Waiting) -> None:
         """Take a process back that is idle again."""
         with self._lock:
-            if not self._stopped:
-                self._idle.append(channel)
-                self._hungry.pop(desk, None)
-                self._wake_hungry()
+            self._idle.append(channel)
+            self._hungry.pop(desk, None)
+            self._wake_hungry()
 
     def replace(self, channel: Channel) -> None:
         """Start another process instead of this one, which was killed or died."""
@@ -192,9 +200,9 @@ class Crew:
         atexit.unregister(self.stop)
         with self._lock:
             self._stopped = True
-            self._idle.clear()
             for channel in self._all | self._young:
                 channel.process.kill()
+            self._wake_hungry()
         self._launcher.shutdown()
         for channel in self._all:
             channel.process.kill()

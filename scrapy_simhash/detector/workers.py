@@ -130,7 +130,6 @@ class _Desk:
             channel = self._crew.hire(self)
             if channel is None:
                 break
-            channel.attach(self.loop, self)
             channel.send(self._take_batch())
         if self._waiting and self._crew.is_hopeless:
             for job in self._waiting:

@@ -348,3 +348,28 @@ async def test_worker_whose_exit_code_is_not_known_yet_has_died(
     with pytest.raises(UnjudgedError, match="worker") as failed:
         await asyncio.wait_for(hanging, PATIENCE_SECONDS)
     assert failed.value.reason == "worker_died"
+
+
+async def test_process_that_comes_up_while_the_crew_is_stopped_is_not_lent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workers = Workers(5, PATIENCE_SECONDS)  # none that another test shares
+    came: list[Channel] = []
+    greet = Channel.greet
+
+    def greet_late(self: Channel) -> bool:
+        ready = greet(self)
+        came.append(self)
+        if len(came) > 1:
+            wait_until(lambda: workers._crew is None)
+        return ready
+
+    monkeypatch.setattr(Channel, "greet", greet_late)
+    await asyncio.to_thread(workers.start)
+    hanging = asyncio.ensure_future(read(workers, says("turbohtml hangs")))
+    await asyncio.to_thread(wait_until, lambda: len(came) > 1)
+    # As for a process that is killed, but not dead yet.
+    monkeypatch.setattr(popen_fork.Popen, "poll", lambda *_: None)
+    workers.stop()  # here, so that the page asks for another process after it
+    with pytest.raises(UnjudgedError, match="worker"):
+        await asyncio.wait_for(hanging, PATIENCE_SECONDS)
