@@ -1,11 +1,13 @@
 """Runs the tests that docs/reliability.md names, and prints its tables with what was found.
 
-`python -m tests.reliability [--long] [--only TEXT]`. With `--long` the variables beside a test are
-set, and programs run as well: hours. Tables go to the standard output, progress to the other.
+`python -m tests.reliability [--long] [--only TEXT] [--resume FILE]`. With `--long` the variables
+beside a test are set, and programs run as well: hours. Tables go to the standard output, progress
+to the other.
 """
 
 import argparse
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -13,8 +15,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -116,6 +118,34 @@ def run(program: str, variables: Mapping[str, str]) -> Case:
     return Case(program, "failed" if code else "passed", time.monotonic() - began)
 
 
+def run_rows(rows: Sequence[Row], kept: Path | None) -> Iterator[Case]:
+    """Run what rows name: short tests together, then what takes long, one after the other."""
+    # What a file has is not run again, so a run of hours can be cut into parts.
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    done = {name: [Case(*case) for case in cases] for name, cases in map(json.loads, lines)}
+    of_all = [test for row in rows if not row.variables for test in row.tests if exists(test)]
+    parts: dict[str, Callable[[], list[Case]]] = {}
+    if of_all:
+        parts["short"] = partial(run_tests, sorted(set(of_all)), {})
+    for row in rows:
+        for test in row.tests if row.variables else ():
+            if exists(test):
+                parts[f"{test} {row.variables}"] = partial(run_tests, [test], row.variables)
+        for program in row.programs:
+            parts[program] = partial(_run_alone, program)
+    for name, part in parts.items():
+        if name not in done:
+            done[name] = part()
+            if kept is not None:
+                with kept.open("a") as file:
+                    print(json.dumps([name, done[name]]), file=file)
+        yield from done[name]
+
+
+def _run_alone(program: str) -> list[Case]:
+    return [run(program, {})]
+
+
 def run_tests(tests: Iterable[str], variables: Mapping[str, str]) -> list[Case]:
     """Run tests in one go; long versions without the limit on seconds that is for hangs."""
     with tempfile.TemporaryDirectory() as folder:
@@ -139,13 +169,13 @@ def main(*arguments: str) -> int:
     parser = argparse.ArgumentParser(description="Run the tests of docs/reliability.md.")
     parser.add_argument("--long", action="store_true", help="long versions, programs; takes hours")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows, or headings, with TEXT")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep what was found there, and go on from it"
+    )
     options = parser.parse_args(arguments)
     rows = [row for row in read_rows(DOCUMENT.read_text()) if options.only in str(row[:2])]
     rows = rows if options.long else [row._replace(programs=[], variables={}) for row in rows]
-    variables = {name: value for row in rows for name, value in row.variables.items()}
-    tests = sorted({test for row in rows for test in row.tests if exists(test)})
-    cases = run_tests(tests, variables) if tests else []
-    cases += [run(each, {}) for each in sorted({each for row in rows for each in row.programs})]
+    cases = list(run_rows(rows, options.resume))
     print(*write_tables(rows, cases), sep="\n")  # noqa: T201
     return int(not rows or not all(judge(row, cases)[0] for row in rows))
 

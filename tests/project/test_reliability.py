@@ -183,3 +183,38 @@ def test_tests_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kills, long_kills) == ("", "500")
     assert short[-2:] == long[-2:] == tests
     assert set(long) - set(short) >= {"-o", "faulthandler_timeout=0"}
+
+
+def test_what_is_kept_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def run_tests(tests: list[str], variables: dict[str, str]) -> list[Case]:
+        ran.append(f"{tests} {variables}")
+        return list(read_report(REPORT))
+
+    def run(program: str, _: object) -> Case:
+        ran.append(program)
+        if len(ran) == 4:
+            raise KeyboardInterrupt
+        return Case(program, "passed", 5)
+
+    monkeypatch.setattr(reliability, "DOCUMENT", tmp_path / "reliability.md")
+    (tmp_path / "reliability.md").write_text(TABLE)
+    monkeypatch.setattr(reliability, "exists", lambda _: True)
+    monkeypatch.setattr(reliability, "run_tests", run_tests)
+    monkeypatch.setattr(reliability, "run", run)
+    options = ["--long", "--resume", str(tmp_path / "kept")]
+    with pytest.raises(KeyboardInterrupt):
+        main(*options)
+    main(*options)
+    long = " {'SIMHASH_TEST_KILLS': '500'}"
+    of_first = [f"['tests/test_a.py::test_1']{long}", f"['tests/test_a.py::test_2']{long}"]
+    rest = ["benchmarks/bench_long_run.py"]
+    assert ran == ["['tests/test_b.py'] {}", *of_first, FUZZ, FUZZ, *rest]
+    first = capsys.readouterr().out
+    ran.clear()
+    main(*options)
+    assert not ran
+    assert capsys.readouterr().out == first
