@@ -14,7 +14,13 @@ from scrapy_simhash.judging.urls.book import (
     set_state,
 )
 from scrapy_simhash.judging.urls.evidence import Outcome
-from scrapy_simhash.judging.urls.proof import lower_bound, proven_state, split_rule, test_record
+from scrapy_simhash.judging.urls.proof import (
+    is_doubtful,
+    lower_bound,
+    proven_state,
+    split_rule,
+    test_record,
+)
 from scrapy_simhash.judging.urls.records import (
     GROUP_BYTES,
     MOST_CONFLICTS,
@@ -74,6 +80,10 @@ def count_vote(documents: Documents, vote: Vote, confidence: float) -> list[Rule
     _add(record, vote)
     if vote.outcome is Outcome.DIFFERENT:
         return _oppose(documents, record, vote)
+    if record.state is RuleState.ACTING and is_doubtful(record):
+        grey, same = record.recent.count(Outcome.GREY), record.recent.count(Outcome.SAME)
+        reason = f"of its last votes {grey} cannot be told, and {same} are the same"
+        return [_change(documents, record, RuleState.RETIRED, reason, vote.time)]
     agrees = vote.outcome is Outcome.SAME and vote.counted
     if agrees and record.state in _UNPROVEN and test_record(record, confidence):
         bound = lower_bound(record.same, record.different)

@@ -81,12 +81,16 @@ def test_record(record: UrlRuleRecord, confidence: float) -> bool:
     if votes < due or len(record.directories) < LEAST_DIRECTORIES:
         return False
     record.tested_at = votes
-    # As many pairs nobody can tell apart as pairs that are the same say that nobody can tell.
     return (
         lower_bound(record.same, record.different) >= bound
         and "d" not in record.recent
-        and record.grey <= record.same
+        and not is_doubtful(record)
     )
+
+
+def is_doubtful(record: UrlRuleRecord) -> bool:
+    """Whether among the last hundred votes `grey` ones outnumber `same`: nobody can tell."""
+    return record.recent.count("g") > record.recent.count("s")
 
 
 def proven_state(rule: UrlRule) -> RuleState:

@@ -269,6 +269,26 @@ def test_a_site_that_changes_its_mind_is_caught() -> None:
     assert crawl.list_lost() == set()
 
 
+def test_a_rule_whose_samples_nobody_can_tell_apart_is_retired() -> None:
+    """The session of later pages shows a text that is alike by half."""
+
+    def site(url: str) -> str:
+        page = int(by_path(url).rpartition("p")[2])
+        return by_path(url) + ("~60" if page >= 40 and "sid" in url else "")
+
+    crawl = Crawl(site)
+    crawl.crawl(list_urls("", "?sid=#", pages=40))
+    assert crawl.get(SID).acts
+    urls = [url for url in list_urls("", "?sid=#", pages=2_000) if int(by_path(url)[5:]) >= 40]
+    crawl.crawl(urls, sample=0.05)
+    record = crawl.get(SID)
+    assert (record.state, record.different) == (RuleState.RETIRED, 0)
+    assert 0 < record.sampled < 100
+    assert crawl.changes[-1].reason.startswith("of its last votes ")
+    crawl.release()
+    assert crawl.parked == {}
+
+
 def test_a_pinned_rule_that_is_wrong_is_kept_and_named() -> None:
     crawl = Crawl(by_path)
     crawl.crawl(list_urls("", "?sid=#", pages=10))

@@ -83,8 +83,10 @@ def test_a_conflict_among_the_last_votes_is_no_proof() -> None:
 
 def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
     record = make_record("a.example drop-parameter sid", 30)
-    record.grey = 31
+    record.recent = "s" * 30 + "g" * 31
     assert not try_record(record, 0.9)
+    record.recent, record.same = "s" * 31 + "g" * 31, 60
+    assert try_record(record, 0.9)
 
 
 @pytest.mark.parametrize(
