@@ -22,11 +22,12 @@ from unittest.mock import patch
 from msgspec import structs
 from scoring import print_table, share
 
-import scrapy_simhash.judging.comparison as rule_module
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.evaluation.labels import LabelledPage, read_corpus
 from scrapy_simhash.judging import compare, make_document
+from scrapy_simhash.judging import names as rule_of_names
+from scrapy_simhash.judging import texts as rule_of_texts
 from scrapy_simhash.judging.comparison import find_nearest
 from scrapy_simhash.pages import fingerprint_page, make_recipe
 from scrapy_simhash.pages.sketch import compare_sketches
@@ -184,7 +185,8 @@ def _count(pairs: Iterable[_Pair], settings: Mapping[str, Any]) -> _Tally:
     counts: dict[tuple[str, str], list[int]] = {}
     with ExitStack() as stack:
         for name, value in settings.items():
-            stack.enter_context(patch.object(rule_module, name, value))
+            module = rule_of_names if hasattr(rule_of_names, name) else rule_of_texts
+            stack.enter_context(patch.object(module, name, value))
         for pair in pairs:
             found = pair.is_found()
             if found or pair.duplicate:

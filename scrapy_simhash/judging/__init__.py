@@ -25,5 +25,5 @@ make_face(
         "documents": "Document LostPage Match PageFacts StoredDocument Verdict Wall make_document",
         "rule": "Rule",
     },
-    "comparison documents interface judge merging rule sinks urls",
+    "comparison documents interface judge merging names rule sinks texts urls",
 )

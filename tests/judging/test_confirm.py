@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging import Answer, Document, Rule, compare
-from scrapy_simhash.judging.comparison import ARTICLES, compare_many
+from scrapy_simhash.judging.comparison import compare_many
+from scrapy_simhash.judging.texts import ARTICLES
 from scrapy_simhash.pages.sketch import TEXT_SKETCH_BYTES, sketch_text
 from tests.helpers.strategies import texts
 

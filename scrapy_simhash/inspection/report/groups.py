@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from scrapy_simhash._addresses import split_url
 from scrapy_simhash._printable import show
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.judging.comparison import read_names
+from scrapy_simhash.judging.names import read_names
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
 
 if TYPE_CHECKING:

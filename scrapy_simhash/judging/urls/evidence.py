@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from scrapy_simhash.judging.comparison import (
     LEAST_WITH_RULE,
     Deciding,
-    call_differently,
     compare,
     find_deciding,
     measure_shared,
 )
+from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.judging.rule import CONFIRM, Rule
 
 if TYPE_CHECKING:
