@@ -29,7 +29,7 @@ from tests.tables.test_cells import crowded
 pytestmark = pytest.mark.slow
 
 Session = Any
-PACKAGE = Path(scrapy_simhash.__file__).parent
+PACKAGE = Path(scrapy_simhash.__file__).parent / "batch/spark"
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("spark_*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
 def test_doctests(path: Path) -> None:
     require_spark()
-    assert doctest.testmod(importlib.import_module(f"scrapy_simhash.{path.stem}")).failed == 0
+    assert (
+        doctest.testmod(importlib.import_module(f"scrapy_simhash.batch.spark.{path.stem}")).failed
+        == 0
+    )
 
 
 def frame_of(spark: Session, values: NDArray[np.uint64]) -> Any:
@@ -232,7 +235,8 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
 def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
     spark.range(3).write.parquet(f"{tmp_path}/numbers")
     (tmp_path / "killed/_temporary").mkdir(parents=True)
-    (tmp_path / "half").mkdir()
+    for empty in ("half", "empty"):
+        (tmp_path / empty).mkdir()
     (tmp_path / "text.parquet").write_text("no Parquet")
     (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "short"}\n{"url"\n')
     for arguments, message in (
@@ -244,6 +248,8 @@ def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
         (("pairs", "nowhere"), "PATH_NOT_FOUND"),
         (("pairs", "text.parquet"), "text.parquet is not a Parquet file"),
         (("pairs", "killed"), "killed is not complete: its job was killed or is still running"),
+        (("pairs", "empty"), "empty: the folder is empty; make it again"),
+        (("query", "numbers", "--queries", "empty"), "no documents in "),
         (("fingerprint", "numbers", "pages.jsonl"), "inputs of several kinds"),
         (("pairs", "numbers", "-d", "64"), "distance 64: must be 0 to 63 bits"),
     ):
@@ -256,6 +262,24 @@ def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
     assert "half exists already, but no job finished it" in done.err
     done = run("spark", "--json", "fingerprint", "pages.jsonl", "-o", "documents")
     assert done.answers[0]["without_fingerprint"] == {"bad_line": 1}
+
+
+def fail_on_a_page(*_: object) -> Iterator[object]:
+    yield from ()
+    raise ZeroDivisionError("such a page")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_failed_task_says_what_was_raised_and_leaves_no_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page fails on an executor, and its job after it has begun to write."""
+    monkeypatch.setattr("scrapy_simhash.batch.spark.pages._fingerprint", fail_on_a_page)
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "text": "one two three"}\n')
+    done = run("spark", "fingerprint", "pages.jsonl", "-o", "documents")
+    assert done.exit_code == 2
+    assert "Spark: ZeroDivisionError: such a page " in done.err
+    assert not (tmp_path / "documents").exists()
 
 
 def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:

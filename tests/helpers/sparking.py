@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ def spark_session(folder: Path) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", paths)
         patched.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patched.setenv("PYSPARK_PYTHON", sys.executable)
         settings = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

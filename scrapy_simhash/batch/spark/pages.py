@@ -245,20 +245,21 @@ def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
 
 def _tell_kind(spark: SparkSession, path: str) -> str:
     """Detect the kind of a file, or of the first file of a folder."""
-    name = next(
-        (name for name in _list_files(spark, path) if not name.startswith((".", "_"))), path
-    )
+    name = next(list_data(spark, path), path)
     if name.endswith(SUFFIXES):
         return "warc"
     return "lines" if name.removesuffix(".gz").endswith((".jsonl", ".jl")) else "parquet"
 
 
-def _list_files(spark: SparkSession, path: str) -> Iterator[str]:
-    """List the names of the files in a folder, on any file system that Spark can read."""
+def list_data(spark: SparkSession, path: str) -> Iterator[str]:
+    """List the names of the data files in a folder, on any file system that Spark can read."""
     system, folder = open_file_system(spark, path)
     files = system.listFiles(folder, True) if system.exists(folder) else None  # noqa: FBT003 - Java's
     while files and files.hasNext():
-        yield files.next().getPath().getName()
+        name: str = files.next().getPath().getName()
+        # Spark leaves out the others, too.
+        if not name.startswith((".", "_")):
+            yield name
 
 
 def _list_warcs(path: Path) -> list[Path]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +31,7 @@ from scrapy_simhash.batch.spark.pages import (
     DAMAGED,
     explode_fingerprints,
     fingerprint_pages,
+    list_data,
     read_pages,
     recipe_of,
 )
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
 
 _DAMAGED_SHOWN = 3
 _MESSAGE_CHARACTERS = 600
+# The last line of a traceback: what was raised.
+_RAISED = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE
+)
 _JAVA = (
     "Java 17 or 21 is needed to run Spark: install it (on Debian and Ubuntu: apt install "
     "openjdk-17-jre-headless), or name its folder in JAVA_HOME"
@@ -68,14 +75,10 @@ class Job:
             second = None if self.second_input is None else _locate(spark, self.second_input)
             _require_free(spark, target)
             for path in filter(None, (*sources, second)):
-                if _exists(spark, f"{path}/_temporary"):
-                    raise ValueError(
-                        f"{path} is not complete: its job was killed or is still running; make it "
-                        "again"
-                    )
+                _require_data(spark, path)
             started = time.perf_counter()
             made = getattr(replace(self, inputs=sources, second_input=second), task)(spark)
-            made.write.parquet(target)
+            _write(made, target)
             written = spark.read.parquet(target)
             answer = {"task": task, "output": output, "rows": written.count()}
             damaged: list[str] = []
@@ -164,12 +167,16 @@ def _naming_errors() -> Iterator[None]:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        raise InspectionError(f"Spark: {_shorten(cause.getMessage())}") from error
+        raise InspectionError(
+            f"Spark: {_shorten(cause.getMessage() or cause.toString())}"
+        ) from error
 
 
 def _shorten(message: str) -> str:
-    """Leave out Java's stack trace, which is in Spark's log."""
-    return " ".join(message.partition("JVM stacktrace:")[0].split())[:_MESSAGE_CHARACTERS]
+    """Begin with what Python raised; leave out Java's stack trace, which is in Spark's log."""
+    message = message.partition("JVM stacktrace:")[0]
+    raised = _RAISED.findall(message)
+    return " ".join(" ".join([*raised[-1:], message]).split())[:_MESSAGE_CHARACTERS]
 
 
 @contextmanager
@@ -180,6 +187,9 @@ def _session(master: str | None) -> Iterator[SparkSession]:
     java = Path(home, "bin", "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         raise SparkError(f"there is no {java or 'java'}; {_JAVA}")
+    # Spark would take the `python3` of the path, which is another one where the virtual environment
+    # of this one is not activated.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("scrapy-simhash")
     try:
         session = (builder.master(master) if master else builder).getOrCreate()
@@ -211,6 +221,28 @@ def _require_free(spark: SparkSession, output: str) -> None:
         f"{output} exists already, but no job finished it: do not use it; delete it, or name "
         "another folder"
     )
+
+
+def _require_data(spark: SparkSession, path: str) -> None:
+    """Refuse what a job left that did not come to its end."""
+    if _exists(spark, f"{path}/_temporary"):
+        raise ValueError(
+            f"{path} is not complete: its job was killed or is still running; make it again"
+        )
+    # A pattern for several paths does not exist, and Spark resolves it.
+    if _exists(spark, path) and not any(list_data(spark, path)):
+        raise ValueError(f"no documents in {path}: the folder is empty; make it again")
+
+
+def _write(frame: DataFrame, output: str) -> None:
+    try:
+        frame.write.parquet(output)
+    except (PySparkException, Py4JJavaError):
+        # Spark leaves an empty folder, which the next job would take for data.
+        system, path = open_file_system(frame.sparkSession, output)
+        if system.exists(path) and not system.listStatus(path):
+            system.delete(path, False)  # noqa: FBT003 - Java's: only if it is empty
+        raise
 
 
 def _exists(spark: SparkSession, path: str) -> bool:
