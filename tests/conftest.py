@@ -112,6 +112,20 @@ def cluster_server() -> Iterator[RedisCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[RedisServer]:
+    """A server of Valkey for all tests of this process."""
+    with run_redis(program="valkey-server") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_cluster_server() -> Iterator[RedisCluster]:
+    """A cluster of Valkey for all tests of this process."""
+    with run_cluster(program="valkey-server") as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""

@@ -1,10 +1,11 @@
-"""Real Redis servers for the tests, alone or three as a cluster: each in a folder of its own."""
+"""Real servers of Redis or Valkey for the tests, alone or as a cluster: each in its own folder."""
 
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import SystemRandom
 from tempfile import TemporaryDirectory
 
 from redis import Redis
@@ -21,11 +22,13 @@ class RedisServer:
 
     Args:
         folder: of its own, with a short path: sockets have at most 108 characters.
-        options: of `redis-server`.
+        options: of the program.
+        program: `redis-server` or `valkey-server`.
     """
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, program: str = "redis-server") -> None:
         self.folder = folder
+        self._program = program
         self.socket = folder / "s"
         self._options = options
         self._prefixes = 0
@@ -33,7 +36,7 @@ class RedisServer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         place = ("--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder))
-        command = ("redis-server", *place, "--save", "", *self._options)
+        command = (self._program, *place, "--save", "", *self._options)
         return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def url(self, prefix: str = "") -> str:
@@ -73,11 +76,11 @@ class RedisServer:
 
 
 @contextmanager
-def run_redis(*options: str) -> Iterator[RedisServer]:
+def run_redis(*options: str, program: str = "redis-server") -> Iterator[RedisServer]:
     """Run a server."""
-    require_program("redis-server")
+    require_program(program)
     with TemporaryDirectory(dir="/tmp") as folder:
-        server = RedisServer(Path(folder), *options)
+        server = RedisServer(Path(folder), *options, program=program)
         try:
             server.wait()
             yield server
@@ -134,12 +137,11 @@ class RedisCluster:
 def free_port() -> int:
     """Find a port that is free, with the one that Redis takes for the talk of its nodes."""
     while True:
+        # Below those that the system gives to the connections of other tests.
+        port = SystemRandom().randrange(10_000, 22_000)
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            if port + 10_000 > 65_535:
-                continue
             try:
+                first.bind(("127.0.0.1", port))
                 second.bind(("127.0.0.1", port + 10_000))
             except OSError:
                 continue
@@ -147,9 +149,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def run_cluster(*options: str) -> Iterator[RedisCluster]:
+def run_cluster(*options: str, program: str = "redis-server") -> Iterator[RedisCluster]:
     """Run a cluster of three nodes, none of them with a replica."""
-    require_program("redis-server")
     with ExitStack() as stack:
         ports = [free_port() for _ in range(3)]
         nodes = [
@@ -157,6 +158,7 @@ def run_cluster(*options: str) -> Iterator[RedisCluster]:
                 run_redis(
                     *("--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes"),
                     *("--cluster-node-timeout", "2000", *options),
+                    program=program,
                 )
             )
             for port in ports
