@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -34,13 +35,12 @@ from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.urls import show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +192,9 @@ class SimhashDownloaderMiddleware:
         verdict = request.meta[META_KEY] = msgspec.to_builtins(decision)
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(verdict)
-        self._follow(request, verdict, links[-1])
+        with self._passing(verdict):
+            self.delivery.judged(request, verdict)
+            self.links.judged(request, verdict, links[-1])
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -202,14 +204,15 @@ class SimhashDownloaderMiddleware:
                 verdict=verdict,
                 spider=self._crawler.spider,
             )
-        await self._walls.note(request, response, verdict)
+        with self._passing(verdict):
+            await self._walls.note(request, response, verdict)
         return response
 
-    def _follow(self, request: Request, verdict: dict[str, Any], links: PageLinks) -> None:
-        """Follow a page and its links from here on; the page passes, whatever breaks there."""
+    @contextmanager
+    def _passing(self, verdict: dict[str, Any]) -> Iterator[None]:
+        """Let a page pass, whatever breaks where it, its links or its wall are followed."""
         try:
-            self.delivery.judged(request, verdict)
-            self.links.judged(request, verdict, links)
+            yield
         except Exception as error:  # noqa: BLE001
             count(self._crawler, "not_followed")
             logger.error(  # noqa: TRY400 - one line, because the error may quote the page

@@ -96,7 +96,7 @@ class ParkedRequests:
         self._fates: dict[bytes, _Fate] = {}
         self._fates_under: ActingRules | None = None
         self._sampled: Counter[str] = Counter()  # by rule
-        self._failing = False
+        self._warned: set[str] = set()
         # Keys of requests that were made again, by the document that they brought, until it is
         # done.
         self._coming: dict[int, bytes] = {}
@@ -330,13 +330,13 @@ class ParkedRequests:
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
         count(self._crawler, "urls/failed")
-        if not self._failing:
-            self._failing = True
-            logger.warning(
-                "Requests are made without asking URL rules: %s",
-                describe_error(error),
-                extra={"spider": self._crawler.spider},
-            )
+        self._warn("Requests are made without asking URL rules", describe_error(error))
+
+    def _warn(self, of_what: str, why: str) -> None:
+        """Warn of something, once a crawl."""
+        if of_what not in self._warned:
+            self._warned.add(of_what)
+            logger.warning("%s: %s", of_what, why, extra={"spider": self._crawler.spider})
 
     # Made after all
 
@@ -414,6 +414,11 @@ class ParkedRequests:
 
     def _note_changes(self) -> None:
         """Count and log the rules that act now, or did; others come and go with each page."""
+        for error in self._detector.take_learning_errors():
+            count(self._crawler, "urls/not_learned")
+            self._warn(
+                "URL rules do not learn from some pages, which are judged all the same", error
+            )
         for change in self._detector.take_rule_changes():
             if change.state == RuleState.ACTING:
                 self._acted.add(change.rule)

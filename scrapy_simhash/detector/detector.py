@@ -383,6 +383,11 @@ class Detector:
         changes = self._writer.rule_changes if self._writer is not None else deque()
         return [changes.popleft() for _ in range(len(changes))]
 
+    def take_learning_errors(self) -> list[str]:
+        """Take what went wrong with URL rules since the last call, oldest first."""
+        errors = self._writer.learning_errors if self._writer is not None else deque()
+        return [errors.popleft() for _ in range(len(errors))]
+
     def _wait_for(self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result) -> Result:
         """Ask the writer, and wait; another answer if the store fails or is not open."""
         if self._writer is None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.judging.urls.acting import ActingRules
 from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
@@ -92,7 +93,8 @@ class GroupWriter:
 
     # `confidence` is what URL rules need to act; None to learn none. With `deciding`, those that
     # act are evidence in the grey zone. `acting` are those that act since the last commit;
-    # `rule_changes` are changes of states, until somebody takes them.
+    # `rule_changes` are changes of states, and `learning_errors` what went wrong with rules, until
+    # somebody takes them.
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class GroupWriter:
         self.acting: ActingRules | None = None
         self.rule_texts: dict[str, str] = {}  # of these, by id
         self.rule_changes: deque[RuleChange] = deque()
+        self.learning_errors: deque[str] = deque()
         self._version = 0  # of `acting`
         self._wanted: list[_Wanted] = []
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
@@ -305,9 +308,14 @@ class GroupWriter:
             return
         self.rule_changes += self._store.rule_changes
         self._store.rule_changes = ()
+        self.learning_errors += self._store.learning_errors
         if self._store.rules_version not in {-1, self._version}:
-            with suppress(StoreError):  # the group is written; the next one looks again
+            try:
                 self.load_rules()
+            except StoreError:
+                pass  # the group is written; the next one looks again
+            except Exception as error:  # noqa: BLE001 - the same
+                self.learning_errors.append(describe_error(error))
 
     def load_rules(self) -> None:
         """Read the URL rules that act; blocks."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging import Document, LostPage, Match, Rule, StoredDocument, Verdict, Wall
 from scrapy_simhash.judging.documents import CrawlRecord, Record, State, facts_of
 from scrapy_simhash.judging.interface import find_matches
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.merging import Challenges, Row, Taken
-    from scrapy_simhash.judging.urls.learner import Learner, UrlLearning
+    from scrapy_simhash.judging.urls.learner import UrlLearning
     from scrapy_simhash.judging.urls.records import Link
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
     from scrapy_simhash.stores.records import Header, Session
@@ -128,6 +127,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = readonly
         self._unsettled = set()
+        self.learning_errors = []
         self._closing = ExitStack()
         try:
             if not self._find(place):
@@ -292,6 +292,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         def work(stored: Session) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
+            self.learning_errors.clear()
             marked = [*done, *withdrawn]
             if stored.remote:
                 rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
@@ -301,8 +302,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 withdraw(stored, withdrawn, crawl)
             if requests:
                 keep_requests(stored, requests)
-            asked = learner if urls is not None and urls.deciding else None
-            witness = None if asked is None else partial(_list_witnesses, asked, stored)
+            asks = urls is not None and urls.deciding
+            witness = partial(self._list_witnesses, stored) if asks else None
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, writing, witness, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
@@ -767,14 +768,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             return Merger(stored, matcher, was_original, challenges).take(rows, last=last)
 
         return self._write(work)
-
-
-def _list_witnesses(learner: Learner, stored: Session, url: str) -> list[tuple[str, int]]:
-    """List what URL rules say of an address; nothing where a row is damaged, as `check` says."""
-    try:
-        return learner.list_witnesses(stored, url)
-    except DamagedError:
-        return []
 
 
 def _list_recorded_pairs(stored: Session, reach_bits: int) -> NDArray[np.uint64]:

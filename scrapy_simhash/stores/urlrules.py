@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
-from scrapy_simhash.errors import DamagedError
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.urls import book
 from scrapy_simhash.judging.urls.learner import Learner
@@ -62,6 +63,7 @@ class UrlRuleStore(ABC):
         rules_version: `url_rules_version` as the last `find_and_add` with `urls` or `parking` saw
             it; -1 before.
         rule_changes: the rules whose states the last `find_and_add` with `urls` changed.
+        learning_errors: what went wrong with rules in the last `find_and_add`, in words.
     """
 
     seed: int
@@ -70,7 +72,10 @@ class UrlRuleStore(ABC):
     readonly: bool
     rules_version = -1
     rule_changes: tuple[RuleChange, ...] = ()
+    learning_errors: list[str]
 
+    # Errors of the store itself, damage aside. No other error of learning fails a transaction.
+    _store_errors: ClassVar[tuple[type[Exception], ...]] = (StoreError, OSError)
     # All parked requests were looked at when the version was this one.
     _looked_at = -1
     # Requests that this store parked for a document which was pending.
@@ -99,7 +104,7 @@ class UrlRuleStore(ABC):
         if urls is not None:
             changes: list[RuleChange] = []
             for document, verdict in judged:
-                with suppress(DamagedError):  # `check` lists the row; pages are judged all the same
+                with self._judging_anyway():
                     changes += self._learner.learn(stored, document, verdict, urls)
             self.rule_changes = tuple(changes)
         answers = []
@@ -108,6 +113,23 @@ class UrlRuleStore(ABC):
             answers = parking.park(stored, group.wanted, alive, self.seed)
         self.rules_version = book.read_version(stored)
         return answers
+
+    def _list_witnesses(self, stored: Session, url: str) -> list[tuple[str, int]]:
+        """List what URL rules say of an address; nothing where that fails."""
+        with self._judging_anyway():
+            return self._learner.list_witnesses(stored, url)
+        return []
+
+    @contextmanager
+    def _judging_anyway(self) -> Iterator[None]:
+        """Note what goes wrong with rules: it must not cost a page its judgement."""
+        try:
+            yield
+        except Exception as error:
+            damaged = isinstance(error, DamagedError)  # `check` lists the row
+            if isinstance(error, self._store_errors) and not damaged:
+                raise
+            self.learning_errors.append(str(error) if damaged else describe_error(error))
 
     @cached_property
     def _learner(self) -> Learner:

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
+from scrapy_simhash.judging.urls.book import host_key
 from scrapy_simhash.judging.urls.records import Parked, Sink, UrlRule, pack_row, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.parking import TakenRequest
@@ -285,6 +286,22 @@ async def test_requests_are_made_if_rules_cannot_be_asked(
     assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
     assert done.counted["urls/failed"] == 2 * PAGES  # when they are yielded, and when made
     assert sum("without asking URL rules" in text for text in caplog.messages) == 1
+
+
+async def test_pages_are_judged_where_nothing_can_be_learned(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The row of the host is damaged, which says what acts there and what votes."""
+    rule = pin(tmp_path, site)
+    with open_here(tmp_path) as store:
+        key = host_key(rule.host)
+        store._write(lambda stored: stored.put_row("hosts", key, b"damaged"))
+    done = await crawl(tmp_path, list(map(site.url, [*PATHS, *SESSIONS])), **SKIP)
+    statuses = [line["status"] for line in done.decisions]
+    assert statuses == ["new"] * PAGES + ["near_duplicate"] * PAGES
+    assert done.counted["urls/not_learned"] >= 2 * PAGES
+    (told,) = [text for text in caplog.messages if "do not learn" in text]
+    assert "damaged hostrow at key" in told
 
 
 @pytest.mark.usefixtures("no_first")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Request
+from scrapy.statscollectors import MemoryStatsCollector
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
@@ -66,6 +67,22 @@ async def test_a_wall_in_mid_crawl_is_named(
         (wall,) = store.list_walls()
         assert wall.title == "Log in"
         assert store.check() == []
+
+
+class FailingStats(MemoryStatsCollector):
+    """Stats of a user who sends them somewhere, which does not always work."""
+
+    def inc_value(self, key: str, *args: Any, **kwargs: Any) -> None:
+        if key == "simhash/sink":
+            raise ConnectionError("gone")
+        super().inc_value(key, *args, **kwargs)
+
+
+async def test_pages_pass_where_a_wall_cannot_be_noted(site: Site, tmp_path: Path) -> None:
+    stats = f"{__name__}.FailingStats"
+    done = await crawl(tmp_path, site.urls(), STATS_CLASS=stats, SIMHASH_ACTION="flag")
+    assert done.paths == [members(n) for n in range(MEMBERS)]
+    assert done.counted["not_followed"] == MEMBERS - RECOGNISED
 
 
 async def test_the_next_crawl_knows_it_from_its_first_page_on(site: Site, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class FakeStore:
         self.requests: dict[int, bytes | None] = {}
         self.rules_version = -1
         self.rule_changes: tuple[RuleChange, ...] = ()
+        self.learning_errors: list[str] = []
         self._number = 0
 
     def start_crawl(self, crawl: str, spider: str) -> None:

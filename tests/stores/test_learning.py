@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judging import Document
+from scrapy_simhash.judging.urls.book import VERSION, Entry, HostRow, host_key
 from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
-from scrapy_simhash.judging.urls.records import RuleState, parse_rule
+from scrapy_simhash.judging.urls.records import (
+    RuleKind,
+    RuleState,
+    UrlRule,
+    pack_row,
+    parse_rule,
+)
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.documents import CRAWL, begin_crawl
@@ -87,6 +94,68 @@ def test_what_one_process_learned_another_one_knows(home: str) -> None:
         judge_only = UrlLearning(0.9, {})
         reader.find_and_add(make_group(7, 0), urls=judge_only)
         assert reader.url_rules() == before
+
+
+def spoil(store: Store, table: str, key: bytes, row: bytes) -> None:
+    store._write(lambda stored: stored.put_row(table, key, row))
+
+
+def make_broken_row() -> bytes:
+    """Make the row of a host as it would be after a fault: a rule that names nothing."""
+    broken = UrlRule(RuleKind.DROP_PARAMETER, RULE.host)
+    row = HostRow(RULE.host, [Entry(broken, RuleState.LEARNING, 1.0)])
+    return pack_row(host_key(RULE.host), row)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        pytest.param(b"damaged", "damaged hostrow at key", id="damaged"),
+        pytest.param(make_broken_row(), "IndexError", id="broken"),
+    ],
+)
+def test_learning_that_fails_costs_no_page_its_judgement(home: str, row: bytes, told: str) -> None:
+    with begin_crawl(home, distance=7, confirm=0.8) as store:
+        teach(store)
+        assert judge(store, *make_group(9, 0)) == ["new"] * 8
+        spoil(store, "hosts", host_key(RULE.host), row)
+        assert judge(store, *make_group(9, 1)) == ["near_duplicate"] * 8
+        assert len(store.learning_errors) == 8
+        assert told in store.learning_errors[0]
+        assert judge(store, *make_group(8, 0)) == ["new"] * 8
+        # Who names the row finds it, and who mends it learns again.
+        assert any("hostrow" in text or "unknown" in text for text in store.check())
+        if row == b"damaged":
+            assert store.rebuild()["url_rows_dropped"] == 1
+            judge(store, *make_group(7, 0), *make_group(7, 1))
+            assert store.learning_errors == []
+            assert store.check() == []
+
+
+def test_a_damaged_version_fails_no_commit(home: str) -> None:
+    with begin_crawl(home, distance=7, confirm=0.8) as store:
+        teach(store)
+        before = store.url_rules_version()
+        spoil(store, "meta", VERSION, b"damaged")
+        seen = store.url_rules_version()
+        assert seen not in {before, before + 1}  # so that every process reads the rules again
+        assert judge(store, *make_group(9, 0)) == ["new"] * 8
+        assert (store.learning_errors, store.rules_version) == ([], seen)
+        assert store.check() == ["table meta: damaged _key at key 76657273696f6e: checksum differs"]
+        judge(store, make_page("1/page-9-0", 99, "another"))
+        assert state_of_rule(store) is RuleState.RETIRED
+        assert store.rules_version == seen + 1
+        assert store.check() == []
+
+
+def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(home: str) -> None:
+    broken = UrlRule(RuleKind.DROP_PARAMETER, RULE.host)
+    with begin_crawl(home, distance=7, confirm=0.8) as store:
+        teach(store)
+        spoil(store, "meta", b"acting" + b"a" * 8, b"damaged")
+        key = b"acting" + broken.key
+        spoil(store, "meta", key, pack_row(key, broken))
+        assert store.list_acting_rules()[1] == [RULE]
 
 
 def test_learning_costs_one_round_trip_more(

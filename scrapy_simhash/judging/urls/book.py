@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from struct import Struct
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import msgspec
 import xxhash
 
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.urls.addresses import parse_address
 from scrapy_simhash.judging.urls.applying import RulesOfHost
 from scrapy_simhash.judging.urls.proof import can_act
@@ -155,12 +157,22 @@ def form_key(rule_key: bytes, form: str) -> bytes:
 def read_version(documents: Documents) -> int:
     """Read the counter that grows with each change of what acts; one row."""
     row = documents.get_row("meta", VERSION)
-    return 0 if row is None else unpack_row(_Key, VERSION, row).count
+    try:
+        return 0 if row is None else unpack_row(_Key, VERSION, row).count
+    except DamagedError:
+        # A number that nobody has seen, so that all read the rules; it grows like any other.
+        return xxhash.xxh3_64_intdigest(row or b"") >> 16
 
 
 def list_acting(documents: Documents) -> list[UrlRule]:
-    """List the rules that act."""
-    return [unpack_row(UrlRule, key, row) for key, row in documents.scan_rows("meta", _ACTING)]
+    """List the rules that act; leaves out what is damaged, and what cannot be applied."""
+    rules = []
+    for key, row in documents.scan_rows("meta", _ACTING):
+        with suppress(DamagedError, ValueError):
+            rule = unpack_row(UrlRule, key, row)
+            check_rule(rule)
+            rules.append(rule)
+    return rules
 
 
 def list_rules(documents: Documents, host: str | None = None) -> list[UrlRuleRecord]:

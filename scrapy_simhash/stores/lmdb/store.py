@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import lmdb
 import numpy as np
 
+from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.merging import Row, read_rows
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.lmdb.backup import back_up
@@ -42,7 +44,6 @@ from scrapy_simhash.tables.joins.tables import contains, sort_distinct
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import lmdb
     from numpy.typing import NDArray
 
     from scrapy_simhash.pages import Recipe
@@ -54,6 +55,7 @@ class LmdbStore(Store):
     """A store in a folder; `Store` documents the methods."""
 
     _leases: Leases
+    _store_errors = (StoreError, OSError, lmdb.Error, NoUrlsError)
     # By the number of their document; read once, from all identities.
     _aliases: Mapping[int, Sequence[bytes]] | None = None
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
 from scrapy_simhash.judging.urls.book import document_of
 from scrapy_simhash.simhash import hamming_distance
@@ -436,10 +436,14 @@ class RedisDocuments(Session):
 def _ask(
     learner: Learner | None, ask: Callable[[Learner], list[tuple[str, bytes]]]
 ) -> list[tuple[str, bytes]]:
-    """Ask a learner what it will read; nothing where a row is damaged, as `check` says."""
+    """Ask a learner what it will read; nothing where that fails, as learning will say."""
     try:
         return [] if learner is None else ask(learner)
     except DamagedError:
+        return []
+    except StoreError:
+        raise
+    except Exception:  # noqa: BLE001
         return []
 
 
