@@ -107,8 +107,9 @@ async def test_page_that_kills_its_worker_is_read_by_the_second_reader(
     for seed in set(range(7)) - {place}:
         check_ordinary(seed, found[seed])
     # Once with the others, once by itself, once for the second reader; the others once more at
-    # most, each by itself.
-    assert len(sent) <= 1 + 2 + 6
+    # most, each by itself. On a busy machine a worker that babbles may be at the next page when
+    # that is heard: then this page is one of the others.
+    assert len(sent) <= 1 + 2 + 6 + (way == "babbles")
     assert all(len(message) == 1 for message in sent[1:])
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -145,16 +144,15 @@ async def test_of_identical_pages_in_flight_one_is_new(store: Path, workers: int
 async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
     async with running(store, workers=1, extractor="tests.helpers.hostile.slower") as detector:
         judging = asyncio.ensure_future(detector.judge(fetched("one", page(1))))
-        delays = []
+        turns = 0
         while not judging.done():
-            before = time.perf_counter()
             await asyncio.sleep(0.005)
-            delays.append(time.perf_counter() - before)
+            turns += 1
         decision = await judging
     assert decision.status == "new"
     assert decision.extract_ms is not None
     assert decision.extract_ms > 1_400
-    assert max(delays) < 0.7
+    assert turns > 10
 
 
 async def test_only_pages_of_a_scope_are_compared(store: Path) -> None:

@@ -87,7 +87,7 @@ async def test_deadline_kills_the_worker_of_its_page_only(workers: Workers, extr
         await bad
     assert raised.value.args == ("timed_out", f"{DEADLINE_SECONDS} seconds")
     assert time.monotonic() - started >= DEADLINE_SECONDS
-    wait_until(lambda: len(before - processes()) == 1, 5)  # killed, and gone soon
+    wait_until(lambda: len(before - processes()) == 1)  # killed, and gone
     assert (await read(workers, page(1), extractor)).words
 
 
@@ -171,7 +171,7 @@ async def test_pool_outlives_a_worker_killed_while_idle(workers: Workers) -> Non
     await asyncio.sleep(0.5)  # the pool looks ten times a second; it shall find it gone
     for _ in range(4):
         assert (await asyncio.wait_for(read(three, page(1)), PATIENCE_SECONDS)).words
-    wait_until(lambda: len(processes() - others) == 3, 15)
+    wait_until(lambda: len(processes() - others) == 3)
     await asyncio.to_thread(three.stop)
     assert processes() == others
 

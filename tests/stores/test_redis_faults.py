@@ -38,7 +38,7 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server up after a moment."""
-    monkeypatch.setattr("scrapy_simhash.stores.redis.server.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("scrapy_simhash.stores.redis.server.TIMEOUT_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -66,10 +66,8 @@ def test_a_server_that_stands_still(server: RedisServer) -> None:
     with begin_crawl(server.url("store")) as store:
         store.find_and_add([document("a", A)])
         server.process.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 seconds"):
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 1 seconds"):
             store.find_and_add([document("b", B)])
-        assert time.monotonic() - began < 30
         server.process.send_signal(signal.SIGCONT)
         assert store.find_and_add([document("c", A ^ 1)])[0].status == "near_duplicate"
         assert store.check() == []
@@ -145,13 +143,13 @@ def alive(store: Any) -> set[str]:
 def test_a_lease_is_kept_while_its_process_lives(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_lease, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(redis_lease, "LEASE_SECONDS", 2.0)
     url = redis_server.url()
     with begin_crawl(url) as store, open_store(url) as other:
         store.find_and_add([document("a", A)])
         with pytest.raises(ValueError, match="a crawl with this id is running"):
             other.start_crawl(CRAWL, "spider")
-        deadline = time.monotonic() + 1.5
+        deadline = time.monotonic() + 4.5
         while time.monotonic() < deadline:
             assert CRAWL in alive(other)
         store.end_crawl(CRAWL)
@@ -302,7 +300,7 @@ def test_whoever_works_for_long_stays_alone(
     with begin_crawl(redis_server.url()) as store, redis_server.client() as client:
         assert isinstance(store, RedisStore)
         with store._committer.alone():
-            deadline = time.monotonic() + 1.5
+            deadline = time.monotonic() + 4.5
             while time.monotonic() < deadline:
                 assert client.exists(store._keys.lock)
         assert not client.exists(store._keys.lock)
@@ -415,7 +413,7 @@ def test_a_node_that_stands_still(cluster: RedisCluster) -> None:
         still.send_signal(signal.SIGSTOP)
         stack.callback(cluster.wait)
         stack.callback(still.send_signal, signal.SIGCONT)
-        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 seconds"):
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 1 seconds"):
             store.find_and_add([document("b", B)])
         for client in clients:
             client.config_set("cluster-require-full-coverage", "yes")
