@@ -112,6 +112,7 @@ class Detector:
         self._has_frozen = False
         self.crawl = new_crawl(prefix)
         self.is_open = False
+        self.judged_again = 0  # see `Store`; once it is closed
         self.log: DecisionLog | None = None
 
     @property
@@ -188,6 +189,7 @@ class Detector:
             self.log.close()
         store, self._store = self._store, None
         if store is not None:
+            self.judged_again = store.judged_again
             if not store.readonly:
                 with suppress(StoreError):  # a full disk: the lease ends all the same
                     store.end_crawl(self.crawl)

@@ -95,6 +95,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     """The base class of all stores; `with open_store(...) as store` closes it.
 
     Takes the arguments of `open_store`, with the folder or server in place of the URL.
+
+    Attributes:
+        judged_again: how many documents `find_and_add` judged again, because another process of a
+            store on a server had committed something that mattered to their group meanwhile.
     """
 
     url: str
@@ -103,12 +107,15 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     distance: int
     confirm: float | None
     readonly: bool
+    judged_again = 0
 
     _header: Header
     _design: Design
     _leases: CrawlLeases
     _packed_header = b""
     _opened = False
+    # How many times a commit started over.
+    _overtaken = 0
 
     def __init__(  # noqa: PLR0913  # those of `open_store`
         self,
@@ -314,7 +321,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         if self.readonly:
             return self._read(work)
+        before = self._overtaken
         verdicts = self._write(work)
+        self.judged_again += len(documents) * (self._overtaken - before)
         self._note_parked(answers, parking)
         return verdicts
 

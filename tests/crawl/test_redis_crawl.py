@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.redis.commits import Committer
+from scrapy_simhash.stores.redis.documents import RedisDocuments
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
 from tests.helpers.crawling import crawl, read_lines
-from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer, run_redis
@@ -56,6 +58,30 @@ def test_two_processes_keep_one_of_each_group(redis_server: RedisServer, tmp_pat
         assert store.check() == []
         assert store.stats()["done"] == GROUPS
     assert len(read_lines(tmp_path / "log.jsonl")) == GROUPS * COPIES
+
+
+async def test_pages_that_another_crawl_overtakes_are_judged_again_and_counted(
+    redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole other crawl runs between what this one reads and what it commits."""
+    settings: dict[str, Any] = {"SIMHASH_STORE": redis_server.url(), "SIMHASH_WORKERS": 0}
+    log = str(tmp_path / "log.jsonl")
+    others: list[ScriptCrawl] = []
+    commit = Committer.commit
+
+    def come_late(self: Committer, stored: RedisDocuments, seq: bytes) -> bool:
+        if stored.asked and not others:
+            other = start_crawl(tmp_path, [site.url("/two")], "other", **settings)
+            others.append(finish_crawl(other, tmp_path, "other"))
+        return commit(self, stored, seq)
+
+    monkeypatch.setattr(Committer, "commit", come_late)
+    with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
+        done = await crawl(tmp_path, [site.url("/one")], **settings, SIMHASH_LOG=log)
+    assert (done.verdicts, done.paths) == ({"/one": "near_duplicate"}, [])
+    assert done.stats["simhash/judged_again"] == 1
+    assert others[0].counted["new"] == 1
+    assert "judged_again" not in others[0].counted
 
 
 async def test_pages_pass_unjudged_while_the_server_is_gone(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ class RedisStore(Store):
             if self._committer.commit(stored, seq):
                 self._numbers.settle()
                 return result
+            self._overtaken += 1
         with self._committer.alone():
             stored, seq = self._begin()
             result = work(stored)
