@@ -21,7 +21,7 @@ from scrapy_simhash.judging.urls.book import host_key
 from scrapy_simhash.judging.urls.records import Parked, Sink, UrlRule, pack_row, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.parking import TakenRequest
-from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.records import Session, octets
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (
     Crawl,
@@ -438,6 +438,53 @@ async def test_known_pages_expire(site: Site, tmp_path: Path, days: float, *, ma
     settings = SKIP | {"SIMHASH_EXPIRE_DAYS": days}
     await crawl(tmp_path, [site.url(PATHS[2])], AskingElsewhere, **settings)
     assert (SESSIONS[0] in site.asked) == made
+
+
+class AskingAgain(YieldingSpider):
+    """Gets a session from its first page, and another one from the next."""
+
+    name = "again"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        path, _, session = path_of(response.url).partition("?sid=")
+        if not session:
+            yield response.follow(f"{PATHS[0]}?sid={path[-1]}")
+        elif len(session) == 1:
+            yield response.follow(f"{PATHS[0]}?sid={session * 2}")
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize("changed", [False, True])
+@pytest.mark.parametrize("days", [None, 1.0])
+async def test_new_sessions_in_a_crawl_two_days_later(
+    site: Site, tmp_path: Path, days: float | None, *, changed: bool
+) -> None:
+    """Old pages spare requests; those that expired do so again when they were fetched again."""
+    pin(tmp_path, site)
+    shown = site.answers[PATHS[0]]
+    site.answers |= {f"/start-{each}": Answer(page(ord(each)).encode()) for each in "xy"}
+    site.answers |= {f"{PATHS[0]}?sid={each}": shown for each in ("x", "xx", "y", "yy")}
+    await crawl(tmp_path, [site.url("/start-x")], AskingAgain, **SKIP)
+    first = ["/start-x", f"{PATHS[0]}?sid=x"]
+    assert site.asked == first  # `xx` is parked for `x`
+    with open_here(tmp_path) as store:
+        store._write(make_older)
+    if changed:
+        new = Answer(page(77).encode())
+        site.answers |= {f"{PATHS[0]}?sid={each}": new for each in ("y", "yy")}
+    settings = SKIP | {"SIMHASH_EXPIRE_DAYS": days}
+    done = await crawl(tmp_path, [site.url("/start-y")], AskingAgain, **settings)
+    second = ["/start-y", *([] if days is None else [f"{PATHS[0]}?sid=y"])]
+    assert site.asked == [*first, *second]
+    assert done.counted["urls/parked"] == 1
+
+
+def make_older(stored: Session) -> None:
+    """Make all pages two days older."""
+    for number, record in list(stored):
+        record.time -= 2 * 86_400
+        stored.put(number, record)
 
 
 @pytest.mark.usefixtures("no_first")

@@ -396,8 +396,9 @@ class Learner:
         voted = stored.voted if stored is not None and born else _NO_VOTE
         now = max(voted, _WEIGHTS.get(met.outcome, _NO_VOTE))
         row = Form(other.document, now, other.callback, entry.born)
-        if met.stale and met.outcome is Outcome.GREY:
-            # Otherwise no page of a later crawl could ever speak against the rule.
+        if met.stale and met.outcome is not None:
+            # Otherwise no page of a later crawl could ever speak against the rule; and a page that
+            # expired would spare no request any more, however often it is fetched.
             row = Form(page.seen.number, now, page.seen.callback, entry.born)
         if row != stored:
             write_form(documents, rule.key, text, row, is_there=stored is not None)
