@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from msgspec import structs
 from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.link import Link
@@ -483,8 +484,7 @@ async def test_new_sessions_in_a_crawl_two_days_later(
 def make_older(stored: Session) -> None:
     """Make all pages two days older."""
     for number, record in list(stored):
-        record.time -= 2 * 86_400
-        stored.put(number, record)
+        stored.put(number, structs.replace(record, time=record.time - 2 * 86_400))
 
 
 @pytest.mark.usefixtures("no_first")
