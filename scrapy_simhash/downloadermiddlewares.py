@@ -195,7 +195,7 @@ class SimhashDownloaderMiddleware:
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(verdict)
         with self._passing(verdict):
-            self.delivery.judged(request, verdict)
+            self.delivery.judged(request, verdict, response.status)
             self.links.judged(request, verdict, links[-1])
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)

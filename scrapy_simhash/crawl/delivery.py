@@ -79,7 +79,7 @@ class Delivery:
     def _request_scheduled(self, request: Request) -> None:
         request.meta[_SCHEDULED] = True
 
-    def judged(self, request: Request, verdict: dict[str, Any]) -> None:
+    def judged(self, request: Request, verdict: dict[str, Any], status: int) -> None:
         """Note a page that was judged and goes on to the spider."""
         # Removed, because an inline download could inherit the mark with the meta.
         scheduled = request.meta.pop(_SCHEDULED, False) and self.followed
@@ -88,7 +88,7 @@ class Delivery:
             self._expected.add(document)
         elif document:
             self._detector.mark_done(document)
-        self.parked.judged(request, verdict, document if scheduled else 0)
+        self.parked.judged(request, verdict, document if scheduled else 0, status)
         if verdict["match_pending"]:
             lost = scheduled and verdict["action"] not in {"", "flag"}
             self._lost_pages.keep(request, verdict["document"], dropped=lost)

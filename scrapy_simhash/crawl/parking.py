@@ -27,7 +27,15 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.crawl.policy import count, identify, name_callback
-from scrapy_simhash.crawl.refetch import PARKED, SAMPLED, YIELDED, pack_request, unpack_request
+from scrapy_simhash.crawl.refetch import (
+    PARKED,
+    SAMPLED,
+    YIELDED,
+    pack_request,
+    set_mark,
+    take_mark,
+    unpack_request,
+)
 from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.judging.urls.records import Parked, RuleState
 
@@ -97,6 +105,8 @@ class ParkedRequests:
         self._fates_under: ActingRules | None = None
         self._sampled: Counter[str] = Counter()  # by rule
         self._warned: set[str] = set()
+        # Of errors that may pass: who asks later may get the page.
+        self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         # Keys of requests that were made again, by the document that they brought, until it is
         # done.
         self._coming: dict[int, bytes] = {}
@@ -108,6 +118,7 @@ class ParkedRequests:
 
     def note_yielded(self, request: Request) -> None:
         """Note that a callback yielded a request: those alone may be parked."""
+        request.meta.pop(SAMPLED, None)  # of another one, whose meta was copied
         if self._learns:
             request.meta[YIELDED] = request.url
 
@@ -208,7 +219,7 @@ class ParkedRequests:
                 candidate = _Candidate(request, identity, targets, self._is_drawn(identity))
                 (samples if self._may_be_sampled(candidate) else others).append(candidate)
             elif fate.sampled:
-                request.meta[SAMPLED] = fate.rule
+                set_mark(request, SAMPLED, fate.rule)
                 made.append(request)
         for candidate, answer in await self._ask(samples, only_ask=True):
             if self._is_made(candidate, answer):
@@ -241,7 +252,7 @@ class ParkedRequests:
         if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
             return False
         self._sampled[answer.rule] += 1
-        candidate.request.meta[SAMPLED] = answer.rule
+        set_mark(candidate.request, SAMPLED, answer.rule)
         self._remember(candidate, _Fate(answer.rule, sampled=True))
         return True
 
@@ -369,9 +380,9 @@ class ParkedRequests:
             if request is None:
                 lost += 1
                 continue
-            request.meta[PARKED] = key
+            set_mark(request, PARKED, key)
             if sampled:
-                request.meta[SAMPLED] = parked.rule
+                set_mark(request, SAMPLED, parked.rule)
             assert self._crawler.engine is not None  # noqa: S101 - it is idle
             self._crawler.engine.crawl(request)
             made += 1
@@ -389,20 +400,22 @@ class ParkedRequests:
 
     # As their pages arrive
 
-    def judged(self, request: Request, verdict: dict[str, Any], pending: int) -> None:
+    def judged(self, request: Request, verdict: dict[str, Any], pending: int, status: int) -> None:
         """Note a page; `pending` is its document while its items are to come, or 0."""
         judged = verdict["status"] != "unjudged"
         if judged:
             self._pages += 1
             self._bytes += verdict["body_bytes"]
         self._note_changes()
-        key, rule = request.meta.pop(PARKED, b""), request.meta.pop(SAMPLED, "")
+        key, rule = take_mark(request, PARKED, b""), take_mark(request, SAMPLED, "")
         request.meta.pop(YIELDED, None)
         if rule and judged:
             count(self._crawler, "urls/sampled")
             outcome = "same" if verdict["status"] == "near_duplicate" else "different"
             count(self._crawler, f"urls/sample_{outcome}")
-        if key and pending:
+        if key and status in self._no_answers:
+            count(self._crawler, "urls/unanswered")  # a later crawl makes it
+        elif key and pending:
             self._coming[pending] = key
         elif key:
             self._detector.unpark(key)

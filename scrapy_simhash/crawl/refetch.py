@@ -46,6 +46,19 @@ _OF_ONE_DOWNLOAD = {
 }
 
 
+def set_mark(request: Request, name: str, value: Any) -> None:
+    """Put a mark into the meta of a request; spiders copy meta, so it says whose mark it is."""
+    request.meta[name] = (value, request.url)
+
+
+def take_mark(request: Request, name: str, otherwise: Any) -> Any:
+    """Take a mark of a request, or of that which was redirected here; else something else."""
+    match request.meta.pop(name, None):
+        case [value, url] if url in {request.url, *request.meta.get("redirect_urls", ())}:
+            return value
+    return otherwise
+
+
 class LostPages:
     """Keeps the requests of pages dropped for pending ones; repeats them unless read-only."""
 
@@ -63,7 +76,8 @@ class LostPages:
 
     def found(self, response: Response, verdict: dict[str, Any]) -> None:
         """Note that a page reached the spider; if it was requested again, it is no longer lost."""
-        again = response.meta.pop(AGAIN, None)
+        assert response.request is not None  # noqa: S101 - it has the verdict
+        again = take_mark(response.request, AGAIN, None)
         whole = verdict["action"] in {"", "flag"}
         if again is not None and whole and not self._readonly:
             self._detector.keep_request(again, None)
@@ -76,7 +90,7 @@ class LostPages:
             if request is not None and page.document not in self._asked_again:
                 self._asked_again.add(page.document)
                 count(self._crawler, "requested_again")
-                request.meta[AGAIN] = page.document
+                set_mark(request, AGAIN, page.document)
                 assert self._crawler.engine is not None  # noqa: S101 - it is idle
                 self._crawler.engine.crawl(request)
         if len(self._asked_again) > asked:

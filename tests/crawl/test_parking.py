@@ -192,8 +192,9 @@ class YieldingSpider(PagesSpider):
     def parse_other(self, response: Response) -> Iterator[Any]:
         yield describe(response)
 
-    def handle(self, failure: Failure) -> None:
+    def handle(self, failure: Failure) -> Iterator[Request] | None:
         self.errors.append(failure)
+        return None
 
 
 def asking(**given: Any) -> type[YieldingSpider]:
@@ -599,6 +600,51 @@ async def test_what_a_retired_rule_parked_is_made_by_the_next_crawl(
     before = len(site.asked)
     await crawl(tmp_path, [site.url(PATHS[0])], YieldingNothing, **SKIP)
     assert site.asked[before:] == PATHS[:1]
+
+
+class Copying(YieldingSpider):
+    """Asks for another page with the meta of what it got, or did not get."""
+
+    handle_httpstatus_list = (503,)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if path_of(response.url) == SESSIONS[0]:
+            yield Request(response.urljoin(PATHS[3]), meta=response.meta)
+
+    def handle(self, failure: Failure) -> Iterator[Request]:
+        request = failure.request  # type: ignore[attr-defined]  # Scrapy sets it
+        yield Request(request.url.partition("?")[0] + "?elsewhere", meta=request.meta)
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        pytest.param(Answer(status=503), PATHS[3], id="a status"),
+        pytest.param(Answer(b"<p>", missing_bytes=9), "/a/p0?elsewhere", id="a failure"),
+    ],
+)
+async def test_what_was_not_answered_stays_parked(
+    site: Site, tmp_path: Path, answer: Answer, other: str
+) -> None:
+    """Whatever another request copied from it."""
+    rule = pin(tmp_path, site)
+    await crawl(tmp_path, [site.url(PATHS[0])], asking(), **SKIP)
+    with open_here(tmp_path) as store:
+        store.change_url_rule(rule.id, "retire")
+    whole = site.answers[SESSIONS[0]]
+    site.answers |= {SESSIONS[0]: answer, "/a/p0?elsewhere": site.answers[PATHS[4]]}
+    settings = SKIP | {"DOWNLOAD_FAIL_ON_DATALOSS": True}
+    done = await crawl(tmp_path, [site.url(PATHS[2])], Copying, **settings)
+    assert site.asked == [PATHS[0], PATHS[2], SESSIONS[0], other]
+    assert done.verdicts[other] == "new"
+    assert done.counted.get("urls/unanswered", 0) == (answer.status == 503)
+    assert list_parked(tmp_path) == SESSIONS[:1]
+    site.answers[SESSIONS[0]] = whole
+    await crawl(tmp_path, [site.url(PATHS[1])], asking(), **SKIP)
+    assert site.asked[4:] == [PATHS[1], SESSIONS[0]]
+    assert list_parked(tmp_path) == []
 
 
 class YieldingNothing(FollowingSpider):
