@@ -73,6 +73,12 @@ class Documents(Reading, Protocol):
     def unindex(self, number: int, record: Record) -> None:
         """Undo `index`; a fingerprint leaves the tables with its last document."""
 
+    def put_address(self, url: str, number: int) -> None:
+        """Make a document findable by its URL, where the store has an index of these."""
+
+    def drop_address(self, url: str, number: int) -> None:
+        """Undo `put_address`."""
+
     def keep_bulk_loaded(self, fingerprints: Iterable[int]) -> None:
         """Note which of these were bulk-loaded, before documents get them."""
 

@@ -297,6 +297,9 @@ class Judge(Matcher):
                 take_out(writing, number, own)
             if changed or not self.counts(own):
                 own.state, own.crawl = State.PENDING, document.crawl
+            if not moved and own.url != document.url:
+                writing.drop_address(own.url, number)
+                writing.put_address(document.url, number)
             for field, value in facts_of(document).items():
                 if field != "identity":  # that of the visit may be an alias
                     setattr(own, field, value)
@@ -363,6 +366,7 @@ def add(
     # they lead to another one. `waiting` is of a drop that may have to be taken back. Returns its
     # number, the next one in place of 0.
     number = number or documents.next_number()
+    documents.put_address(record.url, number)
     if record.state == State.DUPLICATE:
         documents.link(record.original, number)
         if waiting is not None:
@@ -377,6 +381,7 @@ def add(
 
 def take_out(documents: Documents, number: int, record: Record) -> None:
     """Delete every entry by which a document is found from elsewhere; its record stays."""
+    documents.drop_address(record.url, number)
     if record.state == State.DUPLICATE:
         documents.unlink(record.original, number)
         documents.drop_waiting(number)

@@ -35,6 +35,7 @@ def new_header(
         seed=secrets.randbits(64) if seed is None else seed,
         created=time.time(),
         libraries={name: found for name, found in libraries.items() if found},
+        addressed=True,
     )
 
 

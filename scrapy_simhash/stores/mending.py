@@ -17,7 +17,15 @@ import numpy as np
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import CrawlRecord, Record, State, Waiting
 from scrapy_simhash.stores import rows
-from scrapy_simhash.stores.records import Session, octets, pack_identity, unpack, unpack_identity
+from scrapy_simhash.stores.records import (
+    Session,
+    address_row,
+    number_in,
+    octets,
+    pack_identity,
+    unpack,
+    unpack_identity,
+)
 from scrapy_simhash.tables.joins.tables import contains
 
 if TYPE_CHECKING:
@@ -109,6 +117,7 @@ class Mending:
         yield from self._check_rows()
         yield from self._check_tables(held)
         yield from self._check_links()
+        yield from self._check_addresses()
         for number in self._list_unread():
             yield f"the note about the drop of document {number} is damaged"
         if following <= last:
@@ -243,6 +252,16 @@ class Mending:
                 name = self._name_of(number)
                 yield f"{name} is a near-duplicate of document {original}, which no longer exists"
 
+    def _check_addresses(self) -> Iterator[str]:
+        if not self.stored.addressed:
+            return
+        wanted, found = list_addresses(self.records.items()), self.stored.read_addresses()
+        for row in wanted[~contains(found, wanted)].tolist():
+            yield f"{self._name_of(number_in(row))} is not found by its URL"
+        for number in map(number_in, found[~contains(wanted, found)].tolist()):
+            if number not in self.damaged:
+                yield f"the index of URLs leads to document {number} by a URL that it does not have"
+
     def _list_unread(self) -> list[int]:
         """List the documents whose note about a drop is unreadable or another document's."""
         waiting = self.stored.scan_packed("waiting")
@@ -300,6 +319,18 @@ def compare_tables(
         for fingerprint in np.setxor1d(first, other, assume_unique=True).tolist()
     ]
     return first, problems
+
+
+def list_addresses(
+    records: Iterable[tuple[int, Record | DamagedError]],
+) -> NDArray[np.uint64]:
+    """List the rows of the index of URLs that the undamaged records require, sorted; (n,)."""
+    rows = (
+        address_row(record.url, number)
+        for number, record in records
+        if not isinstance(record, DamagedError) and record.url
+    )
+    return np.sort(np.fromiter(rows, np.uint64))
 
 
 def _find_missing(held: NDArray[np.uint64], wanted: list[int]) -> list[int]:

@@ -55,7 +55,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     `base` and `added` say which of two databases of each kind is in use (in Redis, `base` is the
     generation of the tables). While `compacting`, the other `added` is being compacted into the
     other `base`. `archive` and `merging` name files that 0.1.0 kept beneath the tables; a store
-    with such files is refused.
+    with such files is refused. `addressed`: all documents are in the index of URLs.
     """
 
     format: int
@@ -69,6 +69,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     compacting: bool = False
     archive: str = ""
     merging: str = ""
+    addressed: bool = False
 
 
 AnyRecord = TypeVar("AnyRecord", Record, Header, CrawlRecord, Waiting)
@@ -113,6 +114,21 @@ def unpack_identity(identity: bytes, value: bytes) -> int:
             "rebuild`"
         )
     return number
+
+
+_NUMBER_BITS = 40
+
+
+def address_row(url: str, number: int = 0) -> int:
+    """Make the row of a document in the index of URLs: 24 bits of a digest, and its number."""
+    # Of other documents, one in 16 million has the same 24 bits: its record tells.
+    digest = xxhash.xxh3_64_intdigest(url.encode(errors="surrogatepass"))
+    return digest >> _NUMBER_BITS << _NUMBER_BITS | number
+
+
+def number_in(row: int) -> int:
+    """Get the number of the document of a row in the index of URLs."""
+    return row & (1 << _NUMBER_BITS) - 1
 
 
 @lru_cache(maxsize=1_024)
@@ -168,6 +184,43 @@ class Session(Documents, Protocol):
                 yield number, unpack(Record, octets(number), packed)
             except DamagedError as error:
                 yield number, error
+
+    # Whether all documents are in the index of URLs: those of older stores are after a `rebuild`.
+    # Documents without a URL are never there.
+    addressed: bool
+
+    def put_address(self, url: str, number: int) -> None:
+        if url and self.addressed:
+            self._put_address(address_row(url, number))
+
+    def drop_address(self, url: str, number: int) -> None:
+        if url and self.addressed:
+            self._drop_address(address_row(url, number))
+
+    def list_at(self, url: str) -> Iterator[tuple[int, Record]]:
+        """Read the records with a URL; without an index of these, it looks through all."""
+        records: Iterable[tuple[int, Record | None]] = self
+        if url and self.addressed:
+            numbers = sorted(map(number_in, self._find_addresses(address_row(url))))
+            self.prefetch_rows((), records=numbers)
+            records = zip(numbers, map(self.get, numbers), strict=True)
+        return (
+            (number, record)
+            for number, record in records
+            if record is not None and record.url == url
+        )
+
+    def _put_address(self, row: int) -> None:
+        """Write a row of the index of URLs, see `address_row`."""
+
+    def _drop_address(self, row: int) -> None:
+        """Delete a row of the index of URLs, if it is there."""
+
+    def _find_addresses(self, row: int) -> Iterable[int]:
+        """Find the rows that differ from this one in their numbers only."""
+
+    def read_addresses(self) -> NDArray[np.uint64]:
+        """Read all rows of the index of URLs, sorted; shape (n,)."""
 
     def get_text(self, number: int) -> str | None:
         packed = self._get("texts", number)

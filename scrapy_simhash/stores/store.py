@@ -435,12 +435,14 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """Bulk-load distinct, sorted fingerprints; see `bulk_load`."""
 
     def find_document(self, url: str) -> list[StoredDocument]:
-        """Find documents by their URL; reads every record."""
+        """Find documents by their URL.
+
+        Reads every record of a store that a version before 0.2.0 made, until `rebuild` indexes it.
+        """
         return self._read(
             lambda stored: [
                 describe_document(number, record, stored.get_text(number))
-                for number, record in stored
-                if record.url == url
+                for number, record in stored.list_at(url)
             ]
         )
 

@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
+from scrapy_simhash.stores.lmdb.environment import shrink
 from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
@@ -86,6 +87,19 @@ def test_restored_backup_is_gone_on_with(tmp_path: Path) -> None:
             "new",
         ]
         assert store.check() == []
+
+
+def test_a_page_with_hundreds_of_near_duplicates_is_copied(tmp_path: Path) -> None:
+    """LMDB's own compacting copy dies of a key with more rows than fit into a page."""
+    with open_in_crawl(tmp_path / "store") as store:
+        store.find_and_add([document(f"{n}", 0xFF) for n in range(700)])
+        made = store.backup(tmp_path / "backup")
+        assert made["documents"] == 700
+    assert shrink(tmp_path / "store")
+    for name in ("store", "backup"):
+        with open_lmdb(tmp_path / name, readonly=True) as copy:
+            assert copy.check() == []
+            assert copy.stats()["groups"][0]["near_duplicates"] == 699
 
 
 def test_backup_while_another_process_writes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.lmdb.documents import read_header
 from scrapy_simhash.stores.lmdb.mending import check_documents
 from scrapy_simhash.stores.lmdb.store import LmdbStore
-from scrapy_simhash.stores.records import number_of, octets, pack_identity
+from scrapy_simhash.stores.records import address_row, number_of, octets, pack_identity
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.parking import plant_rows
 
@@ -125,6 +125,18 @@ PLANTS: dict[str, tuple["Plant", str]] = {
         lambda txn, dbs: txn.put(*key_and_value(4, A), db=dbs.added0),
         "table 4",
     ),
+    "not found by its URL": (
+        lambda txn, dbs: txn.delete(
+            b"u", octets(address_row("http://site.example/b", 2)), db=dbs.addresses
+        ),
+        "document 2 ('http://site.example/b') is not found by its URL",
+    ),
+    "URL leads to another": (
+        lambda txn, dbs: txn.put(
+            b"u", octets(address_row("http://site.example/a", 2)), db=dbs.addresses
+        ),
+        "the index of URLs leads to document 2 by a URL that it does not have",
+    ),
     "text damaged": (
         lambda txn, dbs: txn.put(octets(2), b"no zlib", db=dbs.texts),
         "text",
@@ -173,7 +185,7 @@ def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lmdb
 
 # Where rows are; the others are in use during and after a compaction.
 KINDS = {"header", "documents", "identities", "fingerprints", "base0", "added0", "hot", "waiting"}
-KINDS |= {"duplicates", "crawls", "texts", "urls"}
+KINDS |= {"duplicates", "crawls", "texts", "urls", "addresses"}
 
 
 def flip(octets_: bytes, bit: int) -> bytes:

@@ -40,7 +40,6 @@ from scrapy_simhash.stores.lmdb.tables import Layout, Tables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FILE_MODE = 0o600
 _PROBLEMS_SHOWN = 3
 
 
@@ -83,10 +82,8 @@ def _copy(
     environment: Environment, transaction: lmdb.Transaction[bytes], path: Path, target: Path
 ) -> None:
     """Copy the data file; blames errors on the copy, because the store's file was verified."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with _explained(target), os.fdopen(os.open(path, flags, _FILE_MODE), "wb") as file:
-        environment.copy(transaction, file.fileno())
-        os.fsync(file.fileno())
+    with _explained(target):
+        environment.copy(transaction, path)
 
 
 def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
@@ -100,7 +97,9 @@ def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
             layout = Layout(design_of(header), table_databases(databases, header))
             tables = Tables(transaction, layout)
             if check:
-                _require_sound(check_documents(LmdbDocuments(transaction, databases, tables)))
+                _require_sound(
+                    check_documents(LmdbDocuments(transaction, databases, tables, header.addressed))
+                )
             return {
                 "documents": transaction.stat(databases.documents)["entries"],
                 "fingerprints": tables.count_fingerprints(),

@@ -14,6 +14,8 @@ All are in one environment; numbers are big-endian, so that LMDB sorts them nume
     texts          document -> main text, zlib, where texts are kept
     urls           letter of a table (see `records.ROW_TABLES`) + key -> row; `#` + letter -> the
                    number of its rows (8 bytes). Made by the first row that is written
+    addresses      one key -> rows of the index of URLs (see `records.address_row`), DUPFIXED: so
+                   a row has no header, and takes 8 bytes in a full page. Old stores lack it
 
 A fingerprint in the tables without a row in `fingerprints` was bulk-loaded, for every scope; if a
 document has it, too, a row of zeros records that it was bulk-loaded.
@@ -36,6 +38,7 @@ from scrapy_simhash.stores.records import (
     ROW_TABLES,
     Header,
     Session,
+    number_in,
     number_of,
     octets,
     pack,
@@ -58,8 +61,15 @@ if TYPE_CHECKING:
 
 
 NEXT, BULK_LOADED = b"next", bytes(16)
-URLS = "urls"
+_ROWS_PER_CALL = 65_536
+URLS, ADDRESSES = "urls", "addresses"
+# Databases that a store may lack.
+LATER = {URLS, ADDRESSES}
+_ADDRESS = b"u"
 _COUNT = b"#"
+
+
+_DUPFIXED = {"fingerprints", "added0", "added1", "hot", "duplicates", ADDRESSES}
 
 
 class Databases(NamedTuple):
@@ -80,24 +90,28 @@ class Databases(NamedTuple):
     crawls: lmdb._Database
     texts: lmdb._Database
     urls: lmdb._Database | None = None  # None until the first row is written
+    addresses: lmdb._Database | None = None
 
     @classmethod
     def open(
         cls, environment: Environment, transaction: lmdb.Transaction[bytes] | None = None
     ) -> Self:
-        """Open the databases but `urls`; within a write transaction, make missing ones."""
-        dupfixed = {"fingerprints", "added0", "added1", "hot", "duplicates"}
+        """Open those that every store has; within a write transaction, make missing ones."""
         return cls(
             *(
-                environment.open_database(name, transaction, dupfixed=name in dupfixed)
+                environment.open_database(name, transaction, dupfixed=name in _DUPFIXED)
                 for name in cls._fields
-                if name != URLS
+                if name not in LATER
             )
         )
 
 
-class NoUrlsError(Exception):
-    """The transaction has no handle of `urls`, which a row needs; see `open_urls`."""
+class NoDatabaseError(Exception):
+    """The transaction has no handle of a database that it needs, see `open_later`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 def _key_of(key: int | str) -> bytes:
@@ -111,6 +125,7 @@ class LmdbDocuments(Session):
     transaction: lmdb.Transaction[bytes]
     databases: Databases
     tables: Tables
+    addressed: bool
 
     def _get(self, kind: str, key: int | str) -> bytes | None:
         return self.transaction.get(_key_of(key), db=getattr(self.databases, kind))
@@ -297,8 +312,41 @@ class LmdbDocuments(Session):
 
     def _require_urls(self) -> lmdb._Database:
         if self.databases.urls is None:
-            raise NoUrlsError
+            raise NoDatabaseError(URLS)
         return self.databases.urls
+
+    def _put_address(self, row: int) -> None:
+        self.transaction.put(_ADDRESS, octets(row), db=self._require_addresses())
+
+    def _drop_address(self, row: int) -> None:
+        self.transaction.delete(_ADDRESS, octets(row), db=self._require_addresses())
+
+    def _find_addresses(self, row: int) -> Iterator[int]:
+        cursor = self.transaction.cursor(self._require_addresses())
+        if cursor.set_range_dup(_ADDRESS, octets(row)):
+            for found in map(number_of, cursor.iternext_dup()):
+                if found - number_in(found) != row:
+                    break
+                yield found
+
+    def read_addresses(self) -> NDArray[np.uint64]:
+        cursor = self.transaction.cursor(self._require_addresses())
+        rows = b"".join(cursor.iternext_dup()) if cursor.set_key(_ADDRESS) else b""
+        return np.frombuffer(rows, ">u8").astype(np.uint64)
+
+    def rewrite_addresses(self, rows: NDArray[np.uint64]) -> None:
+        """Write the index of URLs anew, from its sorted rows."""
+        addresses = self._require_addresses()
+        self.transaction.drop(addresses, delete=False)
+        cursor = self.transaction.cursor(addresses)
+        for start in range(0, rows.size, _ROWS_PER_CALL):
+            some = rows[start : start + _ROWS_PER_CALL].tolist()
+            cursor.putmulti([(_ADDRESS, octets(row)) for row in some], append=True)
+
+    def _require_addresses(self) -> lmdb._Database:
+        if self.databases.addresses is None:
+            raise NoDatabaseError(ADDRESSES)
+        return self.databases.addresses
 
     def list_newest(self, most: int) -> list[tuple[int, Record]]:
         cursor = self.transaction.cursor(self.databases.documents)
@@ -369,6 +417,7 @@ def make_store(environment: Environment, recipe: Recipe, design: str, seed: int 
         if transaction.stat()["entries"]:
             return False
         databases = Databases.open(environment, transaction)
+        environment.open_database(ADDRESSES, transaction, dupfixed=True)
         header = new_header(FORMAT, recipe, design, seed, client="lmdb")
         transaction.put(HEADER_KEY, pack(HEADER_KEY, header), db=databases.header)
         return True
@@ -378,7 +427,7 @@ def make_store(environment: Environment, recipe: Recipe, design: str, seed: int 
 
 def open_databases(environment: Environment) -> Databases:
     """Open the databases of a store; does not touch a foreign file or another version's."""
-    names = {name.encode() for name in Databases._fields if name != URLS}
+    names = {name.encode() for name in Databases._fields if name not in LATER}
     found = environment.read(lambda txn: {bytes(key) for key, _ in txn.cursor()})
     # Check the header first: another version may have other databases.
     if _HEADER in found:
@@ -386,19 +435,24 @@ def open_databases(environment: Environment) -> Databases:
         packed = environment.read(lambda txn: txn.get(HEADER_KEY, db=header))
         if packed is not None:
             unpack_header(packed)
-    made = found & {URLS.encode()}
+    made = found & {name.encode() for name in LATER}
     if found - made != names:
         refuse_foreign(environment.folder, found - made - names)
     databases = Databases.open(environment)
-    return open_urls(environment, databases) if made else databases
+    for name in made:
+        databases = open_later(environment, databases, name.decode())
+    return databases
 
 
-def open_urls(environment: Environment, databases: Databases, *, make: bool = False) -> Databases:
-    """Open `urls` as well, outside of transactions; with `make`, it need not exist."""
+def open_later(
+    environment: Environment, databases: Databases, name: str, *, make: bool = False
+) -> Databases:
+    """Open a database that a store may lack, outside of transactions; with `make`, it may."""
     # The handle of a database that a transaction made is void if that transaction is given up.
+    dupfixed = name in _DUPFIXED
     if make:
-        environment.write(lambda txn: environment.open_database(URLS, txn))
-    return databases._replace(urls=environment.open_database(URLS))
+        environment.write(lambda txn: environment.open_database(name, txn, dupfixed=dupfixed))
+    return databases._replace(**{name: environment.open_database(name, dupfixed=dupfixed)})
 
 
 def unpack_header(packed: bytes | None) -> Header:

@@ -18,7 +18,9 @@ from filelock import FileLock, Timeout
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.guard import (
+    MOST_DATABASES,
     User,
     error_code,
     find_damage,
@@ -47,7 +49,6 @@ MAP_BYTES = 64 * 2**30
 _SMALLEST_MAP_BYTES = 16 * 2**20
 # Commands and crawls that can read a store at the same time; LMDB's default is 126.
 _MOST_READERS = 512
-_MOST_DATABASES = 32
 _GROWTHS_PER_WRITE = 8
 # Opening takes milliseconds; a process that holds the lock longer is verifying the file.
 _OPENING_SECONDS = 30
@@ -139,7 +140,7 @@ class Environment:
                     readonly=self.readonly,
                     lock=os.access(self.folder, os.W_OK),
                     max_readers=_MOST_READERS,
-                    max_dbs=_MOST_DATABASES,
+                    max_dbs=MOST_DATABASES,
                     mode=_FILE_MODE,
                     # Probes read scattered pages: reading ahead makes them slower.
                     readahead=False,
@@ -223,9 +224,9 @@ class Environment:
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
 
-    def copy(self, transaction: lmdb.Transaction[bytes], file: int) -> None:
-        """Copy a read transaction's snapshot to an open file, without free pages."""
-        self._env.copyfd(file, compact=True, txn=transaction)
+    def copy(self, transaction: lmdb.Transaction[bytes], target: Path) -> None:
+        """Copy a read transaction's snapshot into a new file, without free pages."""
+        copy_rows(self._env, transaction, target, lib_version=LIB_VERSION, mode=_FILE_MODE)
 
     def find_damage(self) -> list[str]:
         """Verify every page of the file, see `guard.find_damage`."""

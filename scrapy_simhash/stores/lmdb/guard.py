@@ -24,6 +24,7 @@ from lmdb.verify import VerifyError, verify
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import _CRAWL_ID, check_crawl_id
+from scrapy_simhash.stores.lmdb.copying import copy_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 LOCK_FILE = "lock.mdb"
+MOST_DATABASES = 32
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # A file up to this size (about 10,000 documents) is verified whenever it is opened, in at most half
 # a second at 0.07 to 0.27 s a MiB (measured, 2 vCPU Xeon; most for small rows).
@@ -264,13 +266,19 @@ def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | 
             return None
         before = data.stat().st_size
         try:
-            with shrunk.open("wb") as file:
-                os.fchmod(file.fileno(), data.stat().st_mode & 0o777)
-                with lmdb.open(
-                    str(folder), readonly=True, lock=False, lib_version=lib_version
-                ) as env:
-                    env.copyfd(file.fileno(), compact=True)
-                os.fsync(file.fileno())
+            shrunk.unlink(missing_ok=True)  # that of a process that was killed
+            mode = data.stat().st_mode & 0o777
+            with (
+                lmdb.open(
+                    str(folder),
+                    readonly=True,
+                    lock=False,
+                    max_dbs=MOST_DATABASES,
+                    lib_version=lib_version,
+                ) as env,
+                env.begin() as transaction,
+            ):
+                copy_rows(env, transaction, shrunk, lib_version=lib_version, mode=mode)
             # LMDB's lock file counts the transactions of the old file. A reader that has it open
             # would pass it on to the next writer, which would then start from an old state.
             (folder / LOCK_FILE).unlink(missing_ok=True)

@@ -35,6 +35,7 @@ from scrapy_simhash.stores.mending import (
     Name,
     Row,
     compare_tables,
+    list_addresses,
 )
 from scrapy_simhash.stores.records import number_of, octets, scope_hash
 from scrapy_simhash.tables import parse_design
@@ -163,6 +164,10 @@ def rebuild(stored: LmdbDocuments, design: str) -> dict[str, int]:
     mended = _open(stored, in_memory=False).mend()
     stored.drop_stray_keys()
     found = _add_indexed(stored, found)
+    stored.rewrite_addresses(list_addresses(stored.scan()))
+    header = read_header(stored)
+    header.addressed = stored.addressed = True
+    write_header(stored, header)
     rewrite_tables(stored, design, found)
     return {"fingerprints": found.size, "tables": len(parse_design(design).tables), **mended}
 

@@ -16,10 +16,10 @@ from scrapy_simhash.stores.lmdb.documents import (
     HEADER_KEY,
     URLS,
     LmdbDocuments,
-    NoUrlsError,
+    NoDatabaseError,
     make_store,
     open_databases,
-    open_urls,
+    open_later,
     table_databases,
     unpack_header,
 )
@@ -55,7 +55,7 @@ class LmdbStore(Store):
     """A store in a folder; `Store` documents the methods."""
 
     _leases: Leases
-    _store_errors = (StoreError, OSError, lmdb.Error, NoUrlsError)
+    _store_errors = (StoreError, OSError, lmdb.Error, NoDatabaseError)
     # By the number of their document; read once, from all identities.
     _aliases: Mapping[int, Sequence[bytes]] | None = None
 
@@ -86,23 +86,25 @@ class LmdbStore(Store):
             self._layout = Layout(self._design, in_use)
             self._packed_header = packed or b""
         if self._databases.urls is None and transaction.get(URLS.encode()) is not None:
-            raise NoUrlsError  # another process made it
+            raise NoDatabaseError(URLS)  # another process made it
         tables = Tables(transaction, self._layout)
-        return LmdbDocuments(transaction, self._databases, tables)
+        return LmdbDocuments(transaction, self._databases, tables, self._header.addressed)
 
     def _read(self, work: Callable[[LmdbDocuments], Result]) -> Result:
-        try:
-            return self._environment.read(lambda txn: work(self._refresh(txn)))
-        except NoUrlsError:
-            self._databases = open_urls(self._environment, self._databases)
-            return self._environment.read(lambda txn: work(self._refresh(txn)))
+        while True:
+            try:
+                return self._environment.read(lambda txn: work(self._refresh(txn)))
+            except NoDatabaseError as missing:
+                self._databases = open_later(self._environment, self._databases, missing.name)
 
     def _commit(self, work: Callable[[LmdbDocuments], Result]) -> Result:
-        try:
-            return self._environment.write(lambda txn: work(self._refresh(txn)))
-        except NoUrlsError:
-            self._databases = open_urls(self._environment, self._databases, make=True)
-            return self._environment.write(lambda txn: work(self._refresh(txn)))
+        while True:
+            try:
+                return self._environment.write(lambda txn: work(self._refresh(txn)))
+            except NoDatabaseError as missing:
+                self._databases = open_later(
+                    self._environment, self._databases, missing.name, make=True
+                )
 
     def _is_alive(self, crawl: str) -> bool:
         return self._leases.alive(crawl)

@@ -17,6 +17,7 @@ from scrapy_simhash.judging.urls.book import document_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.records import (
     Session,
+    number_in,
     number_of,
     octets,
     scope_hash,
@@ -29,6 +30,7 @@ from scrapy_simhash.stores.redis.snapshot import (
     list_fingerprints_with_rows,
     list_keys,
     measure,
+    read_addresses,
     read_each,
     read_fingerprints,
     scan_hashes,
@@ -59,8 +61,11 @@ class RedisDocuments(Session):
 
     remote = True
 
-    def __init__(self, snapshot: Snapshot, tables: RedisTables, numbers: Numbers) -> None:
+    def __init__(
+        self, snapshot: Snapshot, tables: RedisTables, numbers: Numbers, *, addressed: bool
+    ) -> None:
         self.snapshot = snapshot
+        self.addressed = addressed
         # The fingerprints that were probed, and within how many bits.
         self.asked: dict[int, int] = {}
         self._keys = snapshot.server.keys
@@ -212,6 +217,22 @@ class RedisDocuments(Session):
             for field, value in self.snapshot.get_all(key).items()
             if field.startswith(rest)
         }
+
+    def _put_address(self, row: int) -> None:
+        key, member = self._keys.addresses(row)
+        self.snapshot.add_member(key, b"%d" % member)
+
+    def _drop_address(self, row: int) -> None:
+        key, member = self._keys.addresses(row)
+        self.snapshot.drop_member(key, b"%d" % member)
+
+    def _find_addresses(self, row: int) -> list[int]:
+        key, least = self._keys.addresses(row)
+        members = map(int, self.snapshot.members(key))
+        return [member for member in members if member - number_in(member) == least]
+
+    def read_addresses(self) -> NDArray[np.uint64]:
+        return read_addresses(self.snapshot.server)
 
     def keep_bulk_loaded(self, fingerprints: Iterable[int]) -> None:
         """Do nothing: every bulk-loaded fingerprint has its special row already."""

@@ -20,6 +20,8 @@ node. `P` is the prefix of the URL, `hh` a byte in hexadecimal digits::
     {P:d<n>}:alias:<m>    set: other identities that lead to document m
     {P:i<hh>}:<hh>        hash: identity -> document + checksum; hh, hh: its hash
     {P:f<hh>}:<hh>        hash: the other 6 bytes of a fingerprint + scope hash -> documents
+    {P:u<h>}:<hhh>        set: the other 48 bits of a row of the index of URLs, as a number (see
+                          `records.address_row`); h, hhh: its first two bytes
     {P:t<g>.<t>.<hh>}     hash: key -> bucket of table t, generation g; hh: first byte of the key
     {P:t<g>.<t>.<hh>}:<hh>        the same, if keys have three bytes
     {P:t<g>.<t>.<hh>}:full:<key>  set: rests of a bucket that is too full
@@ -28,7 +30,8 @@ In a cluster, every tag also has `{...}:seq`: the number of the last commit that
 
 So each table has 256 shards, by the first byte of its keys; each is a contiguous range of the table
 and lies in one slot. Redis stores small hashes compactly (as a "listpack"), so identities and
-fingerprints are spread over 65,536 hashes each: 15 to a hash at a million documents.
+fingerprints are spread over 65,536 hashes each: 15 to a hash at a million documents. Small sets of
+numbers are stored sorted, 8 bytes each (an "intset"); so is the index of URLs, in as many sets.
 """
 
 import xxhash
@@ -98,6 +101,16 @@ class Keys:
         """Get the hash of an identity."""
         first, second = xxhash.xxh3_64_digest(identity)[:2]
         return b"%bi%02x}:%02x" % (self._many, first, second)
+
+    def addresses(self, row: int) -> tuple[bytes, int]:
+        """Get the set and the member of a row of the index of URLs."""
+        lead, member = divmod(row, 1 << 48)
+        return b"%bu%x}:%03x" % (self._many, lead >> 12, lead & 0xFFF), member
+
+    def read_address(self, name: bytes, member: bytes) -> int:
+        """Get the row of a member of a set of `addresses`."""
+        tag, _, end = name.partition(b"}:")
+        return int(tag[-1:] + end, 16) << 48 | int(member)
 
     def fingerprints(self, leading: bytes) -> bytes:
         """Get the hash of the fingerprints with these two leading bytes."""

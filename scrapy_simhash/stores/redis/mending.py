@@ -16,6 +16,7 @@ from scrapy_simhash.stores.mending import (
     Name,
     Row,
     compare_tables,
+    list_addresses,
 )
 from scrapy_simhash.stores.records import Header, octets
 from scrapy_simhash.stores.redis.documents import Numbers, RedisDocuments, write_scope
@@ -24,13 +25,14 @@ from scrapy_simhash.stores.redis.scripts import Code, token_of
 from scrapy_simhash.stores.redis.server import Server, pack_header
 from scrapy_simhash.stores.redis.snapshot import (
     cut_rows,
+    read_addresses,
     read_table,
     scan_hashes,
     scan_links,
     scan_rows,
 )
 from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.joins.tables import sort_distinct
+from scrapy_simhash.tables.joins.tables import contains, sort_distinct
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, pack_buckets
 
 if TYPE_CHECKING:
@@ -155,6 +157,19 @@ class Rewriter:
         stored.snapshot.writes.touched.add(token_of(self._keys.header))
         self._committer.commit_alone(stored, seq)
         return mended
+
+    def mend_addresses(self) -> None:
+        """Correct the index of URLs from the records, or make it."""
+        stored, _ = self._begin()
+        wanted, found = list_addresses(stored.scan()), read_addresses(self._server)
+        for command, rows in (
+            ("SADD", wanted[~contains(found, wanted)]),
+            ("SREM", found[~contains(wanted, found)]),
+        ):
+            for start in range(0, rows.size, _COMMANDS_PER_CALL):
+                self._committer.require_alone()
+                some = map(self._keys.addresses, rows[start : start + _COMMANDS_PER_CALL].tolist())
+                self._server.run([(command, key, member) for key, member in some])
 
 
 class _Leads(Generic[Lead]):

@@ -327,6 +327,14 @@ def scan_links(server: Server) -> Iterator[tuple[int, int]]:
         yield from ((original, int(member)) for member in members)
 
 
+def read_addresses(server: Server) -> NDArray[np.uint64]:
+    """Read all rows of the index of URLs, sorted; shape (n,)."""
+    keys = server.keys
+    answers = read_each(server, "SMEMBERS", list_keys(server, keys.pattern("u")))
+    rows = (keys.read_address(name, member) for name, members in answers for member in members)
+    return np.sort(np.fromiter(rows, np.uint64))
+
+
 def read_table(
     server: Server, tables: RedisTables, number: int
 ) -> tuple[NDArray[np.uint64], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
@@ -102,7 +103,8 @@ class RedisStore(Store):
         self._numbers.begin()
         snapshot = Snapshot(self._server)
         snapshot.read.add(token_of(keys.header))
-        return RedisDocuments(snapshot, self._tables, self._numbers), seq
+        addressed = self._header.addressed
+        return RedisDocuments(snapshot, self._tables, self._numbers, addressed=addressed), seq
 
     def _is_alive(self, crawl: str) -> bool:
         """Whether the lease of a crawl was valid when the commit began."""
@@ -199,8 +201,10 @@ class RedisStore(Store):
             choose_distance(self.distance, self.confirm, parse_design(design))
             self._rewriter.drop_unfinished(self._header)
             mended = self._rewriter.mend()
+            self._rewriter.mend_addresses()
             found = list_fingerprints_with_rows(self._server)
-            self._rewriter.rewrite_tables(self._header, design, found)
+            header = msgspec.structs.replace(self._header, addressed=True)
+            self._rewriter.rewrite_tables(header, design, found)
             self._begin()
             return {
                 "fingerprints": int(found.size),
