@@ -2,7 +2,7 @@
 
 ::
 
-    parked      8-byte key of a rule + digest of URL and spider -> Parked
+    parked      8-byte key of a rule + digest of spider and identity -> Parked
     released    the digest alone -> Parked: requested again by the next idle crawl of its spider
 
 A row stays until its request was made and its page is in the store (`unpark`). Whoever hands it to
@@ -75,7 +75,8 @@ class Parking(NamedTuple):
     """A request that a crawl asks to park.
 
     Attributes:
-        parked: the request; `rule`, `others`, `target` and `target_pending` are filled in.
+        parked: the request; `rule`, `others`, `target`, `target_pending` and `identity` are filled
+            in.
         targets: where the acting rules lead it; the first one that allows it is taken.
         identity: of the request, as of documents.
         callback: name of its callback, which must be that of the target.
@@ -141,8 +142,10 @@ class TakenRequest(NamedTuple):
 
 def make_key(parked: Parked, seed: int) -> bytes:
     """Make the key of a parked request."""
-    # The seed is secret, so nobody can choose which addresses are checked first.
-    digest = xxhash.xxh3_64_digest(f"{parked.spider} {parked.url}".encode(), seed)
+    # The seed is secret, so nobody can choose which addresses are checked first. Requests for one
+    # URL may be several, for a request fingerprinter that looks at headers.
+    name = parked.identity or parked.url.encode()
+    digest = xxhash.xxh3_64_digest(parked.spider.encode() + b" " + name, seed)
     return bytes.fromhex(parked.rule) + digest
 
 
@@ -208,6 +211,7 @@ def park(
                 target=answer.document,
                 target_pending=answer.pending,
                 taken="",
+                identity=each.identity,
             )
             key = make_key(row, seed)
             known = stored.get_row("parked", key) is not None
@@ -232,7 +236,8 @@ def list_parking_keys(wanted: Sequence[Parking], seed: int) -> list[tuple[str, b
             rule = target.rules[-1]
             rows["forms", form_key(b"", target.form)] = None
             rows["forms", form_key(bytes.fromhex(rule), target.form)] = None
-            rows["parked", make_key(structs.replace(each.parked, rule=rule), seed)] = None
+            row = structs.replace(each.parked, rule=rule, identity=each.identity)
+            rows["parked", make_key(row, seed)] = None
             rows |= {("rules", bytes.fromhex(name)): None for name in target.rules}
     return list(rows)
 

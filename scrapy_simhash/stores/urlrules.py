@@ -194,7 +194,7 @@ class UrlRuleStore(ABC):
         A request may be parked if all rules that lead it to a target act, that target was delivered
         or is pending in a crawl that is alive, was fetched for the same callback, and is no sink,
         and the request is that of no document. At most a million requests are parked. A request
-        that the same spider parked before takes the place of the earlier one.
+        of the same spider and identity takes the place of an earlier one.
 
         Returns:
             One answer for each request, once all are on disk.

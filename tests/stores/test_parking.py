@@ -78,6 +78,16 @@ def test_parking_a_request_again_counts_once(acting: Store) -> None:
     assert counted(acting) == (2, 200)
 
 
+def test_requests_for_one_url_may_be_several(acting: Store) -> None:
+    """As for a request fingerprinter that looks at the language asked for."""
+    german = make_parking("a")
+    french = german._replace(identity=b"french")
+    assert [each.reason for each in acting.park([german, french])] == ["", ""]
+    assert counted(acting) == (2, 200)
+    acting.release_parked()
+    assert take(acting) == urls(1, 1)
+
+
 def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> None:
     wanted = make_parking("a")
     own = document("own", B)

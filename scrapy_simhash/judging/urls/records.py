@@ -311,6 +311,7 @@ class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
         others: ids of the other rules that it takes to get to the target: when one of them is
             retired, the request is made, too.
         taken: id of the crawl that makes the request after all, or "".
+        identity: of the request, as of documents; b"" in older rows.
     """
 
     rule: str
@@ -324,6 +325,7 @@ class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     body_bytes: int = 0
     others: tuple[str, ...] = ()
     taken: str = ""
+    identity: bytes = b""
 
 
 class Witness(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False):
