@@ -1,9 +1,12 @@
 """`python -m docsite`: look at the site in a browser."""
 
+import argparse
 import contextlib
 import threading
 
 from docsite.server import serve
+
+argparse.ArgumentParser(description=__doc__).parse_args()
 
 with serve() as url, contextlib.suppress(KeyboardInterrupt):
     print(f"{url}  (Ctrl-C stops it)", flush=True)
