@@ -46,6 +46,8 @@ RULE_BYTES = 8
 _MOST_ORIGINALS = 8
 # Fewer checks of a rule would tell nothing.
 _LEAST_SAMPLED = 3
+# Some of those that are drawn are another spider's, or were handed out before.
+_DRAWN_PER_SAMPLE = 4
 _ROWS_PER_CALL = 512
 
 
@@ -468,12 +470,14 @@ def sample(
     most: int,
 ) -> list[TakenRequest]:
     """Hand a sample of what each rule parked over to a crawl, see `Store.sample_parked`."""
+    acting = list_acting(stored)
+    stored.prefetch_rows(("rules", rule.key) for rule in acting)
     taken: list[TakenRequest] = []
-    for rule in list_acting(stored):
+    for rule in acting:
         record = _get_rule(stored, rule.id)
         if record is not None and record.parked and len(taken) < most:
             wanted = max(_LEAST_SAMPLED, round(share * record.parked))
-            rows = scan_parked(stored, "parked", rule.key)
             left = min(wanted, most - len(taken))
-            taken += _take(stored, rows, alive, crawl, spider, left)
+            keys = stored.draw_keys("parked", rule.key, _DRAWN_PER_SAMPLE * left)
+            taken += _take(stored, _get_parked(stored, keys), alive, crawl, spider, left)
     return taken

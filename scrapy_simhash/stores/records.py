@@ -288,6 +288,12 @@ class Session(Documents, Protocol):
         """Read in one go rows of tables, given by table and key, and other things."""
         del rows, identities, records
 
+    def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
+        """Draw some keys of a table that begin so; the cost does not grow with the table.
+
+        Of a rare prefix a large table on a server may give fewer, though more are there.
+        """
+
     def mend_count(self, table: str) -> None:
         """Count the rows of a table again, where they are not counted anyway."""
         del table

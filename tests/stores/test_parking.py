@@ -1,8 +1,10 @@
 """Parked requests: which may be parked, who gets them back and when; on every kind of store."""
 
+import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -10,11 +12,12 @@ from msgspec import structs
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
-from scrapy_simhash.judging.urls.records import Sink, Witness, pack_row
+from scrapy_simhash.judging.urls.records import Sink, Witness, pack_row, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.parking import (
     OTHER_RULE,
@@ -265,6 +268,41 @@ def test_a_sample_has_some_of_each_rule(acting: Store) -> None:
     assert len(sample(1.0, most=7)) == 7
     acting.unpark([each.key for each in first])
     assert counted(acting)[0] == 101 - len(of_rule)
+
+
+def test_a_sample_is_another_one_each_time(acting: Store) -> None:
+    park(acting, *range(100))
+    acting.end_crawl(CRAWL)
+    samples = set()
+    for number in range(20):
+        crawl = f"crawl-{number + 2}"
+        acting.start_crawl(crawl, "spider")
+        drawn = acting.sample_parked(crawl, "spider", 0.05)
+        acting.end_crawl(crawl)
+        assert len(drawn) == 5
+        samples.add(frozenset(each.key for each in drawn))
+    assert len(samples) > 1
+
+
+def test_a_sample_takes_one_round_trip_a_rule(
+    acting: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [parse_rule(f"site.example drop-parameter p{number}") for number in range(9)]
+    pin(acting, *others)
+    parked = [make_parking("a", sid, rules=(RULE,)) for sid in range(50)]
+    parked += [make_parking("a", 99 + n, rules=(each,)) for n, each in enumerate(others)]
+    assert {each.reason for each in acting.park(parked)} == {""}
+    trips = 0
+    run = Server.run
+
+    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+        nonlocal trips
+        trips += threading.current_thread() is threading.main_thread()  # not those of leases
+        return run(self, *arguments, **options)
+
+    monkeypatch.setattr(Server, "run", count)
+    assert len(acting.sample_parked(CRAWL, "spider", 0.1)) == 5 + 9
+    assert trips <= 20  # a rule takes one, and the transaction some
 
 
 def test_one_transaction_judges_and_parks(acting: Store) -> None:

@@ -23,6 +23,7 @@ document has it, too, a row of zeros records that it was bulk-loaded.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -275,6 +276,24 @@ class LmdbDocuments(Session):
                 if not key.startswith(wanted):
                     break
                 yield key[1:], row
+
+    def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
+        """List keys of a table that begin so: those from a random place on, then the first ones."""
+        keys: list[bytes] = []
+        if self.databases.urls is None:
+            return keys
+        wanted = ROW_TABLES[table] + prefix
+        place = wanted + secrets.token_bytes(8)
+        cursor = self.transaction.cursor(self.databases.urls)
+        for first, end in ((place, None), (wanted, place)):
+            if not cursor.set_range(first):
+                continue
+            for key in cursor.iternext(values=False):
+                ended = not key.startswith(wanted) or (end is not None and key >= end)
+                if ended or len(keys) == most:
+                    break
+                keys.append(key[1:])
+        return keys
 
     def count_rows(self, table: str) -> int:
         urls = self.databases.urls

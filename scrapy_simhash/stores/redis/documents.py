@@ -397,6 +397,10 @@ class RedisDocuments(Session):
         self.snapshot.read.add(token_of(hashed))
         return self.snapshot.scan(hashed, prefix)
 
+    def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
+        drawn = self.snapshot.draw(self._keys.rows(table))
+        return [key for key in drawn if key.startswith(prefix)][:most]
+
     def count_rows(self, table: str) -> int:
         hashed = self._keys.rows(table)
         self.snapshot.fetch(lengths=[hashed])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from functools import partial
 from struct import Struct
 from types import MappingProxyType
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _GLOB = re.compile(rb"[][*?\\]")
 # A row has up to some kilobytes.
 _FIELDS_PER_CALL = 4_096
+# Without their values.
+_FIELDS_DRAWN = 2**14
 
 
 class Snapshot:
@@ -54,6 +57,7 @@ class Snapshot:
         self._hashes: dict[bytes, dict[bytes, bytes | None]] = {}
         self._whole: set[bytes] = set()
         self._sets: dict[bytes, set[bytes]] = {}
+        self._drawn: dict[bytes, list[bytes]] = {}
 
     def fetch(
         self,
@@ -127,6 +131,13 @@ class Snapshot:
         for field, value in list(self._hashes.get(key, {}).items()):
             if value is not None and field.startswith(prefix) and field not in seen:
                 yield field, value
+
+    def draw(self, key: bytes) -> list[bytes]:
+        """Draw fields of a hash, in a random order; the same ones as long as this commit lasts."""
+        if key not in self._drawn:
+            found = self.server.call("HRANDFIELD", key, _FIELDS_DRAWN)
+            self._drawn[key] = sorted(found, key=lambda _: secrets.randbits(32))
+        return self._drawn[key]
 
     def members(self, key: bytes) -> set[bytes]:
         """Get the members of a set."""
