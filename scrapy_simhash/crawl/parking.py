@@ -100,7 +100,7 @@ class ParkedRequests:
         # Whether requests are parked, not only counted.
         self.skips = self._learns and config.url_rules == "skip"
         self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
-        # By identity. Forgotten when other rules act, because they may lead elsewhere.
+        # By identity. Forgotten when their rule does not act any more.
         self._fates: dict[bytes, _Fate] = {}
         self._fates_under: ActingRules | None = None
         self._sampled: Counter[str] = Counter()  # by rule
@@ -315,10 +315,11 @@ class ParkedRequests:
         )
 
     def _recall(self, identity: bytes) -> _Fate | None:
-        """Recall what became of a request in this crawl, unless other rules act now."""
+        """Recall what became of a request in this crawl, unless its rule acts no more."""
         rules = self._detector.acting
         if rules is not self._fates_under:
-            self._fates.clear()
+            acting = self._detector.acting_texts
+            self._fates = {key: fate for key, fate in self._fates.items() if fate.rule in acting}
             self._fates_under = rules
         return self._fates.get(identity)
 

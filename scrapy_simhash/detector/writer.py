@@ -320,8 +320,8 @@ class GroupWriter:
     def load_rules(self) -> None:
         """Read the URL rules that act; blocks."""
         version, rules = self._store.list_acting_rules()
-        self.acting, self._version = ActingRules(rules) if rules else None, version
         self.rule_texts = {rule.id: rule.text for rule in rules}
+        self.acting, self._version = ActingRules(rules) if rules else None, version
 
     def _write_singly(self, group: _Group) -> None:
         """Write a group that failed as a whole, so that one bad page spoils no other."""

@@ -276,6 +276,27 @@ async def test_a_request_is_parked_once(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_first")
+async def test_a_request_is_parked_once_though_another_rule_comes_to_act(
+    site: Site, tmp_path: Path
+) -> None:
+    class Asking(YieldingSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            path = path_of(response.url)
+            if path == PATHS[1]:
+                pin(tmp_path, site, "drop-parameter print")
+            else:
+                yield response.follow(SESSIONS[0])
+            if path != PATHS[2]:
+                yield response.follow(PATHS[PATHS.index(path) + 1])
+
+    pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert site.asked == PATHS[:3]
+    assert done.counted["urls/parked"] == 1
+    assert [line["status"] for line in done.decisions].count("not_fetched") == 1
+
+
+@pytest.mark.usefixtures("no_first")
 async def test_requests_are_made_if_rules_cannot_be_asked(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
