@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.errors import StoreError, StoreUnusableError
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 
 _PAGE_BYTES = 4_096
@@ -48,6 +48,20 @@ def make_store(folder: Path) -> None:
         store.mark_done(range(1, 40), CRAWL)
         store.bulk_load(np.array([draw.getrandbits(64) for _ in range(500)], np.uint64))
         store.find_and_add([document(f"last {n}", draw.getrandbits(64)) for n in range(20)])
+
+
+def make_large_store(folder: Path) -> None:
+    """Make a store of 3 to 8 MiB, too large to be verified at every opening."""
+    draw = random.Random(5)  # noqa: S311 - the same store every time
+    with open_in_crawl(folder) as store:
+        for start in range(0, 3_000, 100):
+            pages = [
+                document(f"{n}", draw.getrandbits(64), text=draw.randbytes(n % 2_000).hex())
+                for n in range(start, start + 100)
+            ]
+            store.find_and_add([*pages, document(f"twin {start}", *pages[0].fingerprints)])
+        store.mark_done(range(1, 40), CRAWL)
+        store.find_and_add([document(f"twin {n}", *pages[1].fingerprints) for n in range(600)])
 
 
 def _draw_pages(octets: bytes, draw: random.Random, count: int = 1) -> list[int]:
@@ -153,21 +167,47 @@ def use(folder: Path) -> str:
         return f"works: {store.check()}"
 
 
-def _use_in_child(folder: Path) -> int:
+def crawl(folder: Path) -> str:
+    """Do with a store what crawls do, without a check; says how it ended."""
+    try:
+        with open_in_crawl(folder, "crawl-2") as store:
+            for start in range(0, 600, 20):
+                done = store.find_and_add(
+                    [
+                        document(f"new {n}", n * 0x9E37_79B9_7F4A_7C15 % 2**64, text="new " * n)
+                        for n in range(start, start + 20)
+                    ],
+                    crawl="crawl-2",
+                )
+                store.mark_done([verdict.document for verdict in done], "crawl-2")
+            store.delete(list(range(1, 1_500)))
+            store.compact()
+            store.stats()
+    except StoreUnusableError as error:
+        return f"refused: {error}"
+    except (StoreError, ValueError) as error:
+        return f"failed: {error}"
+    return "works: []"
+
+
+def _use_in_child(folder: Path, using: Callable[[Path], str]) -> int:
     """Use a store in a process of its own; returns its exit code."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
-        told = use(folder)
+        told = using(folder)
     except BaseException:  # noqa: BLE001 - there is nobody above in a forked child
         told = traceback.format_exc()
     folder.with_suffix(".told").write_text(told)
     os._exit(0)
 
 
-def main(whole: str, work: str, first: str, seeds: str) -> None:
-    """Spoil a data file in every way with every seed, and print what became of each as JSON."""
+def main(whole: str, work: str, first: str, seeds: str, how: str = "use") -> None:
+    """Spoil a data file in every way with every seed, and print what became of each as JSON.
+
+    With `how` as `crawl`, the file is damaged where it is: locks lie beside it, and nothing checks.
+    """
     octets = Path(whole).read_bytes()
     outcomes = []
     for mutate, seed in product(MUTATORS, range(int(first), int(first) + int(seeds))):
@@ -175,7 +215,10 @@ def main(whole: str, work: str, first: str, seeds: str) -> None:
         folder.mkdir()
         spoilt = mutate(octets, random.Random(seed))  # noqa: S311 - named in the outcome
         (folder / "data.mdb").write_bytes(spoilt)
-        code = _use_in_child(folder)
+        if how == "crawl":
+            for name in ("lock.mdb", "users.lock"):
+                (folder / name).touch()
+        code = _use_in_child(folder, crawl if how == "crawl" else use)
         told = folder.with_suffix(".told")
         outcomes.append(
             Outcome(
