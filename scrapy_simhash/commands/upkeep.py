@@ -212,6 +212,8 @@ def _remove(
                 )
         with show_busy("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
+            if not dry_run:
+                store.sweep_url_forms()
     if not numbers:
         raise PartlyFailedError(nothing)
     near_duplicates = len(numbers) - len(chosen)

@@ -8,30 +8,45 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.urls.book import (
+    NO_RULE,
     Entry,
+    Noted,
+    document_of,
     get_host,
+    get_rule,
+    host_of_url,
     hosts_of,
     kind_of_row,
     note_acting,
     put_host,
     put_rule,
+    split_keys,
 )
-from scrapy_simhash.judging.urls.records import Link, Parked, Sink, UrlRuleRecord, unpack_row
+from scrapy_simhash.judging.urls.records import (
+    Link,
+    Parked,
+    RuleState,
+    Sink,
+    UrlRuleRecord,
+    unpack_row,
+)
 from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.records import ROW_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import msgspec
 
     from scrapy_simhash.stores.records import Session
 
+_ROWS_PER_CALL = 512
 # The kinds of rows, and the length of their keys; the other tables have several kinds.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "rules": (UrlRuleRecord, 8),
@@ -131,6 +146,63 @@ def _compare_rules(stored: Session) -> Iterator[tuple[str, Callable[[], object]]
             f"URL rule {key.hex()} is among those that act, but does not exist",
             partial(stored.drop_row, "meta", b"acting" + key),
         )
+
+
+class SpentForms:
+    """Finds the rows of `forms` that no rule needs: normal forms, and addresses as they are.
+
+    Args:
+        stored: to be read.
+        retired_before: seconds since 1970, UTC; a rule that was retired before then needs none.
+    """
+
+    # What a rule needs that learns again, or comes back, is noted again by the pages that it meets.
+
+    def __init__(self, stored: Session, retired_before: float) -> None:
+        self._stored = stored
+        self._retired_before = retired_before
+        self._needs_forms = cache(self._ask_rule)
+        self._has_rules = cache(lambda host: bool(get_host(stored, host).entries))
+
+    def find(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+        """List the keys of those rows that are spent; leaves out damaged ones."""
+        rows = iter(rows)
+        while some := list(islice(rows, _ROWS_PER_CALL)):
+            named: list[tuple[bytes, int, list[bytes]]] = []
+            for key, row in some:
+                with suppress(DamagedError):
+                    named.append((key, document_of(key, row), _list_rules_of(key, row)))
+            self._stored.prefetch_rows(
+                (("rules", rule) for _, _, rules in named for rule in rules),
+                records=[number for _, number, _ in named if number],
+            )
+            for key, number, rules in named:
+                with suppress(DamagedError):
+                    if self._is_spent(key, number, rules):
+                        yield key
+
+    def _is_spent(self, key: bytes, number: int, rules: list[bytes]) -> bool:
+        needed = any(map(self._needs_forms, rules))
+        record = self._stored.get(number) if number else None
+        if not key.startswith(NO_RULE):
+            return not needed or record is None
+        return not needed and (record is None or not self._has_rules(host_of_url(record.url)))
+
+    def _ask_rule(self, key: bytes) -> bool:
+        """Whether the rule of a key may still vote or act."""
+        record = get_rule(self._stored, key.hex())
+        if record is None or record.state is RuleState.BANNED:
+            return False
+        if record.state is not RuleState.RETIRED or record.parked or not record.history:
+            return True
+        return record.history[-1][0] >= self._retired_before
+
+
+def _list_rules_of(key: bytes, row: bytes) -> list[bytes]:
+    """List the rules, by their keys, for which a row of `forms` is there."""
+    if key.startswith(NO_RULE):
+        return split_keys(unpack_row(Noted, key, row).rules)
+    return [key[:RULE_BYTES]]
 
 
 def _enter(stored: Session, host: str, record: UrlRuleRecord) -> None:

@@ -37,6 +37,7 @@ from scrapy_simhash.stores.parking import (
     take_released,
 )
 from scrapy_simhash.stores.records import ROW_TABLES
+from scrapy_simhash.stores.rows import SpentForms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -54,6 +55,7 @@ _DECIDED: dict[RuleState, RuleAction] = {RuleState.PINNED: "pin", RuleState.BANN
 
 # A transaction that moves so many requests locks the store for some milliseconds.
 _REQUESTS_PER_GROUP = 1_000
+_RETIRED_LONG_SECONDS = 30 * 86_400
 
 
 class UrlRuleStore(ABC):
@@ -303,6 +305,30 @@ class UrlRuleStore(ABC):
             found = parking.read_parked(key, packed)
             if found is not None:
                 yield found
+
+    def sweep_url_forms(self) -> int:
+        """Forget what was noted of addresses and no rule needs any more; returns how many rows.
+
+        These are normal forms of rules that are gone or banned, or were retired more than 30 days
+        ago, and of documents that were deleted. Reads all of them, and the documents' records.
+        """
+        before = time.time() - _RETIRED_LONG_SECONDS
+
+        def find(stored: Session) -> list[bytes]:
+            return list(SpentForms(stored, before).find(stored.scan_rows("forms")))
+
+        def drop(stored: Session, keys: Sequence[bytes]) -> int:
+            rows = [(key, row) for key in keys if (row := stored.get_row("forms", key))]
+            spent = list(SpentForms(stored, before).find(rows))  # things may have changed
+            for key in spent:
+                stored.drop_row("forms", key)
+            return len(spent)
+
+        keys = self._read(find)
+        return sum(
+            self._write(partial(drop, keys=keys[start : start + _REQUESTS_PER_GROUP]))
+            for start in range(0, len(keys), _REQUESTS_PER_GROUP)
+        )
 
     def read_url_rows(self) -> UrlRows:
         """Read all rows of the tables of URL rules, as `copy_url_rows` takes them; at once."""

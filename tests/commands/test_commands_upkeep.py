@@ -13,6 +13,7 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.lmdb.store import LmdbStore
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from tests.helpers.parking import note, read_keys
 
 DAY_SECONDS = 86_400
 # Two bits from "old", and so its near-duplicate; the others are far apart.
@@ -120,6 +121,19 @@ def test_what_goes_as_json(run: Run, folder: Path) -> None:
     assert done.answers == [{"documents": 1, "near_duplicates": 1, "deleted": 2}]
     done = run("prune", "--days", "7", "--json", "--store", folder)
     assert (done.exit_code, done.out) == (1, "")
+
+
+def test_normal_forms_go_with_what_they_are_of(run: Run, folder: Path) -> None:
+    with open_lmdb(folder) as store:
+        (old,) = store.find_document("http://site.example/old")
+        note(store, "old", old.document)
+        assert len(read_keys(store, "forms")) == 1
+    run("prune", "--days", "7", "--dry-run", "--store", folder)
+    with open_lmdb(folder) as store:
+        assert len(read_keys(store, "forms")) == 1
+    run("prune", "--days", "7", "--store", folder)
+    with open_lmdb(folder) as store:
+        assert read_keys(store, "forms") == []
 
 
 def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:

@@ -464,6 +464,11 @@ def document_of(key: bytes, row: bytes) -> int:
     return unpack_row(Form, key, row).document
 
 
+def split_keys(keys: bytes) -> list[bytes]:
+    """Split the keys of rules that one row has, see `Noted`."""
+    return [keys[start : start + 8] for start in range(0, len(keys), 8)]
+
+
 def write_form(
     documents: Documents, rule_key: bytes, form: str, row: Form | Noted, *, is_there: bool = False
 ) -> bool:

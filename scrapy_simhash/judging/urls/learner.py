@@ -25,14 +25,12 @@ from scrapy_simhash.judging.urls.addresses import (
 from scrapy_simhash.judging.urls.applying import apply_rule, may_change
 from scrapy_simhash.judging.urls.ballot import Vote, count_vote, retire_loose
 from scrapy_simhash.judging.urls.book import (
-    NO_RULE,
     VERSION,
     Entry,
     HostRow,
     Noted,
     add_rule,
     change_entry,
-    document_of,
     find_form,
     form_key,
     get_host,
@@ -41,6 +39,7 @@ from scrapy_simhash.judging.urls.book import (
     hosts_of,
     read_form,
     read_noted,
+    split_keys,
     write_form,
 )
 from scrapy_simhash.judging.urls.candidates import find_candidates
@@ -51,7 +50,7 @@ from scrapy_simhash.judging.urls.records import ACTS, Form, RuleChange, RuleStat
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Match, PageFacts, Record, Verdict
     from scrapy_simhash.judging.interface import Documents
@@ -193,7 +192,7 @@ class Learner:
             return []
         found: list[tuple[str, int]] = []
         noted = read_noted(documents, format_address(address)) or Noted()
-        for key in _split_keys(noted.rules):
+        for key in split_keys(noted.rules):
             entry = row.by_key.get(key)
             if entry is not None and entry.state in ACTS:
                 form = read_form(documents, key, format_address(address))
@@ -239,26 +238,8 @@ class Learner:
             if address is not None and self._get_host(documents, address.host).entries:
                 form = format_address(address)
                 noted = read_noted(documents, form) or Noted()
-                for key in _split_keys(noted.rules):
+                for key in split_keys(noted.rules):
                     keys += [("forms", form_key(key, form)), ("rules", key)]
-        return keys
-
-    def list_group_keys(
-        self, documents: Documents, rows: Sequence[tuple[str, bytes]], known: Container[int]
-    ) -> list[tuple[str, bytes]]:
-        """List the rows that say if documents voted: those of `known` to which rows lead."""
-        keys: list[tuple[str, bytes]] = []
-        for table, key in rows:
-            rule, form = key[:8], key[8:]
-            if table != "forms" or rule == NO_RULE:
-                continue
-            for each in (key, NO_RULE + form):
-                packed = documents.get_row("forms", each)
-                number = 0 if packed is None else document_of(each, packed)
-                record = documents.get(number) if number in known else None
-                if record is not None:
-                    name = f"#{_group_of(number, record)}"
-                    keys.append(("forms", form_key(rule, name)))
         return keys
 
     def _get_host(self, documents: Documents, host: str) -> HostRow:
@@ -360,7 +341,7 @@ class Learner:
         changes: list[RuleChange] = []
         noted = _note_address(documents, page.seen)
         # Pages at other addresses that have this one as their normal form.
-        for key in _split_keys(noted.rules):
+        for key in split_keys(noted.rules):
             entry = row.by_key.get(key)
             if entry is not None and entry.state is not RuleState.BANNED:
                 vote = self._meet(documents, entry, page, page.address)
@@ -507,14 +488,10 @@ def _find_there(documents: Documents, rule: UrlRule, form: str) -> Form | None:
         return None
     known = read_noted(documents, form)
     noted = known or Noted()
-    if rule.key not in _split_keys(noted.rules):
+    if rule.key not in split_keys(noted.rules):
         noted.rules += rule.key
         write_form(documents, b"", form, noted, is_there=known is not None)
     return Form(noted.document, callback=noted.callback) if noted.document else None
-
-
-def _split_keys(keys: bytes) -> list[bytes]:
-    return [keys[start : start + 8] for start in range(0, len(keys), 8)]
 
 
 def _measure_new_links(page: _Page, record: Record) -> float | None:

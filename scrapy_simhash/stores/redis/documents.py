@@ -347,10 +347,7 @@ class RedisDocuments(Session):
         found = self._list_form_documents([*parking, *forms, *met])
         known = [record for n in found & candidates if (record := self.get(n)) is not None]
         found |= {record.original for record in known} - {0}
-        groups = _ask(
-            learner, lambda asked: asked.list_group_keys(self, [*forms, *met], candidates)
-        )
-        self.fetch(records=found, sinks=found, tables=groups)
+        self.fetch(records=found, sinks=found)
 
     def _list_form_documents(self, rows: Iterable[tuple[str, bytes]]) -> set[int]:
         """List the documents to which those of these rows lead that are of normal forms."""
