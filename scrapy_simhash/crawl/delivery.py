@@ -20,6 +20,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.refetch import LostPages
+from scrapy_simhash.judging import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector import Detector
+    from scrapy_simhash.judging import Marked
 
 # A feed's URI template, and the number of a batch.
 _Batch: TypeAlias = tuple[str, int]
@@ -44,7 +46,7 @@ _SCHEDULED = "_simhash_scheduled"
 class _Page:
     """A page whose callback was called."""
 
-    document: int  # number in the store; 0 if no items have to be delivered
+    document: Marked  # 0 if no items have to be delivered
     items: int = 0  # number of items still in the pipelines
     batches: _Batches = field(default_factory=set)  # batches of feeds with some of its items
     consumed: bool = False  # whether its callback has ended
@@ -65,7 +67,7 @@ class Delivery:
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
         self._gate = _FeedGate(crawler, self._mark_done) if on_feed else None
-        self._expected: set[int] = set()
+        self._expected: set[Marked] = set()
         self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
         self._open: set[_Page] = set()
         connect = crawler.signals.connect
@@ -145,7 +147,7 @@ class Delivery:
             else:
                 self._mark_done(page.document)
 
-    def _mark_done(self, document: int) -> None:
+    def _mark_done(self, document: Marked) -> None:
         self._detector.mark_done(document)
         self.parked.done(document)
 
@@ -167,23 +169,25 @@ class Delivery:
         self._lost_pages.warn()
 
 
-def _pending_document(verdict: dict[str, Any]) -> int:
-    """Get the number of the document whose items have to be delivered, or 0."""
-    return 0 if verdict["status"] == "near_duplicate" else int(verdict["document"])
+def _pending_document(verdict: dict[str, Any]) -> Marked:
+    """Get the document whose items have to be delivered, with its text; or 0."""
+    if verdict["status"] == "near_duplicate" or not verdict["document"]:
+        return 0
+    return Version(verdict["document"], bytes.fromhex(verdict["text_digest"]))
 
 
 @dataclass(eq=False, slots=True)
 class _Held:
     """A page, and the unstored batches with its items."""
 
-    document: int
+    document: Marked
     left: _Batches
 
 
 class _FeedGate:
     """Holds pages back until the feeds with their items are stored."""
 
-    def __init__(self, crawler: Crawler, release: Callable[[int], None]) -> None:
+    def __init__(self, crawler: Crawler, release: Callable[[Marked], None]) -> None:
         self._crawler = crawler
         self._release = release
         self._held: dict[_Batch, list[_Held]] = {}
@@ -219,7 +223,7 @@ class _FeedGate:
 
         slot.storage.store = store_and_note
 
-    def hold(self, document: int, batches: _Batches) -> None:
+    def hold(self, document: Marked, batches: _Batches) -> None:
         """Release a page when these batches are stored."""
         page = _Held(document, batches - self._stored)
         for batch in page.left:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector import Detector
+    from scrapy_simhash.judging import Marked
     from scrapy_simhash.judging.urls.acting import ActingRules, Target
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
 
@@ -109,7 +110,7 @@ class ParkedRequests:
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         # Keys of requests that were made again, by the document that they brought, until it is
         # done.
-        self._coming: dict[int, bytes] = {}
+        self._coming: dict[Marked, bytes] = {}
         self._parked = 0
         self._checked_at = 0  # requests that were parked when some were checked last
         self._pages, self._bytes = 0, 0
@@ -401,7 +402,9 @@ class ParkedRequests:
 
     # As their pages arrive
 
-    def judged(self, request: Request, verdict: dict[str, Any], pending: int, status: int) -> None:
+    def judged(
+        self, request: Request, verdict: dict[str, Any], pending: Marked, status: int
+    ) -> None:
         """Note a page; `pending` is its document while its items are to come, or 0."""
         judged = verdict["status"] != "unjudged"
         if judged:
@@ -421,7 +424,7 @@ class ParkedRequests:
         elif key:
             self._detector.unpark(key)
 
-    def done(self, document: int) -> None:
+    def done(self, document: Marked) -> None:
         """Note that the items of a document came through: nothing waits for it any more."""
         if key := self._coming.pop(document, b""):
             self._detector.unpark(key)

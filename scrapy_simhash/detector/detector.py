@@ -19,7 +19,7 @@ from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging import LostPage, Verdict, make_document
+from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -289,6 +289,7 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
+        decision.text_digest = document.text_digest.hex()
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":
@@ -303,12 +304,12 @@ class Detector:
             logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
         self._failing = True
 
-    def mark_done(self, document: int) -> None:
+    def mark_done(self, document: Marked) -> None:
         """Note that the items of a document came through; 0 stands for none."""
         if document and self._writer is not None:
             self._writer.mark(document, done=True)
 
-    def withdraw(self, document: int) -> None:
+    def withdraw(self, document: Marked) -> None:
         """Note that the items of a document never will; 0 stands for none."""
         if document and self._writer is not None:
             self._writer.mark(document, done=False)

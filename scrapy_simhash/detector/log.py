@@ -87,6 +87,7 @@ class Decision(msgspec.Struct, kw_only=True):
     canonical: str = ""
     sink: bool = False
     rule: str = ""
+    text_digest: str = ""
 
     @property
     def is_judged(self) -> bool:

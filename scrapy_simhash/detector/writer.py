@@ -22,7 +22,7 @@ from scrapy_simhash.stores.parking import ParkingGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judging import Document, LostPage, Verdict
+    from scrapy_simhash.judging import Document, LostPage, Marked, Verdict
     from scrapy_simhash.judging.urls.records import RuleChange
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
@@ -60,7 +60,7 @@ class _Wanted(NamedTuple):
 class _Mark(NamedTuple):
     """The items of a document came through, or did not."""
 
-    number: int
+    document: Marked
     done: bool
 
 
@@ -156,9 +156,9 @@ class GroupWriter:
         """Call `Store.sample_parked` after earlier marks; the future may have a StoreError."""
         return self._ask(lambda: self._store.sample_parked(self._crawl, spider, share, most))
 
-    def mark(self, number: int, *, done: bool) -> None:
+    def mark(self, document: Marked, *, done: bool) -> None:
         """Mark a document done or withdraw it, in the commit of a later group."""
-        self._queue.put(_Mark(number, done))
+        self._queue.put(_Mark(document, done))
 
     def keep_request(self, number: int, request: bytes | None) -> None:
         """Keep the request of a dropped document, in the commit of a later group."""
@@ -282,8 +282,8 @@ class GroupWriter:
         verdicts = self._store.find_and_add(
             [page.document for page in group.pages],
             crawl=self._crawl,
-            done=[mark.number for mark in done if mark.done],
-            withdrawn=[mark.number for mark in done if not mark.done],
+            done=[mark.document for mark in done if mark.done],
+            withdrawn=[mark.document for mark in done if not mark.done],
             requests=dict(mark for mark in group.marks if isinstance(mark, _Kept)),
             urls=self._make_learning(group.pages),
             parking=parking,

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import (
         Document as Document,
         LostPage as LostPage,
+        Marked as Marked,
         Match as Match,
         PageFacts as PageFacts,
         StoredDocument as StoredDocument,
         Verdict as Verdict,
+        Version as Version,
         Wall as Wall,
         make_document as make_document,
     )
@@ -22,7 +24,8 @@ make_face(
     __name__,
     {
         "comparison": "Answer compare",
-        "documents": "Document LostPage Match PageFacts StoredDocument Verdict Wall make_document",
+        "documents": "Document LostPage Marked Match PageFacts StoredDocument Verdict Version Wall "
+        "make_document",
         "rule": "Rule",
     },
     "comparison documents interface judge merging names rule sinks texts urls",

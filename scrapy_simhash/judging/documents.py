@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -179,6 +179,17 @@ class Verdict:
     match: Match | None = None
     nearest: Match | None = None
     sink: bool = False
+
+
+class Version(NamedTuple):
+    """A document with one of its texts: the page may be fetched again while it is in flight."""
+
+    document: int
+    text_digest: bytes
+
+
+# A document as a crawl marks it; a plain number stands for the text that it has now.
+Marked: TypeAlias = int | Version
 
 
 @dataclass(frozen=True, slots=True)

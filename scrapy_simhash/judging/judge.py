@@ -27,12 +27,14 @@ from scrapy_simhash.judging.comparison import (
 from scrapy_simhash.judging.documents import (
     Document,
     LostPage,
+    Marked,
     Match,
     PageFacts,
     Record,
     State,
     Status,
     Verdict,
+    Version,
     Waiting,
     facts_of,
 )
@@ -389,28 +391,38 @@ def take_out(documents: Documents, number: int, record: Record) -> None:
         documents.unindex(number, record)
 
 
-def mark_done(documents: Documents, numbers: Iterable[int], crawl: str) -> None:
-    """Mark those documents done that are pending in this crawl."""
-    for number, record in _list_pending(documents, numbers, crawl):
+def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
+    """Mark those documents done that are pending in this crawl, with the text that was marked."""
+    for number, record in _list_pending(documents, marked, crawl):
         record.state, record.delivered = State.DONE, True
         documents.put(number, record)
         _settle_drops(documents, number, record)
 
 
-def withdraw(documents: Documents, numbers: Iterable[int], crawl: str) -> None:
-    """Make orphans of those documents that are pending in this crawl."""
-    for number, record in _list_pending(documents, numbers, crawl):
+def withdraw(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
+    """Make orphans of those documents that are pending in this crawl, with the text marked."""
+    for number, record in _list_pending(documents, marked, crawl):
         record.crawl = _WITHDRAWN
         documents.put(number, record)
 
 
+def number_of(marked: Marked) -> int:
+    """Get the number of a document that is marked."""
+    return marked.document if isinstance(marked, Version) else marked
+
+
 def _list_pending(
-    documents: Documents, numbers: Iterable[int], crawl: str
+    documents: Documents, marked: Iterable[Marked], crawl: str
 ) -> Iterator[tuple[int, Record]]:
-    for number in numbers:
+    for mark in marked:
+        number = number_of(mark)
         record = documents.get(number)
-        if record is not None and record.state == State.PENDING and record.crawl == crawl:
-            yield number, record
+        if record is None or record.state != State.PENDING or record.crawl != crawl:
+            continue
+        # Another text came meanwhile, whose items are still on their way.
+        if isinstance(mark, Version) and mark.text_digest != record.text_digest:
+            continue
+        yield number, record
 
 
 def _settle_drops(stored: Documents, number: int, record: Record) -> None:

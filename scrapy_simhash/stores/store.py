@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from scrapy_simhash.judging import Document, LostPage, Match, Rule, StoredDocument, Verdict, Wall
+from scrapy_simhash.judging import (
+    Document,
+    LostPage,
+    Marked,
+    Match,
+    Rule,
+    StoredDocument,
+    Verdict,
+    Wall,
+)
 from scrapy_simhash.judging.documents import CrawlRecord, Record, State, facts_of
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
@@ -22,6 +31,7 @@ from scrapy_simhash.judging.judge import (
     list_lost,
     list_lost_pages,
     mark_done,
+    number_of,
     take_lost,
     withdraw,
 )
@@ -256,8 +266,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         documents: Sequence[Document],
         *,
         crawl: str = "",
-        done: Sequence[int] = (),
-        withdrawn: Sequence[int] = (),
+        done: Sequence[Marked] = (),
+        withdrawn: Sequence[Marked] = (),
         requests: Mapping[int, bytes | None] | None = None,
         urls: UrlLearning | None = None,
         parking: ParkingGroup | None = None,
@@ -300,7 +310,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         def work(stored: Session) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
             self.learning_errors.clear()
-            marked = [*done, *withdrawn]
+            marked = [number_of(mark) for mark in (*done, *withdrawn)]
             if stored.remote:
                 rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
                 stored.prefetch(documents, marked, self.distance, learner, rows)
@@ -348,15 +358,16 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         return self._read(work)
 
-    def mark_done(self, documents: Sequence[int], crawl: str) -> None:
+    def mark_done(self, documents: Sequence[Marked], crawl: str) -> None:
         """Mark documents as done: their items passed the pipelines.
 
-        Documents that are not pending in this crawl are skipped.
+        Documents that are not pending in this crawl are skipped, and a `judging.Version` of a
+        document that has another text by now. A plain number stands for whatever text it has.
         """
         self._write(lambda stored: mark_done(stored, documents, crawl))
 
-    def withdraw(self, documents: Sequence[int], crawl: str) -> None:
-        """Withdraw documents that are pending in this crawl.
+    def withdraw(self, documents: Sequence[Marked], crawl: str) -> None:
+        """Withdraw documents that are pending in this crawl, with the text that is marked.
 
         They cause no more drops, and are judged afresh when they are fetched again.
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.http import Request, Response
@@ -161,6 +161,67 @@ async def test_a_page_that_is_turned_away_takes_drops_back(
     assert done.paths == ["/twin"]
     assert done.counted["requested_again"] == 1
     assert states(tmp_path) == {"one": "pending", "twin": "done"}
+
+
+class OneByOne:
+    """Lets the first text of "/one" through once something was dropped for the second one.
+
+    Only then the items of the second one fail.
+    """
+
+    def __init__(self, crawler: Any) -> None:
+        self.texts = 0
+        self.dropped, self.scraped = asyncio.Event(), asyncio.Event()
+        crawler.signals.connect(self.note_drop, near_duplicate_found)
+        crawler.signals.connect(self.note_item, signals.item_scraped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> "OneByOne":
+        return cls(crawler)
+
+    def note_drop(self) -> None:
+        self.dropped.set()
+
+    def note_item(self) -> None:
+        self.scraped.set()
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        if item["path"] == "/one":
+            self.texts += 1
+            first = self.texts == 1
+            await asyncio.wait_for((self.dropped if first else self.scraped).wait(), 30)
+            if not first:
+                raise RuntimeError("the database is down")
+        return item
+
+
+async def test_the_items_of_one_text_do_not_stand_for_those_of_the_next(
+    site: Site, tmp_path: Path
+) -> None:
+    """Both are in flight; what was dropped for the second is requested again."""
+    site.answers["/twin"] = Answer(page(2, menu="Other").encode())
+
+    class Twice(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield describe(response)
+            if response.url.endswith("/one") and not response.meta.get("again"):
+                site.answers["/one"] = Answer(page(2).encode())
+                yield Request(response.url, dont_filter=True, meta={"again": 1}, priority=2)
+                yield Request(site.url("/twin"), priority=1)
+
+    pipelines = {"ITEM_PIPELINES": {OneByOne: 300}}
+    done = await crawl(tmp_path, [site.url("/one")], Twice, **pipelines)
+    assert [line["reason"] or line["status"] for line in done.decisions] == [
+        "new",
+        "changed",
+        "near_duplicate",
+        "new",
+    ]
+    assert done.decisions[0]["text_digest"] != done.decisions[1]["text_digest"]
+    assert done.decisions[1]["text_digest"] == done.decisions[2]["text_digest"]
+    assert done.paths == ["/one", "/twin"]
+    assert states(tmp_path) == {"one": "pending", "twin": "done"}
+    assert (done.counted["requested_again"], lost(tmp_path)) == (1, 0)
 
 
 async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
-from scrapy_simhash.judging import Verdict
+from scrapy_simhash.judging import Marked, Verdict, Version
 from scrapy_simhash.judging.urls.book import RuleAction
 from scrapy_simhash.stores import Store
 from scrapy_simhash.tables import parse_design
@@ -27,6 +27,11 @@ flips = st.integers(0, 9).flatmap(masks)
 several_flips = st.lists(flips, min_size=1, max_size=3)
 
 
+def digest_of(fingerprints: tuple[int, ...]) -> bytes:
+    """Make the digest of a text whose fingerprint is the first of these."""
+    return b"%d" % fingerprints[0]
+
+
 class StoreMachine(RuleBasedStateMachine):
     """A store, and an oracle that knows what it must say."""
 
@@ -40,6 +45,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.design, distance = store
         self.oracle = Oracle(distance)
         self.numbers: dict[bytes, int] = {}
+        self.texts: dict[str, set[bytes]] = {}  # digests, by the names of pages
         self.seen: list[int] = [0]
         self.crawls = 0
         # Addresses that lead to documents; requests by their URLs: parked by a crawl, and released
@@ -209,9 +215,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     def add(self, group: list[tuple[str, tuple[int, ...]]], crawl: str) -> None:
         pages = [
-            document(name, *fingerprints, crawl=crawl, text_digest=b"%d" % fingerprints[0])
+            document(name, *fingerprints, crawl=crawl, text_digest=digest_of(fingerprints))
             for name, fingerprints in group
         ]
+        for page in pages:
+            self.texts.setdefault(page.identity.decode(), set()).add(page.text_digest)
         verdicts = self.store.find_and_add(pages)
         for (name, fingerprints), verdict in zip(group, verdicts, strict=True):
             self.compare(name.encode(), fingerprints, crawl, verdict)
@@ -239,20 +247,33 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             assert verdict.match is None
 
+    def draw_marked(self, data: st.DataObject, name: str) -> Marked:
+        """Draw a text that the page has or had, of one crawl or several; or whatever it has."""
+        number = self.numbers.get(name.encode(), 99)
+        texts = sorted(self.texts.get(name, ()))
+        text = data.draw(st.sampled_from([None, *texts]), "text")
+        return number if text is None else Version(number, text)
+
+    def find_pending(self, name: str, marked: Marked, crawl: str) -> Page | None:
+        page = self.oracle.pages.get(name.encode())
+        pending = page and page.crawl == crawl and not page.duplicate and not page.done
+        if not page or not pending:
+            return None
+        other = isinstance(marked, Version) and marked.text_digest != digest_of(page.fingerprints)
+        return None if other else page
+
     @rule(data=st.data(), name=names)
     def mark_done(self, data: st.DataObject, name: str) -> None:
-        crawl = self.draw_crawl(data, name)
-        self.store.mark_done([self.numbers.get(name.encode(), 99)], crawl)
-        page = self.oracle.pages.get(name.encode())
-        if page and page.crawl == crawl and not page.duplicate and not page.done:
+        crawl, marked = self.draw_crawl(data, name), self.draw_marked(data, name)
+        self.store.mark_done([marked], crawl)
+        if page := self.find_pending(name, marked, crawl):
             page.done = page.delivered = True
 
     @rule(data=st.data(), name=names)
     def withdraw(self, data: st.DataObject, name: str) -> None:
-        crawl = self.draw_crawl(data, name)
-        self.store.withdraw([self.numbers.get(name.encode(), 99)], crawl)
-        page = self.oracle.pages.get(name.encode())
-        if page and page.crawl == crawl and not page.duplicate and not page.done:
+        crawl, marked = self.draw_crawl(data, name), self.draw_marked(data, name)
+        self.store.withdraw([marked], crawl)
+        if page := self.find_pending(name, marked, crawl):
             page.crawl = ""
 
     @rule(data=st.data(), flip=flips, share=st.floats(0, 1))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash.judging import Document, Verdict
+from scrapy_simhash.judging import Document, Verdict, Version
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document, plain_match
 
@@ -129,6 +129,64 @@ def test_only_the_own_crawl_marks_done_or_withdraws(store: Store, crawl: str) ->
     store.withdraw([2], crawl)
     assert [state(store, number) for number in (1, 2)] == ["pending", "pending"]
     assert add_one(store, document("like b", B)).status == "near_duplicate"
+
+
+def two_texts(crawl: str = CRAWL) -> tuple[Document, Document]:
+    """One page, fetched twice: its text changed in between."""
+    first = document("a", A, crawl=CRAWL, text_digest=b"first")
+    return first, document("a", B, crawl=crawl, text_digest=b"second")
+
+
+def test_marks_of_an_earlier_text_leave_the_later_one_pending(store: Store) -> None:
+    """Both are in flight in one crawl."""
+    verdicts = add(store, *two_texts())
+    assert [(each.reason, each.document) for each in verdicts] == [("", 1), ("changed", 1)]
+    store.mark_done([Version(1, b"first")], CRAWL)
+    assert state(store, 1) == "pending"
+    store.withdraw([Version(1, b"second")], CRAWL)
+    assert add_one(store, document("like the second", B)).status == "new"
+
+
+def test_an_earlier_text_that_fails_takes_the_later_one_not_back(store: Store) -> None:
+    add(store, *two_texts())
+    (verdict,) = store.find_and_add(
+        [document("like the second", B)], crawl=CRAWL, withdrawn=[Version(1, b"first")]
+    )
+    assert verdict.status == "near_duplicate"
+    store.find_and_add([], crawl=CRAWL, done=[Version(1, b"second")])
+    assert state(store, 1) == "done"
+    assert store.stats()["lost"] == 0
+
+
+def test_a_text_that_comes_back_is_done_by_its_first_delivery(store: Store) -> None:
+    """Two others may be in flight by then; what counts is that its items came through."""
+    first, second = two_texts()
+    add(store, first, second, first)
+    store.mark_done([Version(1, b"first")], CRAWL)
+    assert state(store, 1) == "done"
+
+
+def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, store: Store) -> None:
+    """Nor that which its own crawl fetched after that."""
+    first, theirs = two_texts("theirs")
+    third = document("a", A ^ B >> 32, text_digest=b"third")
+    with open_store(home) as other:
+        other.start_crawl("theirs", "spider")
+        add(store, first)
+        add(other, theirs)
+        for mark in (store.mark_done, store.withdraw):
+            mark([Version(1, b"first")], CRAWL)
+            assert state(store, 1) == "pending"
+        assert add_one(store, document("like theirs", B)).status == "near_duplicate"
+        add(store, third)
+        for mark in (store.mark_done, store.withdraw):
+            mark([Version(1, b"first")], CRAWL)
+            other_mark = other.mark_done if mark == store.mark_done else other.withdraw
+            other_mark([Version(1, b"second")], "theirs")
+            assert state(store, 1) == "pending"
+        assert add_one(store, document("like the third", A ^ B >> 32)).status == "near_duplicate"
+        store.mark_done([Version(1, b"third")], CRAWL)
+        assert state(store, 1) == "done"
 
 
 def test_what_is_done_cannot_be_withdrawn_nor_a_duplicate_be_done(store: Store) -> None:
