@@ -15,7 +15,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
-from scrapy_simhash.crawl import Delivery, LostLinks
+from scrapy_simhash.crawl import Delivery, IdleWork, LostLinks
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
 from scrapy_simhash.crawl.paths import place_log, place_store
 from scrapy_simhash.crawl.policy import (
@@ -81,6 +81,8 @@ class SimhashDownloaderMiddleware:
         self._walls = Walls(crawler, closing=closing)
         self.delivery = Delivery(crawler, self.config, self._detector)
         self.links = LostLinks(crawler, self.config, self._detector)
+        again = self.delivery.lost_pages.request_again, self.delivery.parked.make_again
+        self._idle_work = IdleWork(crawler, (*again, self.links.request_late))
         on_feed = self.config.done_on == "feed"
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
@@ -132,9 +134,10 @@ class SimhashDownloaderMiddleware:
         """Write pending data, and log a one-line summary of the crawl."""
         if not self._detector.is_open:
             return
+        self._idle_work.close()
         try:
-            self.delivery.close()
-            self.links.close()
+            await self.delivery.close()
+            await self.links.close()
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
         if again := self._detector.judged_again:
@@ -194,6 +197,7 @@ class SimhashDownloaderMiddleware:
         verdict = request.meta[META_KEY] = msgspec.to_builtins(decision)
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(verdict)
+        self._idle_work.outdated = True
         with self._passing(verdict):
             self.delivery.judged(request, verdict, response.status)
             self.links.judged(request, verdict, links[-1])

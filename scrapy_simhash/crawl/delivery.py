@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from scrapy import Spider, signals
+from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
@@ -62,7 +62,7 @@ class Delivery:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
         self._detector = detector
-        self._lost_pages = LostPages(crawler, config, detector)
+        self.lost_pages = LostPages(crawler, config, detector)
         self.parked = ParkedRequests(crawler, config, detector)
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
@@ -93,13 +93,13 @@ class Delivery:
         self.parked.judged(request, verdict, document if scheduled else 0, status)
         if verdict["match_pending"]:
             lost = scheduled and verdict["action"] not in {"", "flag"}
-            self._lost_pages.keep(request, verdict["document"], dropped=lost)
+            self.lost_pages.keep(request, verdict["document"], dropped=lost)
 
     def begin(self, response: Response, verdict: dict[str, Any]) -> None:
         """Note that the callback of a page was called."""
         document = _pending_document(verdict)
         self._expected.discard(document)
-        self._lost_pages.found(response, verdict)
+        self.lost_pages.found(response, verdict)
         page = self._pages[response] = _Page(document)
         self._open.add(page)
 
@@ -151,22 +151,20 @@ class Delivery:
         self._detector.mark_done(document)
         self.parked.done(document)
 
-    def _spider_idle(self, spider: Spider) -> None:
-        """Withdraw pages that never reached the spider, then request pages dropped for them."""
+    def _spider_idle(self) -> None:
+        """Withdraw pages that never reached the spider; those dropped for them are lost then."""
         # No page is on its way any more: another middleware stopped these.
         for document in self._expected:
             self._detector.withdraw(document)
         self._expected.clear()
-        self._lost_pages.request_again(spider)
-        self.parked.make_again(spider)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Settle open pages when all pipelines have ended, and warn about pages still lost."""
         for page in list(self._open):
             if page.consumed:  # a middleware nearer to the engine removed its items
                 page.items = 0
                 self._settle(page)
-        self._lost_pages.warn()
+        await self.lost_pages.warn()
 
 
 def _pending_document(verdict: dict[str, Any]) -> Marked:

@@ -20,8 +20,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
-from scrapy import signals
-from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Request
 
 from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
@@ -69,8 +67,6 @@ class LostLinks:
         self._loaded = False
         self._made = SpidersRequests(crawler.settings)
         self.late = config.follow_new_links == LATE
-        if self.late:
-            crawler.signals.connect(self._spider_idle, signals.spider_idle)
 
     def judged(self, request: Request, verdict: dict[str, Any], links: PageLinks) -> None:
         """Note the links of a page that was judged, once the action is chosen."""
@@ -146,50 +142,48 @@ class LostLinks:
         except Exception:  # noqa: BLE001 - the spider's meta may hold anything
             count(self._crawler, "links/failed")
 
-    def _spider_idle(self, spider: Spider) -> None:
-        """Request unknown links when there is nothing else to do; raises DontCloseSpider then."""
-        engine = self._crawler.engine
+    async def request_late(self, spider: Spider) -> list[Request]:
+        """Make requests of unknown links, when there is nothing else to do."""
         left = self._config.late_links - len(self._asked)
-        # Another handler of the signal may have found work.
-        if not self._changed or left <= 0 or engine is None or not engine.spider_is_idle():
-            return
+        made: list[Request] = []
+        if not self.late or not self._changed or left <= 0:
+            return made
         self._changed = False
-        made = 0
-        for link in self._settle():
-            if made >= left or link.url in self._asked or _host_of(link.url) not in self._hosts:
+        for link in await self._settle():
+            foreign = _host_of(link.url) not in self._hosts
+            if len(made) >= left or link.url in self._asked or foreign:
                 continue
             request = self._made.make(link) or unpack_request(link.request, spider)
             if request is not None:
                 self._asked.add(link.url)
-                made += 1
-                engine.crawl(request.replace(dont_filter=False))
+                made.append(request.replace(dont_filter=False))
         if made:
-            count(self._crawler, "links/requested_late", made)
-            raise DontCloseSpider
+            count(self._crawler, "links/requested_late", len(made))
+        return made
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Keep in the store what nobody requested, and count it."""
-        if self._detector.is_open and (left := len(self._settle()) + self._missed):
+        if self._detector.is_open and (left := len(await self._settle()) + self._missed):
             count(self._crawler, "links/only_on_dropped_pages", left)
 
-    def _settle(self) -> list[Link]:
+    async def _settle(self) -> list[Link]:
         """Sort out what is known by now; returns the links that are left, oldest first."""
-        self._load()
+        await self._load()
         gone = self._list_known(self._found.values())
         self._forget(gone)
         self._places.recount(self._found.values())
         gone += self._list_known(self._found.values())
         foreign = [url for url in self._unwritten if _host_of(url) not in self._hosts]
         self._forget((*gone, *foreign))
-        gone += self._list_requested()
+        gone += await self._list_requested()
         self._forget(gone)
         self._write(self._written.intersection(gone))
         self._written.difference_update(gone)
         return sorted(self._found.values(), key=lambda link: link.time)
 
-    def _load(self) -> None:
+    async def _load(self) -> None:
         """Add the links that earlier crawls of the spider found, once."""
-        kept = [] if self._loaded else self._detector.list_links(self._spider.name)
+        kept = [] if self._loaded else await self._detector.list_links(self._spider.name)
         self._loaded = True
         earlier = [link for link in kept if link.crawl != self._detector.crawl]
         for page in {(link.page, link.original) for link in earlier}:
@@ -197,7 +191,7 @@ class LostLinks:
         self._found |= {link.url: link for link in earlier}
         self._written.update(link.url for link in earlier)
 
-    def _list_requested(self) -> list[str]:
+    async def _list_requested(self) -> list[str]:
         """List the links that were requested, or a counterpart of them was."""
         acting = self._detector.acting
         asked = {
@@ -206,7 +200,7 @@ class LostLinks:
         }
         identities = set().union(*asked.values()) - {b""}
         known = identities & self._list_filtered()
-        known |= self._detector.find_known(sorted(identities - known))
+        known |= await self._detector.find_known(sorted(identities - known))
         return [url for url, each in asked.items() if b"" in each or not known.isdisjoint(each)]
 
     def _list_filtered(self) -> AbstractSet[bytes]:

@@ -20,7 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import xxhash
-from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
@@ -353,30 +353,28 @@ class ParkedRequests:
 
     # Made after all
 
-    def make_again(self, spider: Spider) -> None:
-        """Make released requests, or else check parked ones; raises DontCloseSpider if any are."""
+    async def make_again(self, spider: Spider) -> list[Request]:
+        """Make released requests, or else some parked ones, to check them."""
+        made: list[Request] = []
         if self._config.readonly:
-            return
-        made = 0
+            return made
         # Those that cannot be made must not keep the others waiting.
-        while not made and (taken := self._detector.take_parked(spider.name)):
+        while not made and (taken := await self._detector.take_parked(spider.name)):
             made = self._make(taken, spider, "urls/released")
         # Not every time that a spider is idle which lives long.
         if not made and self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
             share = self._config.url_sample
-            sample = (
-                self._detector.sample_parked(spider.name, share, _MOST_CHECKED) if share else []
-            )
-            made = self._make(sample, spider, "urls/checked", sampled=True)
-        if made:
-            raise DontCloseSpider
+            if share:
+                sample = await self._detector.sample_parked(spider.name, share, _MOST_CHECKED)
+                made = self._make(sample, spider, "urls/checked", sampled=True)
+        return made
 
     def _make(
         self, taken: Iterable[TakenRequest], spider: Spider, counted: str, *, sampled: bool = False
-    ) -> int:
-        """Make parked requests; returns how many could be made."""
-        made = lost = 0
+    ) -> list[Request]:
+        """Make parked requests, those that can be made."""
+        made, lost = [], 0
         for key, parked in taken:
             request = unpack_request(parked.request, spider)
             if request is None:
@@ -385,13 +383,11 @@ class ParkedRequests:
             set_mark(request, PARKED, key)
             if sampled:
                 set_mark(request, SAMPLED, parked.rule)
-            assert self._crawler.engine is not None  # noqa: S101 - it is idle
-            self._crawler.engine.crawl(request)
-            made += 1
+            made.append(request)
             if parked.crawl == self._detector.crawl:
                 self.counted -= Counter([self._texts.get(parked.rule, "")])
         if made:
-            count(self._crawler, counted, made)
+            count(self._crawler, counted, len(made))
         if lost:
             logger.warning(
                 "%s cannot be made, because the spider has no such callback now",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Request
 from scrapy.utils.request import request_from_dict
 
@@ -82,30 +81,28 @@ class LostPages:
         if again is not None and whole and not self._readonly:
             self._detector.keep_request(again, None)
 
-    def request_again(self, spider: Spider) -> None:
-        """Request lost pages again, each once a crawl; raises DontCloseSpider if there are any."""
-        asked = len(self._asked_again)
-        for page in self._list_lost(spider):
+    async def request_again(self, spider: Spider) -> list[Request]:
+        """Make the requests of lost pages, each once a crawl."""
+        requests = []
+        for page in await self._list_lost(spider):
             request = unpack_request(page.request, spider)
             if request is not None and page.document not in self._asked_again:
                 self._asked_again.add(page.document)
                 count(self._crawler, "requested_again")
                 set_mark(request, AGAIN, page.document)
-                assert self._crawler.engine is not None  # noqa: S101 - it is idle
-                self._crawler.engine.crawl(request)
-        if len(self._asked_again) > asked:
-            raise DontCloseSpider
+                requests.append(request)
+        return requests
 
-    def _list_lost(self, spider: Spider, *, ending: bool = False) -> list[LostPage]:
-        return [] if self._readonly else self._detector.take_lost(spider.name, ending=ending)
+    async def _list_lost(self, spider: Spider, *, ending: bool = False) -> list[LostPage]:
+        return [] if self._readonly else await self._detector.take_lost(spider.name, ending=ending)
 
-    def warn(self) -> None:
+    async def warn(self) -> None:
         """Warn about pages that are still lost when the crawl ends; count those that may be."""
         spider = self._crawler.spider
-        waiting = 0 if self._readonly else self._detector.count_waiting()
+        waiting = 0 if self._readonly else await self._detector.count_waiting()
         if waiting:
             count(self._crawler, "waiting", waiting)
-        lost = len(self._list_lost(spider, ending=True)) if spider else 0
+        lost = len(await self._list_lost(spider, ending=True)) if spider else 0
         if lost:
             count(self._crawler, "lost", lost)
             logger.warning(

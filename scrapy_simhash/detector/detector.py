@@ -319,25 +319,15 @@ class Detector:
         if self._writer is not None:
             self._writer.keep_request(document, request)
 
-    def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
+    async def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Claim the spider's lost pages once all marks are written; none if the store fails."""
-        if self._writer is None:
-            return []
-        try:
-            return self._writer.take_lost(spider, ending=ending).result()
-        except StoreError as error:
-            self._store_failed(error)
-            return []
+        return await self._wait_for(lambda writer: writer.take_lost(spider, ending=ending), [])
 
-    def count_waiting(self) -> int:
+    async def count_waiting(self) -> int:
         """Count the drops of this crawl that wait for another one; 0 if the store fails."""
-        if self._writer is None:
-            return 0
-        try:
-            return self._writer.ask(lambda store: store.count_waiting(self.crawl)).result()
-        except StoreError as error:
-            self._store_failed(error)
-            return 0
+        return await self._wait_for(
+            lambda writer: writer.ask(lambda store: store.count_waiting(self.crawl)), 0
+        )
 
     @property
     def acting(self) -> ActingRules | None:
@@ -359,27 +349,23 @@ class Detector:
 
         Those whose answer has a reason must be made: `unavailable` if the store fails.
         """
-        if self._writer is None:
-            return [ParkingAnswer("unavailable")] * len(requests)
-        try:
-            waiting = self._writer.park(requests, more=self._on_their_way > 0)
-            return await self._relay.wait(waiting)
-        except StoreError as error:
-            self._store_failed(error)
-            return [ParkingAnswer("unavailable")] * len(requests)
+        return await self._wait_for(
+            lambda writer: writer.park(requests, more=self._on_their_way > 0),
+            [ParkingAnswer("unavailable")] * len(requests),
+        )
 
     def unpark(self, key: bytes) -> None:
         """Note that a parked request was made, and its page judged."""
         if self._writer is not None:
             self._writer.unpark(key)
 
-    def take_parked(self, spider: str) -> list[TakenRequest]:
+    async def take_parked(self, spider: str) -> list[TakenRequest]:
         """Claim parked requests that must be made after all; none if the store fails."""
-        return self._wait_for(lambda writer: writer.take_parked(spider), [])
+        return await self._wait_for(lambda writer: writer.take_parked(spider), [])
 
-    def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
+    async def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
         """Claim a sample of the parked requests, see `Store.sample_parked`."""
-        return self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
+        return await self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
 
     def take_rule_changes(self) -> list[RuleChange]:
         """Take the URL rules that changed their state since the last call, oldest first."""
@@ -391,12 +377,14 @@ class Detector:
         errors = self._writer.learning_errors if self._writer is not None else deque()
         return [errors.popleft() for _ in range(len(errors))]
 
-    def _wait_for(self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result) -> Result:
+    async def _wait_for(
+        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result
+    ) -> Result:
         """Ask the writer, and wait; another answer if the store fails or is not open."""
         if self._writer is None:
             return otherwise
         try:
-            return ask(self._writer).result()
+            return await self._relay.wait(ask(self._writer))
         except StoreError as error:
             self._store_failed(error)
             return otherwise
@@ -411,13 +399,15 @@ class Detector:
         if isinstance(error := future.exception(), StoreError):
             self._store_failed(error)
 
-    def list_links(self, spider: str) -> list[Link]:
+    async def list_links(self, spider: str) -> list[Link]:
         """List the links of a spider that the store keeps; none if that fails."""
-        return self._wait_for(lambda writer: writer.ask(lambda store: store.list_links(spider)), [])
+        return await self._wait_for(
+            lambda writer: writer.ask(lambda store: store.list_links(spider)), []
+        )
 
-    def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
+    async def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
         """Find out which identities the store knows; none if that fails."""
-        return self._wait_for(
+        return await self._wait_for(
             lambda writer: writer.ask(lambda store: store.find_known(identities)), set()
         )
 

@@ -16,6 +16,7 @@ from scrapy_simhash.crawl import read_requests
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores import open_store
+from tests.helpers.children import running
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
@@ -243,6 +244,68 @@ async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_pa
     again = await crawl(tmp_path, [site.url("/else")])
     assert again.paths == ["/else", "/twin"]
     assert lost(tmp_path) == 0
+
+
+# Holds the write lock of a store from one line that it is told to the next one.
+HOLDING = """
+import select, sys
+from scrapy_simhash.stores import open_store
+
+def hold(stored):
+    print("held", flush=True)
+    told, _, _ = select.select([sys.stdin], [], [], 60)
+    print("told" if told else "waited in vain", flush=True)
+
+with open_store(sys.argv[1]) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    store._write(hold)
+"""
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["to its end", "stopped"])
+async def test_the_event_loop_does_not_wait_for_the_lock_of_another_process(
+    site: Site, tmp_path: Path, stop: bool
+) -> None:
+    """At an idle moment, when lost pages are taken over; the lock is held until the loop says so.
+
+    If the crawl is stopped meanwhile, the next one requests them.
+    """
+    open_store(str(tmp_path)).close()
+    with running(HOLDING, tmp_path) as child:
+
+        class Locked(FailingSpider):
+            async def start(self) -> AsyncIterator[Request]:
+                self.letting_go: asyncio.Future[None] | None = None
+                self.crawler.signals.connect(self.lock, near_duplicate_found)
+                self.crawler.signals.connect(self.let_go, signals.spider_idle)
+                async for request in super().start():
+                    yield request
+
+            def lock(self) -> None:
+                assert child.ask("lock") == "held"
+
+            def let_go(self) -> None:
+                if self.letting_go is None:
+                    self.letting_go = asyncio.ensure_future(self.go_on())
+
+            async def go_on(self) -> None:
+                for _ in range(50):
+                    await asyncio.sleep(0.02)
+                if stop:
+                    assert self.crawler.engine
+                    stopping = self.crawler.engine.close_spider_async(reason="enough")
+                    await asyncio.wait([asyncio.ensure_future(stopping)], timeout=0.2)
+                child.tell("let go")
+
+        done = await crawl_twins(site, tmp_path, spider=Locked)
+        assert child.read() == "told"
+    assert done.stats["finish_reason"] == ("enough" if stop else "finished")
+    assert done.paths == (["/one"] if stop else ["/one", "/twin"])
+    assert lost(tmp_path) == stop
+    if stop:
+        again = await crawl(tmp_path, [site.url("/else")])
+        assert again.paths == ["/else", "/twin"]
 
 
 async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> None:

@@ -561,9 +561,11 @@ async def test_requests_that_cannot_be_made_do_not_hold_up_the_others(
         store.change_url_rule(rule.id, "retire")
     broken = TakenRequest(b"k" * 8, Parked("", "http://none.example/", "", "", 0))
     answers, take = iter([[broken]]), Detector.take_parked
-    monkeypatch.setattr(
-        Detector, "take_parked", lambda self, spider: next(answers, None) or take(self, spider)
-    )
+
+    async def take_parked(detector: Detector, spider: str) -> list[TakenRequest]:
+        return next(answers, None) or await take(detector, spider)
+
+    monkeypatch.setattr(Detector, "take_parked", take_parked)
     await crawl(tmp_path, [site.url(PATHS[2])], asking(), **SKIP)
     assert SESSIONS[0] in site.asked
 
