@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter
@@ -37,9 +37,6 @@ _Batch: TypeAlias = tuple[str, int]
 _Batches: TypeAlias = set[_Batch]
 # A batch that is never stored.
 _NOWHERE = ("", -1)
-# Marks requests that went through the scheduler. An inline download (`engine.download_async`) does
-# not, and no spider middleware will see its response.
-_SCHEDULED = "_simhash_scheduled"
 
 
 @dataclass(eq=False, slots=True)
@@ -61,30 +58,48 @@ class Delivery:
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
+        self._crawler = crawler
         self._detector = detector
         self.lost_pages = LostPages(crawler, config, detector)
         self.parked = ParkedRequests(crawler, config, detector)
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
         self._gate = _FeedGate(crawler, self._mark_done) if on_feed else None
+        # Requests that came from the scheduler. An inline download (`engine.download_async`) does
+        # not, whatever meta it has, and no spider middleware will see its response.
+        self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self._expected: set[Marked] = set()
         self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
         self._open: set[_Page] = set()
         connect = crawler.signals.connect
-        connect(self._request_scheduled, signals.request_scheduled)
+        connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
         connect(self._item_ended, signals.item_dropped)
         connect(self._failed, signals.item_error)
         connect(self._failed, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
 
-    def _request_scheduled(self, request: Request) -> None:
-        request.meta[_SCHEDULED] = True
+    def _watch_scheduler(self) -> None:
+        """Note the requests that the engine takes from its scheduler; no signal tells them."""
+        assert self._crawler.engine is not None  # noqa: S101 - it opens the spider
+        slot = self._crawler.engine._slot  # noqa: SLF001
+        assert slot is not None  # noqa: S101
+        next_request = slot.scheduler.next_request
+        scheduled: WeakSet[Request] = WeakSet()
+
+        def take_and_note() -> Request | None:
+            request = next_request()
+            if request is not None:
+                scheduled.add(request)
+            return request
+
+        slot.scheduler.next_request = take_and_note  # type: ignore[method-assign]
+        self._scheduled = scheduled
 
     def judged(self, request: Request, verdict: dict[str, Any], status: int) -> None:
         """Note a page that was judged and goes on to the spider."""
-        # Removed, because an inline download could inherit the mark with the meta.
-        scheduled = request.meta.pop(_SCHEDULED, False) and self.followed
+        known = self._scheduled is None or request in self._scheduled
+        scheduled = known and self.followed
         document = _pending_document(verdict)
         if scheduled and document:
             self._expected.add(document)

@@ -37,7 +37,7 @@ YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_par
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
     *(YIELDED, SAMPLED, PARKED),
-    *("simhash", "simhash_text", "_simhash_scheduled", "_simhash_inherited_redirects", AGAIN),
+    *("simhash", "simhash_text", "_simhash_inherited_redirects", AGAIN),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", "_auth_proxy"),
     # The first is a browser page, which cannot be serialized.

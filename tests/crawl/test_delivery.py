@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores import open_store
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, read_lines
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
@@ -223,6 +223,44 @@ async def test_the_items_of_one_text_do_not_stand_for_those_of_the_next(
     assert done.paths == ["/one", "/twin"]
     assert states(tmp_path) == {"one": "pending", "twin": "done"}
     assert (done.counted["requested_again"], lost(tmp_path)) == (1, 0)
+
+
+async def test_what_comes_from_a_queue_on_disk_is_followed(site: Site, tmp_path: Path) -> None:
+    settings = {"JOBDIR": str(tmp_path / "job")}
+    done = await crawl_twins(site, tmp_path / "s", spider=FailingSpider, **settings)
+    assert done.stats["scheduler/dequeued/disk"] >= 2
+    assert states(tmp_path / "s") == {"one": "pending", "twin": "done"}
+
+
+COPIES: dict[str, Callable[[Request, str], Request]] = {
+    "replaced": lambda request, url: request.replace(url=url),
+    "copied": lambda request, url: Request(url, meta=dict(request.meta)),
+    "shared": lambda request, url: Request(url).replace(meta=request.meta),
+}
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+async def test_an_inline_download_is_done_at_once_whatever_meta_it_has(
+    site: Site, tmp_path: Path, copy: Callable[[Request, str], Request]
+) -> None:
+    """No spider middleware sees its page, so nobody else would note its end."""
+    site.answers["/inline"] = Answer(page(7).encode())
+    seen: dict[str, str] = {}
+
+    class Inline(PagesSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            yield describe(response)
+            if response.url.endswith("/one"):
+                other = Request(site.url("/else"))
+                yield other  # it is in the queue from here on
+                assert self.crawler.engine
+                inline = await self.crawler.engine.download_async(copy(other, site.url("/inline")))
+                seen[path_of(inline.url)] = inline.meta["simhash"]["status"]
+
+    done = await crawl(tmp_path, [site.url("/one")], Inline)
+    assert seen == {"/inline": "new"}
+    assert done.paths == ["/one", "/else"]
+    assert states(tmp_path) == {"one": "done", "inline": "done", "else": "done"}
 
 
 async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:
@@ -553,7 +591,7 @@ def test_requests_come_back_as_they_were() -> None:
         headers={"X-One": ["1", "2"]},
         cookies={"session": "s"},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
-        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_scheduled": True, "_own": 1},
+        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_again": 1, "_own": 1},
         priority=3,
     )
     made = unpack_request(pack_request(request, spider), spider)
