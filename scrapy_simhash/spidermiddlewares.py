@@ -105,6 +105,7 @@ class SimhashSpiderMiddleware:
         """Drop what the action on a near-duplicate drops, and note the rest."""
         verdict = find_verdict(response)
         action = _action(response, verdict) if verdict is not None else ""
+        repeated = delivery is not None and delivery.is_repeated(response)
         async for entry in result:
             if action == "ignore-outlinks" and isinstance(entry, Request):
                 count(self._crawler, "outlinks_ignored")
@@ -119,6 +120,9 @@ class SimhashSpiderMiddleware:
                 if self._links is not None and response.request is not None:
                     self._links.learn(response.request, entry)
             elif entry is not None and delivery is not None:
+                if repeated:
+                    count(self._crawler, "items_not_repeated")
+                    continue
                 delivery.add_item(response)
             yield entry
 

@@ -44,6 +44,10 @@ class _Page:
     """A page whose callback was called."""
 
     document: Marked  # 0 if no items have to be delivered
+    # What is noted when its items came through: the number of a near-duplicate, and how it would be
+    # requested again.
+    again: tuple[int, bytes] | None = None
+    repeated: bool = False  # whether its items came through before
     items: int = 0  # number of items still in the pipelines
     batches: _Batches = field(default_factory=set)  # batches of feeds with some of its items
     consumed: bool = False  # whether its callback has ended
@@ -64,7 +68,7 @@ class Delivery:
         self.parked = ParkedRequests(crawler, config, detector)
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
-        self._gate = _FeedGate(crawler, self._mark_done) if on_feed else None
+        self._gate = _FeedGate(crawler, self._came_through) if on_feed else None
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
@@ -98,8 +102,7 @@ class Delivery:
 
     def judged(self, request: Request, verdict: dict[str, Any], status: int) -> None:
         """Note a page that was judged and goes on to the spider."""
-        known = self._scheduled is None or request in self._scheduled
-        scheduled = known and self.followed
+        scheduled = self._is_scheduled(request)
         document = _pending_document(verdict)
         if scheduled and document:
             self._expected.add(document)
@@ -110,13 +113,27 @@ class Delivery:
             lost = scheduled and verdict["action"] not in {"", "flag"}
             self.lost_pages.keep(request, verdict["document"], dropped=lost)
 
+    def _is_scheduled(self, request: Request) -> bool:
+        """Whether a spider middleware will see a page, and report what becomes of it."""
+        if self._scheduled is None:
+            return self.followed
+        scheduled = request in self._scheduled
+        self._scheduled.discard(request)  # a callback may download it once more
+        return scheduled and self.followed
+
     def begin(self, response: Response, verdict: dict[str, Any]) -> None:
-        """Note that the callback of a page was called."""
+        """Note that the callback of a page is about to be called."""
         document = _pending_document(verdict)
         self._expected.discard(document)
-        self.lost_pages.found(response, verdict)
-        page = self._pages[response] = _Page(document)
+        repeated = self.lost_pages.found(response, verdict)
+        again = self.lost_pages.describe_delivered(response, verdict)
+        page = self._pages[response] = _Page(document, again, repeated)
         self._open.add(page)
+
+    def is_repeated(self, response: Response) -> bool:
+        """Whether the items of a page, with this text, came through before."""
+        page = self._pages.get(response)
+        return page is not None and page.repeated
 
     def add_item(self, response: Response) -> None:
         """Note an item that goes to the pipelines."""
@@ -132,7 +149,7 @@ class Delivery:
     def _item_scraped(self, response: Response | None) -> None:
         batches = self._gate.list_batches() if self._gate else set()
         page = self._pages.get(response) if response is not None else None
-        if page:
+        if page in self._open:
             page.batches |= batches
         self._item_ended(response)
 
@@ -158,13 +175,15 @@ class Delivery:
         if page.consumed and page.items <= 0 and page in self._open:
             self._open.discard(page)
             if self._gate:
-                self._gate.hold(page.document, page.batches)
+                self._gate.hold(page)
             else:
-                self._mark_done(page.document)
+                self._came_through(page)
 
-    def _mark_done(self, document: Marked) -> None:
-        self._detector.mark_done(document)
-        self.parked.done(document)
+    def _came_through(self, page: _Page) -> None:
+        self._detector.mark_done(page.document)
+        self.parked.done(page.document)
+        if page.again is not None:
+            self._detector.keep_request(*page.again)
 
     def _spider_idle(self) -> None:
         """Withdraw pages that never reached the spider; those dropped for them are lost then."""
@@ -189,21 +208,13 @@ def _pending_document(verdict: dict[str, Any]) -> Marked:
     return Version(verdict["document"], bytes.fromhex(verdict["text_digest"]))
 
 
-@dataclass(eq=False, slots=True)
-class _Held:
-    """A page, and the unstored batches with its items."""
-
-    document: Marked
-    left: _Batches
-
-
 class _FeedGate:
     """Holds pages back until the feeds with their items are stored."""
 
-    def __init__(self, crawler: Crawler, release: Callable[[Marked], None]) -> None:
+    def __init__(self, crawler: Crawler, release: Callable[[_Page], None]) -> None:
         self._crawler = crawler
         self._release = release
-        self._held: dict[_Batch, list[_Held]] = {}
+        self._held: dict[_Batch, list[_Page]] = {}
         self._stored: _Batches = set()
         # For each feed: its batch, and the number of items in it at the last check.
         self._seen: dict[str, tuple[int, int]] = {}
@@ -236,17 +247,17 @@ class _FeedGate:
 
         slot.storage.store = store_and_note
 
-    def hold(self, document: Marked, batches: _Batches) -> None:
-        """Release a page when these batches are stored."""
-        page = _Held(document, batches - self._stored)
-        for batch in page.left:
+    def hold(self, page: _Page) -> None:
+        """Release a page when its batches are stored."""
+        page.batches -= self._stored
+        for batch in page.batches:
             self._held.setdefault(batch, []).append(page)
-        if not page.left:
-            self._release(document)
+        if not page.batches:
+            self._release(page)
 
     def _note_stored(self, batch: _Batch) -> None:
         self._stored.add(batch)
         for page in self._held.pop(batch, ()):
-            page.left.discard(batch)
-            if not page.left:
-                self._release(page.document)
+            page.batches.discard(batch)
+            if not page.batches:
+                self._release(page)

@@ -16,7 +16,7 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.crawl.policy import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -31,13 +31,15 @@ logger = logging.getLogger(__name__)
 
 # Key in the meta of a page that is requested again: the number of the dropped document.
 AGAIN = "_simhash_again"
+# Another one: the digest of the text whose items came through already, under `ignore-outlinks`.
+_DELIVERED = "_simhash_delivered"
 # Keys in the meta of requests that URL rules lead to a known page, see `parking`: the URL with
 # which a callback yielded it; the rule that it tests; where it was parked.
 YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_parked"
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
     *(YIELDED, SAMPLED, PARKED),
-    *("simhash", "simhash_text", "_simhash_inherited_redirects", AGAIN),
+    *("simhash", "simhash_text", "_simhash_inherited_redirects", AGAIN, _DELIVERED),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", "_auth_proxy"),
     # The first is a browser page, which cannot be serialized.
@@ -73,13 +75,33 @@ class LostPages:
         packed = pack_request(request, self._crawler.spider) if dropped else None
         self._detector.keep_request(document, packed)
 
-    def found(self, response: Response, verdict: dict[str, Any]) -> None:
-        """Note that a page reached the spider; if it was requested again, it is no longer lost."""
+    def describe_delivered(
+        self, response: Response, verdict: dict[str, Any]
+    ) -> tuple[int, bytes] | None:
+        """Describe how to request a near-duplicate again once its items came through, or None.
+
+        Its links are lost all the same if its original is.
+        """
+        lost = verdict["match_pending"] and verdict["action"] == "ignore-outlinks"
+        request = response.request
+        if not lost or request is None:
+            return None
+        assert self._crawler.spider is not None  # noqa: S101 - it has made the request
+        noted = {_DELIVERED: [verdict["text_digest"], request.url]}  # as `set_mark` does
+        return verdict["document"], pack_request(request, self._crawler.spider, noted)
+
+    def found(self, response: Response, verdict: dict[str, Any]) -> bool:
+        """Note that a page reached the spider; if it was requested again, it is no longer lost.
+
+        Returns whether its items came through before, with the same text.
+        """
         assert response.request is not None  # noqa: S101 - it has the verdict
         again = take_mark(response.request, AGAIN, None)
+        delivered = take_mark(response.request, _DELIVERED, None)
         whole = verdict["action"] in {"", "flag"}
         if again is not None and whole and not self._readonly:
             self._detector.keep_request(again, None)
+        return delivered is not None and bool(delivered == verdict["text_digest"])
 
     async def request_again(self, spider: Spider) -> list[Request]:
         """Make the requests of lost pages, each once a crawl."""
@@ -113,14 +135,15 @@ class LostPages:
             )
 
 
-def pack_request(request: Request, spider: Spider) -> bytes:
+def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | None = None) -> bytes:
     """Pack a request for a later crawl of the spider; b"" if it would not be restored exactly."""
-    # This does not pickle: it refuses lambdas as callbacks, and tuples or objects as arguments.
+    # `noted` is added to its meta. This does not pickle: it refuses lambdas as callbacks, and
+    # tuples or objects as arguments.
     try:
         fields = request.to_dict(spider=spider)
         fields["meta"] = {
             key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
-        }
+        } | dict(noted or {})
         packed = msgspec.msgpack.encode(fields)
         same = msgspec.msgpack.decode(packed) == fields
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):

@@ -346,6 +346,72 @@ async def test_the_event_loop_does_not_wait_for_the_lock_of_another_process(
         assert again.paths == ["/else", "/twin"]
 
 
+class LinkingSpider(FailingSpider):
+    """Follows the links of what it does not fail on."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        async for entry in super().parse(response):
+            yield entry
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+LINKING = page(1, menu="Other", links=["/else"])
+LINKED: dict[str, Any] = {"SIMHASH_ACTION": "ignore-outlinks"}
+
+
+async def test_what_is_requested_again_for_its_links_brings_its_items_once(
+    site: Site, tmp_path: Path
+) -> None:
+    site.answers["/twin"] = Answer(LINKING.encode())
+    done = await crawl_twins(site, tmp_path, spider=LinkingSpider, **LINKED)
+    assert done.paths == ["/one", "/twin", "/else"]
+    assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new", "new"]
+    assert (done.counted["requested_again"], done.counted["items_not_repeated"]) == (1, 1)
+    assert states(tmp_path) == {"one": "pending", "twin": "done", "else": "done"}
+    assert lost(tmp_path) == 0
+
+
+@pytest.mark.parametrize("other", ["the same text", "another text"])
+async def test_another_crawl_requests_a_page_again_for_its_links(
+    site: Site, tmp_path: Path, other: str
+) -> None:
+    """Its items come once more if there is another text."""
+
+    class Forgetting(LinkingSpider):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                site.answers.pop("/twin", None)
+
+    site.answers["/twin"] = Answer(LINKING.encode())
+    first = await crawl_twins(site, tmp_path, spider=Forgetting, **LINKED)
+    assert (first.paths, first.counted["lost"]) == (["/one", "/twin"], 1)
+    changed = page(8, links=["/else"])
+    site.answers["/twin"] = Answer((LINKING if other == "the same text" else changed).encode())
+    again = await crawl(tmp_path, [], LinkingSpider, **LINKED)
+    assert again.paths == (["/else"] if other == "the same text" else ["/twin", "/else"])
+    assert lost(tmp_path) == 0
+
+
+async def test_items_that_failed_come_again_with_the_links(site: Site, tmp_path: Path) -> None:
+    class Broken:
+        """Takes no item of "/twin" while "/one" is pending."""
+
+        def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+            if item["path"] == "/twin" and item["flags"]:
+                raise RuntimeError("the database is down")
+            return item
+
+    site.answers["/twin"] = Answer(LINKING.encode())
+    settings = LINKED | {"ITEM_PIPELINES": {Broken: 300}}
+    done = await crawl_twins(site, tmp_path, spider=LinkingSpider, **settings)
+    assert done.paths == ["/one", "/twin", "/else"]
+    assert "items_not_repeated" not in done.counted
+
+
 async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> None:
     done = await crawl_twins(site, tmp_path, "raise", SIMHASH_ACTION="flag")
     assert done.paths == ["/twin"]
