@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack, contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._progress import show_busy, show_progress
+from scrapy_simhash.batch.reseeding import Reseeder
 from scrapy_simhash.errors import (
     ArchiveError,
     PartlyFailedError,
@@ -23,7 +25,7 @@ from scrapy_simhash.tables.archive.writer import SORTED_ONLY
 from scrapy_simhash.tables.joins.tables import contains
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -56,9 +58,10 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
     """Merge all documents of some stores into another one; the sources are not changed.
 
     A single source is copied unchanged into a new or empty store, with seed, numbers and states.
-    Otherwise, of near-duplicates the document that was seen first becomes the original. URL rules,
-    parked requests and lost links come along, see `Store.merge_url_rows`. If a merge is killed, run
-    it again to complete it.
+    Otherwise, of near-duplicates the document that was seen first becomes the original. Documents
+    of another seed get new fingerprints, if their texts allow it (see `reseeding`), which takes
+    2 ms for each. URL rules, parked requests and lost links come along, see
+    `Store.merge_url_rows`. If a merge is killed, run it again to complete it.
 
     Args:
         config: how documents are compared.
@@ -66,7 +69,8 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
         into: folder or URL; made if it does not exist.
 
     Raises:
-        StoreMismatchError: the stores have different seeds or recipes; nothing was changed.
+        StoreMismatchError: the stores have different recipes, or different seeds and no texts for
+            new fingerprints; nothing was changed.
         StoreUnusableError: a store cannot be opened.
         StoreUnavailableError: a write failed; the message says how much was merged, and stays.
         ValueError: `into` is one of the sources.
@@ -80,13 +84,22 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
             raise ValueError(
                 f"{show_url(into)} cannot be merged into itself; name another store with --into"
             )
-        target = held.enter_context(_open_target(config, into, opened[0]))
+        seed, where = _find_seed(into, opened[0])
+        others = {
+            place: _make_reseeder(config, store, seed, where)
+            for place, store in enumerate(opened)
+            if store.seed != seed
+        }
+        target = held.enter_context(_open_target(config, into, opened[0], seed))
         with _saying_how_far() as show:
-            for store in opened:
+            for place, store in enumerate(opened):
                 target.copy_crawls(store.list_crawls())
-                _load_missing(store.bulk_loaded(), target)
-            copying = len(opened) == 1 and _is_part_of(target, opened[0])
-            counts = _copy(opened[0], target, show) if copying else _merge(opened, target, show)
+                if place not in others:
+                    _load_missing(store.bulk_loaded(), target)
+            copying = len(opened) == 1 and not others and _is_part_of(target, opened[0])
+            counts = (
+                _copy(opened[0], target, show) if copying else _merge(opened, others, target, show)
+            )
             take_rows = target.copy_url_rows if copying else target.merge_url_rows
             for store in opened:
                 take_rows(store.read_url_rows())
@@ -100,6 +113,7 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
             "near_duplicates": counts["duplicate"],
             "known": counts["known"],
             "became_near_duplicates": counts["became_near_duplicates"],
+            "reseeded": [opened[place].url for place in others],
         }
 
 
@@ -112,22 +126,44 @@ def _require_alike(stores: Sequence[Store]) -> None:
                 f"{store.url}): {'; '.join(differences)}. Their documents cannot be compared: "
                 "crawl one of them again"
             )
-        if store.seed != first.seed:
-            raise StoreMismatchError(
-                f"{store.url} was made with another seed than {first.url}, and fingerprints of "
-                "different seeds cannot be compared. Start stores that you want to merge as copies "
-                "of one store, even an empty one (scrapy simhash merge STORE --into COPY)"
-            )
 
 
-def _open_target(config: Config, into: str, source: Store) -> Store:
-    """Open the target, or make it with the seed, recipe and design of a source."""
+def _find_seed(into: str, source: Store) -> tuple[int, str]:
+    """Find the seed that the target has, or will have, and the store it is from."""
     try:
-        open_store(into, distance=0, readonly=True).close()
+        with open_as_it_is(into) as target:
+            return target.seed, target.url
+    except StoreUnusableError:  # if it exists but cannot be opened, `_open_target` says so
+        return source.seed, source.url
+
+
+def _make_reseeder(config: Config, store: Store, seed: int, where: str) -> Reseeder:
+    """Make what gives the documents of a store the fingerprints of another seed."""
+    reseeder = Reseeder(store, seed)
+    numbers = [number for number, _, _ in store.list_first_times()]
+    with show_progress("texts") as show:
+        read = accumulate(map(len, _cut(numbers)))
+        obstacle = reseeder.find_obstacle(
+            config.rule, _cut(numbers), lambda: show(next(read), len(numbers))
+        )
+    if obstacle:
+        raise StoreMismatchError(
+            f"{store.url} was made with another seed than {where}, and fingerprints of different "
+            "seeds cannot be compared. New ones can only be made in plain simhash, from texts that "
+            f"SIMHASH_KEEP_TEXT kept, but {obstacle}. Start stores that you want to merge as "
+            "copies of one store, even an empty one (scrapy simhash merge STORE --into COPY)"
+        )
+    return reseeder
+
+
+def _open_target(config: Config, into: str, source: Store, seed: int) -> Store:
+    """Open the target, or make it with this seed, and recipe and design of a source."""
+    try:
+        open_as_it_is(into).close()
         tables = config.tables
     except StoreUnusableError:  # if it exists but cannot be opened, the next call says so
         tables = source.design if config.tables == "auto" else config.tables
-    return open_to_fill(config, source.recipe, source.seed, tables=tables, url=into)
+    return open_to_fill(config, source.recipe, seed, tables=tables, url=into)
 
 
 @contextmanager
@@ -184,8 +220,12 @@ def _copy(source: Store, target: Store, show: Callable[[int, int], object]) -> C
 
 
 def _merge(
-    sources: Sequence[Store], target: Store, show: Callable[[int, int], object]
+    sources: Sequence[Store],
+    others: Mapping[int, Reseeder],
+    target: Store,
+    show: Callable[[int, int], object],
 ) -> Counter[str]:
+    # `others` are the sources with another seed, by their indexes.
     # (First time, index of the source, number): documents are merged in this order.
     originals: list[tuple[float, int, int]] = []
     near_duplicates: list[tuple[float, int, int]] = []
@@ -203,7 +243,10 @@ def _merge(
 
     for entries in (originals, near_duplicates):
         for part in _cut(sorted(entries)):
-            rows = list(_read(sources, part))
+            rows = [
+                others[row.source].reseed(row) if row.source in others else row
+                for row in _read(sources, part)
+            ]
             taken = target.merge_rows(rows, was_original, challenges)
             counts.update(taken.counts)
             challenges = taken.challenges

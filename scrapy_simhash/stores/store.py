@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager, ExitStack
@@ -88,6 +89,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
     from scrapy_simhash.stores.records import Header, Session
 
+logger = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
 
 
@@ -161,6 +164,13 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             raise
         self.seed = self._header.seed
         self._opened = True
+        if made and seed is None:
+            logger.info(
+                "Made store %s with a secret seed of its own; to merge it with other stores one "
+                "day, begin those as copies of it (scrapy simhash merge %s --into COPY)",
+                self.url,
+                self.url,
+            )
 
     @abstractmethod
     def _find(self, place: Path | str) -> bool:

@@ -345,8 +345,9 @@ REWORDED = {
     "Stores that are to be merged begin as copies of one, an empty one for instance (scrapy "
     "simhash merge STORE --into COPY)": (
         "{} was made with another seed than {}, and fingerprints of different seeds cannot be "
-        "compared. Start stores that you want to merge as copies of one store, even an empty one "
-        "(scrapy simhash merge STORE --into COPY)"
+        "compared. New ones can only be made in plain simhash, from texts that SIMHASH_KEEP_TEXT "
+        "kept, but {}. Start stores that you want to merge as copies of one store, even an empty "
+        "one (scrapy simhash merge STORE --into COPY)"
     ),
     "{} was not finished, its job was killed or is still running: make it again. Nothing was "
     "imported of it": (
