@@ -43,6 +43,7 @@ class FakeStore:
         self.libraries: dict[str, str] = {}
         self.closed = 0
         self.requests: dict[int, bytes | None] = {}
+        self.judged_again = 0
         self.rules_version = -1
         self.rule_changes: tuple[RuleChange, ...] = ()
         self.learning_errors: list[str] = []
