@@ -27,9 +27,9 @@ from scrapy_simhash.crawl.policy import (
     count,
     make_page,
 )
-from scrapy_simhash.crawl.running import fail_command, is_looking
+from scrapy_simhash.crawl.running import fail_command, is_looking, tell_bad_setting
 from scrapy_simhash.crawl.walls import Walls
-from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.urls import show_url
@@ -94,7 +94,11 @@ class SimhashDownloaderMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the middleware; called by Scrapy."""
-        return cls(crawler)
+        try:
+            return cls(crawler)
+        except SettingError as error:
+            tell_bad_setting(error)
+            raise
 
     async def spider_opened(self, spider: Spider) -> None:
         """Open store, log and workers; stop the crawl if the store cannot be used."""

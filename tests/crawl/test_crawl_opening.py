@@ -240,12 +240,22 @@ sys.exit(reason == "simhash_store_unusable")
 
 
 @pytest.mark.slow
-def test_bad_setting_of_the_command_line_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("SIMHASH_DISTANCE=9", "SIMHASH_DISTANCE = 9: must be 0 to 7 bits"),
+        ("SIMHASH_EXTRACTOR=none", "SIMHASH_EXTRACTOR: 'none' is none of turbohtml, "),
+    ],
+)
+def test_bad_setting_of_the_command_line_is_told_once(
+    tmp_path: Path, setting: str, told: str
+) -> None:
     (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
-    done = run_scrapy("runspider", "spider.py", "-s", "SIMHASH_DISTANCE=9", cwd=tmp_path)
+    done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in lines[-1]
+    assert f" ERROR: The crawl does not begin: {told}" in lines[-1]
+    assert "never retrieved" not in done.stderr
     assert len([line for line in lines if " ERROR: " in line]) == 1
     assert "Traceback" not in done.stderr
     assert len([line for line in lines if " ERROR: " in line or "  File " in line]) == 1
