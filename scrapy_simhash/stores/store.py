@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from scrapy_simhash._printable import printable
 from scrapy_simhash.judging import (
     Document,
     LostPage,
@@ -168,8 +169,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             logger.info(
                 "Made store %s with a secret seed of its own; to merge it with other stores one "
                 "day, begin those as copies of it (scrapy simhash merge %s --into COPY)",
-                self.url,
-                self.url,
+                *2 * [printable(self.url)],
             )
 
     @abstractmethod

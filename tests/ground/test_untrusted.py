@@ -90,7 +90,8 @@ async def test_unjudged_page_makes_one_harmless_line(
     async with running(tmp_path, **fields) as detector:
         bad = fetched(f"{ESCAPES}{LONG}", html, encoding=encoding, identity=b"bad")
         assert await judge(detector, bad) == [f"unjudged {reason}"]
-    lines = own_lines(caplog)
+    made, *lines = own_lines(caplog)
+    assert made.startswith("Made store ")
     assert len(lines) == 1
     assert reason in lines[0]
     check(lines)
