@@ -6,7 +6,7 @@ import threading
 
 from docsite.server import serve
 
-argparse.ArgumentParser(description=__doc__).parse_args()
+argparse.ArgumentParser("python -m docsite", description=__doc__).parse_args()
 
 with serve() as url, contextlib.suppress(KeyboardInterrupt):
     print(f"{url}  (Ctrl-C stops it)", flush=True)
