@@ -264,7 +264,8 @@ def crawl_sites(
 ) -> tuple[list[dict[str, Any]], dict[str, Any], list[str]]:
     """Crawl and print the tables; the crawls by seed, those with late links, and the faults."""
     chosen = options.sites.split(",")
-    kinds = {kind: KINDS[kind] for kind in options.kinds.split(",")}
+    # What is saved is saved of `off`.
+    kinds = {kind: KINDS[kind] for kind in ("off", *options.kinds.split(","))}
     seeds = range(options.seeds) if "crawls" in options.tables else ()
     with ThreadPoolExecutor(options.jobs) as pool:
         places = name_places(options.articles)
