@@ -181,17 +181,26 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """Open the store and read its header; returns whether this call made the store."""
 
     @abstractmethod
-    def _read(self, work: Callable[[Session], Result]) -> Result:
-        """Run a function that reads the store; it may run several times."""
+    def _read(
+        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
+    ) -> Result:
+        """Run a function that reads the store; it may run several times.
 
-    def _write(self, work: Callable[[Session], Result]) -> Result:
+        Where each read is a round trip, `ahead` reads before that what the function will need.
+        """
+
+    def _write(
+        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
+    ) -> Result:
         """Run a function as `_commit` does, unless this store is read-only."""
         self._require_writable()
-        return self._commit(work)
+        return self._commit(work, ahead)
 
     @abstractmethod
-    def _commit(self, work: Callable[[Session], Result]) -> Result:
-        """Run a function in one durable transaction; it may run several times."""
+    def _commit(
+        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
+    ) -> Result:
+        """Run a function in one durable transaction, see `_read`."""
 
     @abstractmethod
     def _is_alive(self, crawl: str) -> bool:
@@ -317,14 +326,15 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 living[crawl] = self._is_alive(crawl)
             return living[crawl]
 
+        def ahead(stored: Session) -> None:
+            rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
+            marked = [number_of(mark) for mark in (*done, *withdrawn)]
+            stored.prefetch(documents, marked, self.distance, learner, rows)
+
         def work(stored: Session) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
             self.learning_errors.clear()
-            marked = [number_of(mark) for mark in (*done, *withdrawn)]
-            if stored.remote:
-                rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
-                stored.prefetch(documents, marked, self.distance, learner, rows)
-            if marked:
+            if done or withdrawn:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             if requests:
@@ -340,9 +350,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             return verdicts
 
         if self.readonly:
-            return self._read(work)
+            return self._read(work, ahead)
         before = self._overtaken
-        verdicts = self._write(work)
+        verdicts = self._write(work, ahead)
         self.judged_again += len(documents) * (self._overtaken - before)
         self._note_parked(answers, parking)
         return verdicts

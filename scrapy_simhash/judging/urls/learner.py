@@ -50,7 +50,7 @@ from scrapy_simhash.judging.urls.records import ACTS, Form, RuleChange, RuleStat
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.documents import Match, PageFacts, Record, Verdict
     from scrapy_simhash.judging.interface import Documents
@@ -215,18 +215,13 @@ class Learner:
         self, documents: Documents, group: Sequence[Document]
     ) -> list[tuple[str, bytes]]:
         """List the other rows that learning from a group will read, once those of hosts are."""
-        keys: dict[tuple[str, bytes], None] = {}
-        for document in group:
-            address = parse_address(document.url)
-            row = self._get_host(documents, address.host) if address is not None else None
-            if address is None or row is None or not row.entries:
-                continue
-            keys["forms", form_key(b"", format_address(address))] = None
-            for rule, changed in row.voting.list_changes(address):
-                form = format_address(changed)
-                keys["forms", form_key(b"", form)] = keys["forms", form_key(rule.key, form)] = None
-                keys["rules", rule.key] = None
-        return list(keys)
+        return _list_form_keys(group, lambda host: self._get_host(documents, host))
+
+    def guess_form_keys(self, group: Sequence[Document]) -> list[tuple[str, bytes]]:
+        """List what `list_form_keys` will, unless a rule of the hosts has changed since then."""
+        return _list_form_keys(
+            group, lambda host: self._rows.get(host, (b"", HostRow(host, [])))[1]
+        )
 
     def list_met_keys(
         self, documents: Documents, group: Sequence[Document]
@@ -455,6 +450,24 @@ class Learner:
             )
             changes += count_vote(documents, vote, confidence)
         return changes
+
+
+def _list_form_keys(
+    group: Sequence[Document], get_host: Callable[[str], HostRow]
+) -> list[tuple[str, bytes]]:
+    """List the rows that pages read to vote on the rules of their hosts."""
+    keys: dict[tuple[str, bytes], None] = {}
+    for document in group:
+        address = parse_address(document.url)
+        row = get_host(address.host) if address is not None else None
+        if address is None or row is None or not row.entries:
+            continue
+        keys["forms", form_key(b"", format_address(address))] = None
+        for rule, changed in row.voting.list_changes(address):
+            form = format_address(changed)
+            keys["forms", form_key(b"", form)] = keys["forms", form_key(rule.key, form)] = None
+            keys["rules", rule.key] = None
+    return list(keys)
 
 
 def _remember_newest(documents: Documents) -> Memory:

@@ -90,14 +90,24 @@ class LmdbStore(Store):
         tables = Tables(transaction, self._layout)
         return LmdbDocuments(transaction, self._databases, tables, self._header.addressed)
 
-    def _read(self, work: Callable[[LmdbDocuments], Result]) -> Result:
+    def _read(
+        self,
+        work: Callable[[LmdbDocuments], Result],
+        ahead: Callable[[LmdbDocuments], object] | None = None,
+    ) -> Result:
+        del ahead
         while True:
             try:
                 return self._environment.read(lambda txn: work(self._refresh(txn)))
             except NoDatabaseError as missing:
                 self._databases = open_later(self._environment, self._databases, missing.name)
 
-    def _commit(self, work: Callable[[LmdbDocuments], Result]) -> Result:
+    def _commit(
+        self,
+        work: Callable[[LmdbDocuments], Result],
+        ahead: Callable[[LmdbDocuments], object] | None = None,
+    ) -> Result:
+        del ahead
         while True:
             try:
                 return self._environment.write(lambda txn: work(self._refresh(txn)))

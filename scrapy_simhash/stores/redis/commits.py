@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -103,11 +103,14 @@ class Slots:
             self._run(APPLY, b"0", dict.fromkeys(_unpack(slots), b""))  # changes nothing
             self._full = False
 
-    def apply_committed(self, commits: Sequence[Commit]) -> None:
-        """Apply new commits to their slots; if that fails, the next reader does it."""
+    def apply_committed(self, commits: Sequence[Commit]) -> bool:
+        """Apply new commits to their slots; returns False if the next reader has to do it."""
         if self._server.address.cluster:
-            with suppress(StoreUnavailableError):
+            try:
                 self.apply(commits)
+            except StoreUnavailableError:
+                return False
+        return True
 
 
 def _unpack(slots: bytes) -> dict[bytes, bytes]:
@@ -135,6 +138,8 @@ class Committer:
         self._keys = server.keys
         self._slots = Slots(server)
         self._turn = b""
+        # In a cluster, the last commit that this process knows to be in all slots.
+        self.applied = b""
 
     def commit(self, stored: RedisDocuments, seq: bytes) -> bool:
         """Write all changes; False if nothing was written and all must be read and judged again.
@@ -161,7 +166,8 @@ class Committer:
             )
             if answer == b"done":
                 own = Commit(details[0].partition(b"-")[0], b"", b"", b"", elsewhere)
-                self._slots.apply_committed([*between, own])
+                if self._slots.apply_committed([*between, own]):
+                    self.applied = own.seq
                 return True
             if answer == b"missed":
                 seq_now, missed = details[0], list(map(_read_commit, details[1]))

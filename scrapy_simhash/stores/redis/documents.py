@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
@@ -23,8 +23,9 @@ from scrapy_simhash.stores.records import (
     scope_hash,
     unpack_identity,
 )
-from scrapy_simhash.stores.redis.keys import BULK_LOADED, LEADING_BYTES, NUMBERS_PER_CHUNK
-from scrapy_simhash.stores.redis.scripts import Code, token_of
+from scrapy_simhash.stores.redis.keys import BULK_LOADED, LEADING_BYTES, NUMBERS_PER_CHUNK, Keys
+from scrapy_simhash.stores.redis.scripts import LOOKUP, Code, token_of
+from scrapy_simhash.stores.redis.server import script
 from scrapy_simhash.stores.redis.snapshot import (
     cut_rows,
     list_fingerprints_with_rows,
@@ -89,24 +90,59 @@ class RedisDocuments(Session):
         sinks: Iterable[int] = (),
         tables: Iterable[tuple[str, bytes]] = (),
         lengths: Iterable[str] = (),
+        added: int = 0,
     ) -> None:
-        """Read in one round trip what `near` (`probes`), `numbers` (`rows`) and others need."""
+        """Read in one round trip what `near` (`probes`), `numbers` (`rows`) and others need.
+
+        On a single server `rows` bring the records that they lead to. Up to `added` documents will
+        take numbers.
+        """
         keys = self._keys
         fields = [(keys.identities(identity), identity) for identity in identities]
-        for fingerprint, scope in rows:
-            key, rest = self._place(fingerprint)
-            fields += [(key, rest + BULK_LOADED), (key, rest + write_scope(scope))]
+        places = [
+            (key, rest + BULK_LOADED, rest + write_scope(scope))
+            for fingerprint, scope in rows
+            for key, rest in [self._place(fingerprint)]
+        ]
+        lookup = (
+            [] if self.snapshot.server.address.cluster or not places else [_look_up(keys, places)]
+        )
+        if not lookup:
+            fields += [(key, field) for key, *both in places for field in both]
+        numbers = self._numbers.ask(added)
         fields += [(keys.records(number), b"%d" % number) for number in records]
         fields += [(keys.waiting, b"%d" % number) for number in waiting]
         fields += [(keys.rows("sinks"), octets(number)) for number in sinks]
         fields += [(keys.rows(table), key) for table, key in tables]
         buckets = chain.from_iterable(self.tables.list_keys(*probe) for probe in probes)
-        self.snapshot.fetch(
+        answers = self.snapshot.fetch(
             fields,
             map(keys.duplicates, duplicates),
             self.tables.locate(self.snapshot, buckets),
             map(keys.rows, lengths),
+            [*numbers, *lookup],
         )
+        if numbers:
+            self._numbers.take_over(numbers[0], answers.pop(0))
+        if lookup:
+            self._keep(places, *answers[0])
+
+    def _keep(
+        self,
+        places: Iterable[tuple[bytes, bytes, bytes]],
+        values: Sequence[bytes | None],
+        documents: Sequence[bytes],
+    ) -> None:
+        """Keep what `_look_up` found."""
+        fields = ((key, field) for key, *both in places for field in both)
+        for (key, field), value in zip(fields, values, strict=True):
+            self.snapshot.keep(key, field, value)
+        keys = self._keys
+        for at in range(0, len(documents), 3):
+            packed, record, sink = documents[at : at + 3]
+            number = number_of(packed)
+            self.snapshot.keep(*keys.field("documents", number), record)
+            self.snapshot.keep(keys.rows("sinks"), packed, sink)
 
     def _get(self, kind: str, key: int | str) -> bytes | None:
         return self.snapshot.get(*self._keys.field(kind, key))
@@ -296,7 +332,8 @@ class RedisDocuments(Session):
         # If a commit read this, every drop that another process notes would make it start over.
         return True
 
-    # Three round trips for a group, however many documents it has. Values that were not prefetched
+    # Two round trips for a group, of which the first one begins to read, too; three on a cluster.
+    # It does not matter how many documents the group has. Values that were not prefetched
     # are read on demand, so this affects only how long a group takes.
     def prefetch(
         self,
@@ -315,17 +352,24 @@ class RedisDocuments(Session):
             for fingerprint in document.fingerprints
         ]
         identities = [each for page in documents for each in (page.identity, *page.aliases)]
+        # Nearly always the rules of a host are those of the group before.
+        guessed = _ask(learner, lambda asked: asked.guess_form_keys(documents))
         self.fetch(
             identities=identities,
             probes={probe[1:] for probe in probes},
             records=marked,
             duplicates=marked,
-            tables=[*parking, *_ask(learner, lambda asked: asked.list_host_keys(documents))],
+            tables=[
+                *parking,
+                *_ask(learner, lambda asked: asked.list_host_keys(documents)),
+                *guessed,
+            ],
             lengths=(*(["forms"] if learner else []), *(["parked"] if parking else [])),
+            added=len(documents),
         )
         wanted = [number for identity in identities if (number := self.find_number(identity))]
-        self._numbers.reserve(sum(not self.find_number(each.identity) for each in documents))
-        wanted += [*self._numbers.reserved, *self._list_form_documents(parking)]
+        added = sum(not self.find_number(each.identity) for each in documents)
+        wanted += [*self._numbers.reserved[:added], *self._list_form_documents(parking)]
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
             # The same call as the judge's.
@@ -334,12 +378,17 @@ class RedisDocuments(Session):
             if probe.complete_bits >= 0 and probe.near[:1] != [(0, fingerprint)]:
                 # It is in no table, so no document has it.
                 key, rest = self._place(fingerprint)
-                self.snapshot.assume(key, rest + write_scope(scope))
+                self.snapshot.keep(key, rest + write_scope(scope), None)
         waiting = chain.from_iterable(map(self.list_duplicates, marked))
         forms = _ask(learner, lambda asked: asked.list_form_keys(self, documents))
-        self.fetch(rows=near, records=wanted, waiting=waiting, sinks=wanted, tables=forms)
+        met: list[tuple[str, bytes]] = []
+        if {*guessed}.issuperset(forms):
+            met = _ask(learner, lambda asked: asked.list_met_keys(self, documents))
+            wanted += self._list_form_documents(forms)
+        rows = [*forms, *met]
+        self.fetch(rows=near, records=wanted, waiting=waiting, sinks=wanted, tables=rows)
         candidates = {n for row in near for n in self.numbers(*row, MOST_CANDIDATES) if n}
-        met = _ask(learner, lambda asked: asked.list_met_keys(self, documents))
+        met = met or _ask(learner, lambda asked: asked.list_met_keys(self, documents))
         candidates |= self._list_form_documents(forms)
         self.fetch(records=candidates, sinks=candidates, tables=met)
         if not (parking or forms):
@@ -469,6 +518,12 @@ def _ask(
         return []
 
 
+def _look_up(keys: Keys, places: Iterable[tuple[bytes, bytes, bytes]]) -> tuple[object, ...]:
+    """Make the command that reads rows of fingerprints, and the records to which they lead."""
+    most = (keys.chunks, NUMBERS_PER_CHUNK, keys.rows("sinks"), MOST_CANDIDATES)
+    return script(LOOKUP, [], *most, *chain.from_iterable(places))
+
+
 def write_scope(scope: str) -> bytes:
     """Make the part of a row's field after the fingerprint; empty for the global scope."""
     return scope_hash(scope) if scope else b""
@@ -491,12 +546,20 @@ class Numbers:
         """Begin a commit: numbers that a failed commit took are free again."""
         self._taken = 0
 
+    def ask(self, count: int) -> list[tuple[object, ...]]:
+        """Make the command that reserves what is missing of so many numbers, if anything is."""
+        missing = count - (len(self._reserved) - self._taken)
+        return [] if missing <= 0 or self._readonly else [("INCRBY", self._key, missing)]
+
+    def take_over(self, command: tuple[Any, ...], answer: Any) -> None:
+        """Take over the numbers that a command of `ask` reserved."""
+        last, missing = int(answer), int(command[-1])
+        self._reserved += range(last - missing + 1, last + 1)
+
     def reserve(self, count: int) -> None:
         """Reserve numbers, so that `take` need not ask the server; a reader reserves none."""
-        missing = count - (len(self._reserved) - self._taken)
-        if missing > 0 and not self._readonly:
-            last = int(self._server.call("INCRBY", self._key, missing))
-            self._reserved += range(last - missing + 1, last + 1)
+        for command in self.ask(count):
+            self.take_over(command, self._server.call(*command))
 
     def pass_over(self, number: int) -> None:
         """Never hand out numbers up to this one."""

@@ -74,6 +74,11 @@ class Keys:
         """Get the hash of the records of 1,024 documents."""
         return b"%bd%d}" % (self._many, number)
 
+    @property
+    def chunks(self) -> bytes:
+        """How the hashes of records begin; see `chunk`."""
+        return self._many + b"d"
+
     def read_chunk(self, name: bytes) -> int:
         """Get a chunk's number from its hash."""
         return int(name[len(self._many) + 1 : -1])

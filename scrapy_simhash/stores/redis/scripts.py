@@ -22,7 +22,9 @@ def _read(name: str, *, writing: bool = True) -> str:
 
 
 BEGIN, COMMIT, APPLY, LEASE = map(_read, ("begin", "commit", "apply", "lease"))
-APPLIED, LOCK, UNLOCK = (_read(name, writing=False) for name in ("applied", "lock", "unlock"))
+APPLIED, LOCK, UNLOCK, LOOKUP = (
+    _read(name, writing=False) for name in ("applied", "lock", "unlock", "lookup")
+)
 
 
 def even_when_full(text: str) -> str:

@@ -7,7 +7,7 @@ import secrets
 from functools import partial
 from struct import Struct
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,9 +47,14 @@ class Snapshot:
 
     # `read` has the tokens (`token_of`) of all that was read. `buckets` has the buckets of tables
     # that were read, and `lengths` how many fields hashes have, both without this commit's writes.
+    # `begin` runs commands when reading has not begun yet.
 
-    def __init__(self, server: Server) -> None:
+    def __init__(
+        self, server: Server, begin: Callable[[list[tuple[object, ...]]], list[Any]]
+    ) -> None:
         self.server = server
+        self.seq = b""
+        self._run = begin
         self.read: set[bytes] = set()
         self.buckets: dict[bytes, bytes | None] = {}
         self.lengths: dict[bytes, int] = {}
@@ -65,16 +70,20 @@ class Snapshot:
         sets: Iterable[bytes] = (),
         buckets: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
         lengths: Iterable[bytes] = (),
-    ) -> None:
-        """Read unknown fields, sets, buckets (by hash), and lengths of hashes in one round trip."""
+        others: Sequence[tuple[object, ...]] = (),
+    ) -> list[Any]:
+        """Read unknown fields, sets, buckets (by hash), and lengths of hashes in one round trip.
+
+        Returns the answers to `others`, which are commands.
+        """
         wanted: dict[bytes, list[bytes]] = {}
         for key, field in dict.fromkeys(fields):
             if key not in self._whole and field not in self._hashes.get(key, ()):
                 wanted.setdefault(key, []).append(field)
         missing = [key for key in dict.fromkeys(sets) if key not in self._sets]
         unknown = [key for key in lengths if key not in self.lengths]
-        if not (wanted or missing or buckets or unknown):
-            return
+        if not (wanted or missing or buckets or unknown or others):
+            return []
         commands: list[tuple[object, ...]] = [
             ("HMGET", key, *names) for key, names in wanted.items()
         ]
@@ -83,18 +92,26 @@ class Snapshot:
             ("HMGET", key, *[bucket[-1:] for bucket in some]) for key, some in buckets.items()
         ]
         commands += [("HLEN", key) for key in unknown]
-        answers = iter(self.server.run(commands))
+        answers = iter(self.run([*commands, *others]))
         for key, names in wanted.items():
             self._hashes.setdefault(key, {}).update(zip(names, next(answers), strict=True))
         for key in missing:
             self._sets[key] = set(next(answers))
         for some in buckets.values():
             self.buckets.update(zip(some, next(answers), strict=True))
-        self.lengths.update(zip(unknown, answers, strict=True))
+        for key in unknown:
+            self.lengths[key] = next(answers)
+        return list(answers)
 
-    def assume(self, key: bytes, field: bytes) -> None:
-        """Assume that a field does not exist, unless it was read."""
-        self._hashes.setdefault(key, {}).setdefault(field, None)
+    def run(self, commands: list[tuple[object, ...]]) -> list[Any]:
+        """Run commands; the first ones in the round trip that begins to read."""
+        run, self._run = self._run, self.server.run
+        return run(commands)
+
+    def keep(self, key: bytes, field: bytes, value: bytes | None) -> None:
+        """Keep a value that was read in another way, unless it is known already."""
+        if key not in self._whole:
+            self._hashes.setdefault(key, {}).setdefault(field, value)
 
     def get(self, key: bytes, field: bytes, *, noted: bool = True) -> bytes | None:
         """Get a value or None; if `noted`, this commit starts over when others write to it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from scrapy_simhash.stores.redis.server import (
     Server,
     make_store,
     read_holder,
+    script,
     unpack_header,
 )
 from scrapy_simhash.stores.redis.snapshot import (
@@ -52,6 +54,10 @@ _TRIES_BESIDE_OTHERS = 4
 _CHECKS_BESIDE_OTHERS = 2
 
 
+class _OtherTablesError(Exception):
+    """Another process has replaced the tables since this one read the header."""
+
+
 class RedisStore(Store):
     """A store on a server; `Store` documents the methods."""
 
@@ -75,6 +81,8 @@ class RedisStore(Store):
         self._committer = Committer(self._server)
         self._rewriter = Rewriter(self._server, self._committer, self._numbers, self._begin)
         self._alive: set[str] = set()
+        # In a cluster, whether nobody else committed since the last commit of this process.
+        self._undisturbed = not self._server.address.cluster
         return made
 
     def _refresh(self, packed: bytes | None) -> None:
@@ -84,27 +92,54 @@ class RedisStore(Store):
             self._tables = RedisTables(self._keys, self._design, self._header.base)
             self._packed_header = packed or b""
 
-    def _begin(self) -> tuple[RedisDocuments, bytes]:
-        """Begin to read; returns the documents, and the number of the last commit."""
+    def _begin(
+        self, ahead: Callable[[RedisDocuments], object] | None = None
+    ) -> tuple[RedisDocuments, bytes]:
+        """Begin to read; returns the documents, and the number of the last commit.
+
+        What `ahead` reads first is read in the same round trip.
+        """
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
                 f"the store at {self.url} was opened before a fork; open it in the child"
             )
-        keys = self._keys
-        packed, seq, alive, unapplied = self._server.run_script(
-            BEGIN,
-            [keys.header, keys.seq, keys.leases, keys.log, keys.applied],
-            "cluster" if self._server.address.cluster else "",
-        )
+        while True:
+            self._numbers.begin()
+            self._seq = b""
+            snapshot = Snapshot(self._server, self._begin_with)
+            snapshot.read.add(token_of(self._keys.header))
+            addressed = self._header.addressed
+            stored = RedisDocuments(snapshot, self._tables, self._numbers, addressed=addressed)
+            with suppress(_OtherTablesError):
+                if ahead is None or not self._undisturbed:
+                    snapshot.run([])
+                if ahead is not None:
+                    ahead(stored)
+                if not self._seq:  # `ahead` read nothing
+                    snapshot.run([])
+                return stored, self._seq
+
+    def _begin_with(self, commands: list[tuple[object, ...]]) -> list[Any]:
+        """Begin to read, and run commands in the same round trip."""
+        keys, cluster = self._keys, self._server.address.cluster
+        names = [keys.header, keys.seq, keys.leases, keys.log, keys.applied]
+        begin = script(BEGIN, names, "cluster" if cluster else "")
+        self._undisturbed = not cluster  # if this fails, the next one begins by itself
+        (packed, seq, alive, unapplied), *answers = self._server.run([begin, *commands])
         if unapplied and not self.readonly:
             self._committer.complete(unapplied)
-        self._refresh(packed)
         self._alive = set(map(read_holder, alive)) | self._leases.held
-        self._numbers.begin()
-        snapshot = Snapshot(self._server)
-        snapshot.read.add(token_of(keys.header))
-        addressed = self._header.addressed
-        return RedisDocuments(snapshot, self._tables, self._numbers, addressed=addressed), seq
+        if packed != self._packed_header:
+            self._refresh(packed)
+            raise _OtherTablesError
+        self._seq = seq
+        if cluster:
+            self._undisturbed = seq == self._committer.applied
+            self._committer.applied = seq
+            if commands and not self._undisturbed:
+                # The nodes may have answered before all commits up to this one were there.
+                return self._server.run(commands)
+        return answers
 
     def _is_alive(self, crawl: str) -> bool:
         """Whether the lease of a crawl was valid when the commit began."""
@@ -116,10 +151,14 @@ class RedisStore(Store):
     def _measure(self) -> tuple[str, int]:
         return "memory_bytes", measure(self._server, self._keys.all_patterns())
 
-    def _read(self, work: Callable[[RedisDocuments], Result]) -> Result:
+    def _read(
+        self,
+        work: Callable[[RedisDocuments], Result],
+        ahead: Callable[[RedisDocuments], object] | None = None,
+    ) -> Result:
         """Run a function that reads the store; run it again if others replaced the tables."""
         for _ in range(_TRIES_BESIDE_OTHERS):
-            stored = self._begin()[0]
+            stored = self._begin(ahead)[0]
             packed = self._packed_header
             try:
                 result = work(stored)
@@ -140,17 +179,21 @@ class RedisStore(Store):
         """Whether this is still the header; tables are deleted after it names new ones."""
         return bool(self._server.call("GET", self._keys.header) == packed)
 
-    def _commit(self, work: Callable[[RedisDocuments], Result]) -> Result:
+    def _commit(
+        self,
+        work: Callable[[RedisDocuments], Result],
+        ahead: Callable[[RedisDocuments], object] | None = None,
+    ) -> Result:
         """Run a function and commit its writes; start over if other commits interfere."""
         for _ in range(_TRIES_BESIDE_OTHERS):
-            stored, seq = self._begin()
+            stored, seq = self._begin(ahead)
             result = work(stored)
             if self._committer.commit(stored, seq):
                 self._numbers.settle()
                 return result
             self._overtaken += 1
         with self._committer.alone():
-            stored, seq = self._begin()
+            stored, seq = self._begin(ahead)
             result = work(stored)
             self._committer.commit_alone(stored, seq)
             self._numbers.settle()
