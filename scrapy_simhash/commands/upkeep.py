@@ -283,8 +283,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         dest="urls_path",
-        help="write the URLs to this file, one a line; or JSON lines, with the requests of lost "
-        "pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced",
+        help="write the URLs to this file, too, one a line; or JSON lines, with the requests of "
+        "lost pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced",
     )
 
 

@@ -364,7 +364,10 @@ def _print_audit(answer: Answer) -> Iterable[Part]:
             {**dict.fromkeys(names, "right"), "rule": "whole"},
             ((*(row[name] for name in names), row["rule"]) for row in answer["by_rule"]),
         )
-    for name, title in (("lost_pages", "lost"), ("perhaps_lost_pages", "perhaps lost")):
+    for name, title in (
+        ("lost_pages", "lost"),
+        ("perhaps_lost_pages", "perhaps lost: partly alike, or too short to tell"),
+    ):
         if answer[name]:
             yield ""
             yield f"{title}:"

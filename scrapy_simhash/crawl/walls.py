@@ -1,12 +1,13 @@
-"""Walls that a crawl meets: counted, told of once each, and if it is asked for the end of it."""
+"""Walls that a crawl meets: counted, named once, and if it is asked for the end of it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._printable import quote
+from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.policy import count
 from scrapy_simhash.signals import sink_found
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_REASON = "simhash_sink"
+_MOST_NAMED = 10
 
 
 class Walls:
@@ -37,13 +39,7 @@ class Walls:
         if wall not in self._met:
             self._met.add(wall)
             count(self._crawler, "sinks_found")
-            logger.warning(
-                "Addresses that have nothing in common lead to %s: perhaps a login, a captcha or a "
-                '"not found" page; `undo --sink` lists the pages that were dropped for it%s',
-                quote(verdict["match_url"] or verdict["url"]),
-                "; the crawl ends" * self._closing,
-                extra={"spider": self._crawler.spider},
-            )
+            self._warn(verdict["match_url"] or verdict["url"])
             await self._crawler.signals.send_catch_log_async(
                 sink_found,
                 response=response,
@@ -51,6 +47,30 @@ class Walls:
                 verdict=verdict,
                 spider=self._crawler.spider,
             )
+        self._close()
+
+    def _warn(self, url: str) -> None:
+        """Name a wall; of many only the first ones."""
+        if len(self._met) > _MOST_NAMED:
+            if len(self._met) == _MOST_NAMED + 1:
+                logger.warning(
+                    "More walls are not named here; simhash/sinks_found counts them, "
+                    "`scrapy simhash stats` and the report show them",
+                    extra={"spider": self._crawler.spider},
+                )
+            return
+        logger.warning(
+            "Addresses that have nothing in common lead to %s: perhaps a login, a captcha or a "
+            '"not found" page; `scrapy simhash undo --sink %s` lists the pages that were dropped '
+            "for it%s",
+            quote(url),
+            shlex.quote(printable(url)),
+            "; the crawl ends" * self._closing,
+            extra={"spider": self._crawler.spider},
+        )
+
+    def _close(self) -> None:
+        """End the crawl, if that is wanted."""
         engine = self._crawler.engine
         if self._closing and self._end is None and engine is not None:
             # Not awaited: the engine waits for this page in turn.

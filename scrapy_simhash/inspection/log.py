@@ -240,9 +240,14 @@ class Counts:
         self.groups: Counter[str] = Counter()
         # Hashes of page and original: the URLs would take several times the memory.
         self._grouped: set[int] = set()
+        # Requests that were not made, by their rules; and the rules by hashes of crawl and URL.
+        self.not_fetched: Counter[str] = Counter()
+        self._parked: dict[int, str] = {}
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
+        if not self._count_request(decision):
+            return
         self.pages += decision.is_fetched
         reason = f" ({decision.reason})" if decision.reason else ""
         self.statuses[f"{decision.status}{reason}"] += 1
@@ -255,6 +260,20 @@ class Counts:
             if (grouped := hash((decision.url, original))) not in self._grouped:
                 self._grouped.add(grouped)
                 self.groups[original] += 1
+
+    def _count_request(self, decision: Decision) -> bool:
+        """Count a request that was not made, until it is; False if it was counted before."""
+        asked = hash((decision.crawl, decision.url))
+        if not decision.is_fetched:
+            if asked in self._parked:
+                return False
+            self._parked[asked] = decision.rule
+            self.not_fetched[decision.rule] += 1
+        elif (rule := self._parked.pop(asked, None)) is not None:
+            self.not_fetched -= Counter([rule])
+            self.statuses -= Counter([NOT_FETCHED])
+            self.crawls[decision.crawl][NOT_FETCHED] -= 1
+        return True
 
     def _count_crawl(self, decision: Decision) -> None:
         if (crawl := self.crawls.get(decision.crawl)) is None:

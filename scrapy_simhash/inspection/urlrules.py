@@ -70,7 +70,7 @@ def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
 
 
 def is_wrong(record: UrlRuleRecord) -> bool:
-    """Whether a pinned rule made one of two different pages: it is kept, and shouted about."""
+    """Whether a pinned rule made one of two different pages: it is kept, and named."""
     return record.state is RuleState.PINNED and bool(record.different)
 
 

@@ -42,7 +42,7 @@ WRONG = {
         (f"{SITE}/list?page=3", f"{SITE}/list?page=1"),
     ),
     "examples": ((f"{SITE}/gone?page=2", f"{SITE}/list?page=1"),),
-    "history": ((1_700_000_000.0, RuleState.ACTING, "25 : 0 votes, lower bound 0.902"),),
+    "history": ((1_700_000_000.0, RuleState.ACTING, "25 same, 0 different: at least 0.902 same"),),
 }
 
 
@@ -183,7 +183,10 @@ def test_conflicts_are_shown_first_as_explain_shows_pairs(run: Run, crawled: Pat
         "voted different:",
         "voted same:",
     ]
-    assert "          2023-11-14 22:13:20  acting    25 : 0 votes, lower bound 0.902" in lines
+    assert (
+        "          2023-11-14 22:13:20  acting    25 same, 0 different: at least 0.902 same"
+        in lines
+    )
     assert lines.count("by the current settings: different pages") == 2
     # The newest one first.
     assert lines.index(f"{SITE}/list?page=3") < lines.index(f"{SITE}/list?page=2")

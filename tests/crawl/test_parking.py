@@ -126,6 +126,7 @@ async def test_requests_for_known_pages_are_not_made(
         record = store.get_url_rule(rule.id)
         assert record
         assert record.parked == 9
+        assert (record.sampled, record.sampled_same, record.sampled_different) == (3, 3, 0)
         assert record.bytes_saved > 9 * 1_000
 
 

@@ -11,6 +11,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
+from scrapy_simhash.crawl import walls
 from scrapy_simhash.signals import sink_found
 from scrapy_simhash.stores import open_store
 from tests.helpers.commanding import Run
@@ -41,8 +42,8 @@ def members(number: int) -> str:
 def site() -> Iterator[Site]:
     """Members' pages, of which the first three are shown and the others ask to log in."""
     answers = {members(n): page(n, title=f"Member {n}") for n in range(WALL_BEGINS)}
-    walls = {members(n): login(members(n)) for n in range(WALL_BEGINS, MEMBERS)}
-    with serve(answers | walls) as site:
+    logins = {members(n): login(members(n)) for n in range(WALL_BEGINS, MEMBERS)}
+    with serve(answers | logins) as site:
         yield site
 
 
@@ -63,10 +64,24 @@ async def test_a_wall_in_mid_crawl_is_named(
     assert done.stats["finish_reason"] == "finished"
     (told,) = [r.getMessage() for r in caplog.records if "nothing in common" in r.getMessage()]
     assert repr(site.url(members(WALL_BEGINS))) in told
+    assert f"`scrapy simhash undo --sink {site.url(members(WALL_BEGINS))}` lists" in told
     with open_store(str(tmp_path), readonly=True) as store:
         (wall,) = store.list_walls()
         assert wall.title == "Log in"
         assert store.check() == []
+
+
+async def test_many_walls_are_counted_but_not_all_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walls, "_MOST_NAMED", 2)
+    copies = {f"/{wall}-{n}": page(wall) for wall in range(4) for n in range(RECOGNISED)}
+    with serve(copies) as site:
+        done = await crawl(tmp_path, site.urls())
+    assert done.counted["sinks_found"] == 4
+    told = [text for text in caplog.messages if "wall" in text or "nothing in common" in text]
+    assert len(told) == 3
+    assert "More walls are not named here" in told[2]
 
 
 class FailingStats(MemoryStatsCollector):

@@ -13,7 +13,7 @@ import pytest
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.inspection import log as log_module
 from scrapy_simhash.inspection.log import LogFilter
-from tests.helpers.reporting import summarise
+from tests.helpers.reporting import make_decision, summarise
 
 DECISIONS: list[dict[str, Any]] = [
     {"url": "http://a.example/1", "status": "new", "reason": "", "crawl": "one"},
@@ -249,6 +249,17 @@ def test_follow_sleeps_between_looks(log: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("scrapy_simhash.inspection.log.time", SimpleNamespace(sleep=sleep))
     with pytest.raises(Slept):
         follow(log, 6)
+
+
+def test_summary_counts_no_request_that_was_made_after_all() -> None:
+    """To check a rule, or because it was wrong; another crawl's requests are its own."""
+    lines = [make_decision(n, status="not_fetched", rule="r", body_bytes=None) for n in (1, 2, 3)]
+    lines += [lines[2], make_decision(1), make_decision(2, crawl="crawl-2")]
+    (summary,) = summarise(lines)
+    assert summary["statuses"] == {"not_fetched": 2, "new": 2}
+    one, two = summary["crawls"]
+    assert (one["not_fetched"], one["pages"]) == (2, 1)
+    assert (two["not_fetched"], two["pages"]) == (0, 1)
 
 
 def test_summary_counts_statuses_distances_and_groups() -> None:

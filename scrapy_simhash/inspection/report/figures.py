@@ -81,13 +81,10 @@ class Figures:
         self._times, self._dropped, self._bytes = array("d"), array("b"), array("q")
         self._total = _Host()
         self._links = 0
-        self._not_fetched: Counter[str] = Counter()  # by rule
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
         self.counts.add(decision)
-        if not decision.is_fetched:
-            self._not_fetched[decision.rule] += 1
         if decision.is_judged:
             self._add_judged(decision)
         if decision.is_near_duplicate:
@@ -145,8 +142,8 @@ class Figures:
             "walls": len(self.walls),
             "wall_pages": self.walls.total(),
             "originals": len(counts.groups),
-            "not_fetched": dict(self._not_fetched.most_common(_RULES_SHOWN)),
-            "not_fetched_in_all": self._not_fetched.total(),
+            "not_fetched": dict(counts.not_fetched.most_common(_RULES_SHOWN)),
+            "not_fetched_in_all": counts.not_fetched.total(),
             "statuses": dict(counts.statuses.most_common()),
             "hosts": [{"host": name, **vars(host)} for name, host in hosts[:_HOSTS_SHOWN]],
             "hosts_in_all": len(self._hosts),

@@ -87,7 +87,7 @@ def count_vote(documents: Documents, vote: Vote, confidence: float) -> list[Rule
     agrees = vote.outcome is Outcome.SAME and vote.counted
     if agrees and record.state in _UNPROVEN and test_record(record, confidence):
         bound = lower_bound(record.same, record.different)
-        reason = f"{record.same} : {record.different} votes, lower bound {bound:.3f}"
+        reason = f"{record.same} same, {record.different} different: at least {bound:.3f} same"
         return [_change(documents, record, proven_state(record.rule), reason, vote.time)]
     put_rule(documents, record, vote.rule.key)
     return []
