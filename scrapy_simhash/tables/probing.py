@@ -35,6 +35,8 @@ MOST_IN_BUCKET = 16_384
 ROW = np.dtype([("table", "u1"), ("permuted", "<u8")])
 _NUMBER, _HEAD = np.dtype("<u8"), np.dtype("<u4")
 _HEAD_TELLS_BITS = 3
+# With so few rows, arrays take longer than a loop; a match has two or three.
+_FEW = 16
 _BITS_BEYOND = [np.uint64(8 * count) for count in range(FINGERPRINT_BYTES)]
 # Eight octets read where the shortest rest begins reach this far beyond it.
 _PADDING = bytes(3)
@@ -114,6 +116,16 @@ def _write_rows(
     buckets: Sequence[tuple[bytes, bytes]], rest_bytes: int, positions: NDArray[np.intp]
 ) -> NDArray[np.void]:
     """Make whole rows of the rests at these positions, counted through all buckets."""
+    if positions.size <= _FEW:
+        few = []
+        for position in positions.tolist():
+            at = rest_bytes * position
+            for key, value in buckets:
+                if at < len(value):
+                    few.append(key + value[at : at + rest_bytes])
+                    break
+                at -= len(value)
+        return np.frombuffer(b"".join(few), ROW)
     keys = np.frombuffer(b"".join([key for key, _ in buckets]), np.uint8)
     rests = np.frombuffer(b"".join([value for _, value in buckets]), np.uint8)
     ends = np.cumsum([len(value) // rest_bytes for _, value in buckets])
@@ -210,6 +222,9 @@ class Prober:
     ) -> list[tuple[int, int]]:
         """Restore near fingerprints, each once: several tables often find the same one."""
         # Distances do not depend on the permutation, so only matches are restored.
+        if sum(part.size for part in found) <= _FEW:
+            few = self._restore_few(b"".join([part.tobytes() for part in found]), rows, distance)
+            return few if most is None else few[:most]
         candidates = np.concatenate(found) if len(found) > 1 else found[0]
         query = np.frombuffer(rows, ROW)["permuted"].take(candidates["table"])
         distances = np.bitwise_count(candidates["permuted"] ^ query)
@@ -232,6 +247,18 @@ class Prober:
             }
         )
         return found_once if most is None else found_once[:most]
+
+    def _restore_few(self, found: bytes, rows: bytes, distance: int) -> list[tuple[int, int]]:
+        near = set()
+        for at in range(0, len(found), ROW_BYTES):
+            number = found[at]
+            start = ROW_BYTES * number + 1
+            permuted = int.from_bytes(found[at + 1 : at + ROW_BYTES])
+            query = int.from_bytes(rows[start : start + FINGERPRINT_BYTES])
+            bits = (permuted ^ query).bit_count()
+            if bits <= distance:
+                near.add((bits, self.design.tables[number].restore(permuted)))
+        return sorted(near)
 
     def _flip(
         self, rows: bytes, fewest: int, most: int, wanted: Sequence[bool] | None = None

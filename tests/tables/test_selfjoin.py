@@ -125,6 +125,28 @@ def test_a_hot_bucket_stays_cheap(shared: int, monkeypatch: pytest.MonkeyPatch) 
     assert peak < 10_000_000
 
 
+def test_a_crowd_is_not_compared_where_another_table_reports_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """20,000 with 28 bits in common: in each table with one of their blocks, 10 share a prefix."""
+    random = np.random.default_rng(4)
+    values = random.integers(0, 2**36, 20_000, np.uint64)
+    compared = 0
+    count = np.bitwise_count
+
+    def counting(differing: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        nonlocal compared
+        compared += differing.size
+        return count(differing)
+
+    monkeypatch.setattr(np, "bitwise_count", counting)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    found = find_all(values, 3, 5)
+    assert compared < 200_000
+    monkeypatch.undo()
+    assert found.tolist() == find_all(values, 3, 7).tolist()
+
+
 @pytest.mark.parametrize(
     ("distance", "blocks", "message"),
     [

@@ -222,6 +222,8 @@ class LmdbDocuments(Session):
         cursor = self.transaction.cursor(self.databases.fingerprints)
         if not cursor.set_key(key):
             return [0]
+        if scope is None and most is None:
+            return [number_of(row[8:]) for row in cursor.iternext_dup()]
         numbers = [0] if cursor.value() == BULK_LOADED else []
         wanted = b"" if scope is None else scope_hash(scope)
         if not cursor.set_range_dup(key, wanted.ljust(8, b"\0") + octets(1)):

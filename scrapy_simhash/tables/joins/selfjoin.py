@@ -147,10 +147,10 @@ def _join_sorted(ordered: NDArray[np.uint64], table: JoinTable, distance: int) -
     """Find all pairs with one prefix, still permuted."""
     done = 0
     for start, end in _long_runs(ordered, table):
-        yield from _compare(ordered[done:start], table.suffix, distance)
+        yield from _compare(ordered[done:start], table, distance)
         yield from _join_crowd(ordered[start:end], table, distance)
         done = end
-    yield from _compare(ordered[done:], table.suffix, distance)
+    yield from _compare(ordered[done:], table, distance)
 
 
 def _long_runs(ordered: NDArray[np.uint64], table: JoinTable) -> list[tuple[int, int]]:
@@ -177,18 +177,26 @@ def _join_crowd(crowd: NDArray[np.uint64], table: JoinTable, distance: int) -> I
     bits = FINGERPRINT_BITS - table.table.prefix_bits
     blocks = choose_join_blocks(crowd.size, distance, bits)
     if not blocks:
-        yield from _compare(crowd, table.suffix, distance)
+        yield from _compare(crowd, table, distance)
         return
     for inner in make_join_tables(blocks, distance, bits):
         yield from _join_table(crowd, inner, distance)
 
 
-def _compare(ordered: NDArray[np.uint64], suffix: np.uint64, distance: int) -> Iterator[_Pairs]:
+def _compare(ordered: NDArray[np.uint64], table: JoinTable, distance: int) -> Iterator[_Pairs]:
     """Compare each of the sorted fingerprints with those after it that have its prefix."""
+    # Except for those whose pair another table reports: a crowd may have hundreds with one prefix.
+    suffix, unreported = table.suffix, table.unreported
     for start in range(0, ordered.size - 1, CHUNK):
         right = ordered[start + 1 : start + 1 + CHUNK]
         left = ordered[start : start + right.size]
         place = np.arange(start + 1, start + 1 + right.size)
+        if unreported is not None:
+            passed = np.flatnonzero(left ^ right <= unreported)
+            if passed.size:
+                place[passed] = np.searchsorted(ordered, left[passed] | unreported, "right")
+                left, place = _within(left, place, ordered.size)
+                right = ordered[place]
         while True:
             differing = left ^ right
             alike = np.flatnonzero(differing <= suffix)
@@ -198,9 +206,18 @@ def _compare(ordered: NDArray[np.uint64], suffix: np.uint64, distance: int) -> I
             near = np.flatnonzero(np.bitwise_count(differing) <= distance)
             if near.size:
                 yield _Pairs(left[near], differing[near])
-            if place[-1] == ordered.size:
-                left, place = left[:-1], place[:-1]
+            left, place = _within(left, place, ordered.size)
             right = ordered[place]
+
+
+def _within(
+    left: NDArray[np.uint64], place: NDArray[np.int64], size: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Leave out those whose next place, in ascending order, is beyond the end."""
+    if not place.size or place[-1] < size:
+        return left, place
+    end = np.searchsorted(place, size)
+    return left[:end], place[:end]
 
 
 def merge_pairs(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -49,6 +49,15 @@ class JoinTable:
         """The largest XOR of two permuted fingerprints with the same prefix."""
         return np.uint64(_ALL_BITS >> self.table.prefix_bits)
 
+    @cached_property
+    def unreported(self) -> np.uint64 | None:
+        """The largest XOR of two that agree in the next block, too, if that was passed over."""
+        # `make_join_tables` lays the first such block right after the prefix. Another table leads
+        # with it, and reports these pairs.
+        if not self.passed_over:
+            return None
+        return np.uint64(int(self.suffix) >> int(self.passed_over[0]).bit_count())
+
     def is_first(self, differing: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether this table reports each pair, given its XOR; the prefixes must agree."""
         first = np.ones(differing.shape, np.bool_)
