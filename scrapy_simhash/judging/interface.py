@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, Waiting
 
@@ -127,6 +127,19 @@ class Documents(Reading, Protocol):
 
     def count_rows(self, table: str) -> int:
         """Count the rows of a table; reads none."""
+
+    # Whether each read is a round trip. If not, the `prefetch` methods do nothing.
+    remote: ClassVar[bool] = False
+
+    def prefetch_rows(
+        self,
+        rows: Iterable[tuple[str, bytes]],
+        *,
+        identities: Iterable[bytes] = (),
+        records: Iterable[int] = (),
+    ) -> None:
+        """Read in one go rows of tables, given by table and key, and other things."""
+        del rows, identities, records
 
 
 def find_matches(documents: Reading, fingerprint: int, distance: int) -> list[Match]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache, partial
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 import xxhash
@@ -255,9 +255,6 @@ class Session(Documents, Protocol):
             for number, packed in self.scan_packed("waiting")
         ]
 
-    # Whether each read is a round trip. If not, the `prefetch` methods do nothing.
-    remote: ClassVar[bool] = False
-
     def prefetch(
         self,
         documents: Sequence[Document],
@@ -277,16 +274,6 @@ class Session(Documents, Protocol):
     def prefetch_deletion(self, numbers: Sequence[int]) -> None:
         """Read in one go what deleting documents will need."""
         del numbers
-
-    def prefetch_rows(
-        self,
-        rows: Iterable[tuple[str, bytes]],
-        *,
-        identities: Iterable[bytes] = (),
-        records: Iterable[int] = (),
-    ) -> None:
-        """Read in one go rows of tables, given by table and key, and other things."""
-        del rows, identities, records
 
     def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
         """Draw some keys of a table that begin so; the cost does not grow with the table.

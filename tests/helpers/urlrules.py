@@ -64,6 +64,8 @@ def make_facts(name: str) -> dict[str, Any]:
 class MemoryDocuments:
     """Documents and rows of URL tables in dictionaries, with what learning asks of them."""
 
+    remote = False
+
     def __init__(self) -> None:
         self.records: dict[int, Record] = {}
         self.rows: dict[str, dict[bytes, bytes]] = {}

@@ -158,28 +158,50 @@ def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(home: str) ->
         assert store.list_acting_rules()[1] == [RULE]
 
 
-def test_a_group_takes_three_round_trips_and_learning_one_more(
-    store: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = request.node.callspec.params["home"]
-    teach(store)
-    trips = 0
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts round trips of this thread, not those of leases; tests set it back."""
+    counted = [0]
     run = Server.run
 
     def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
-        nonlocal trips
-        trips += threading.current_thread() is threading.main_thread()  # not those of leases
+        counted[0] += threading.current_thread() is threading.main_thread()
         return run(self, *arguments, **options)
 
     monkeypatch.setattr(Server, "run", count)
+    return counted
+
+
+def test_pages_of_the_past_vote_in_a_few_round_trips(store: Store, trips: list[int]) -> None:
+    """A rule is born after a hundred pages, half of which it changes."""
+    pages = [make_page(f"{n % 4}/p{n}", sid, f"{n} {sid}") for n in range(50) for sid in (0, 1)]
+    for start in range(0, 100, 10):
+        judge(store, *pages[start : start + 10])
+    judge(store, make_page("0/p0", 9, "0 1"))
+    assert store.url_rules() == []
+    trips[0] = 0
+    page = make_page("1/p1", 9, "1 1")
+    learning = UrlLearning(0.9, {page.identity: Fetched("parse")})
+    store.find_and_add([page], crawl=CRAWL, urls=learning)
+    record = store.get_url_rule(RULE.id)
+    assert record
+    assert record.different >= 50
+    assert trips[0] <= 20
+
+
+def test_a_group_takes_three_round_trips_and_learning_one_more(
+    store: Store, request: pytest.FixtureRequest, trips: list[int]
+) -> None:
+    kind = request.node.callspec.params["home"]
+    teach(store)
     told = {}
     for number, learns in ((10, False), (11, True)):
         for sid in (3, 0, 1, 2):
             group = make_group(number, sid)
-            trips = 0
+            trips[0] = 0
             learning = UrlLearning(0.9, {page.identity: Fetched("parse") for page in group})
             store.find_and_add(group, crawl=CRAWL, urls=learning if learns else None)
-            told[learns, sid] = trips
+            told[learns, sid] = trips[0]
     most = {"lmdb": 0, "redis": 3, "cluster": 6}[kind]
-    for (learns, _), trips in told.items():
-        assert trips <= most + (learns and kind != "lmdb"), told
+    for (learns, _), counted in told.items():
+        assert counted <= most + (learns and kind != "lmdb"), told

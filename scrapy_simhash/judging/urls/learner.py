@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash.judging.documents import Document, State
-from scrapy_simhash.judging.sinks import may_vote
+from scrapy_simhash.judging.sinks import may_vote, name_sink
 from scrapy_simhash.judging.urls.acting import follow
 from scrapy_simhash.judging.urls.addresses import (
     Address,
@@ -31,6 +31,7 @@ from scrapy_simhash.judging.urls.book import (
     Noted,
     add_rule,
     change_entry,
+    document_of,
     find_form,
     form_key,
     get_host,
@@ -303,6 +304,8 @@ class Learner:
             hosts = hosts_of(entry.rule)
             # The last one is just about to vote.
             pages = [seen for host in hosts for seen in self._memory.list_pages(host)[:-1]]
+            if documents.remote:
+                self._prefetch(documents, entry.rule, pages)
             if first or len(hosts) > 1:
                 for seen in pages:
                     _note_address(documents, seen)
@@ -310,18 +313,33 @@ class Learner:
                 changes += self._vote_again(documents, entry, seen, time, confidence)
         return changes
 
+    def _prefetch(self, documents: Documents, rule: UrlRule, pages: list[Seen]) -> None:
+        """Read in three round trips what pages of the past need to vote on a rule."""
+        changed = {seen: made for seen in pages if (made := _change(rule, seen.url)) is not None}
+        forms = {format_address(form) for _, form in changed.values()}
+        own = {seen: _format(seen.url) for seen in pages}
+        rows = [("forms", form_key(b"", form)) for form in {*own.values(), *forms}]
+        rows += [("forms", form_key(rule.key, form)) for form in forms]
+        numbers = {seen.number for seen, form in own.items() if seen in changed or form in forms}
+        documents.prefetch_rows(rows, records=numbers)
+        for table, key in rows:
+            packed = documents.get_row(table, key)
+            if packed is not None:
+                numbers.add(document_of(key, packed))
+        numbers.discard(0)
+        documents.prefetch_rows((), records=numbers)
+        records = [(number, documents.get(number)) for number in numbers]
+        groups = {_group_of(number, record) for number, record in records if record is not None}
+        documents.prefetch_rows([name_sink(number) for number in groups])
+
     def _vote_again(
         self, documents: Documents, entry: Entry, seen: Seen, time: float, confidence: float
     ) -> list[RuleChange]:
         """Let a page of the past vote on one rule, if the rule changes its address."""
-        rule = entry.rule
-        # A host with many candidates has many births, each with all these pages.
-        address = parse_address(seen.url) if may_change(rule, seen.url) else None
-        if address is None or address.host != rule.host:
+        changed = _change(entry.rule, seen.url)
+        if changed is None:
             return []
-        form = apply_rule(rule, address)
-        if form is address:
-            return []
+        address, form = changed
         record = documents.get(seen.number)
         if record is None or record.url != seen.url or not can_vote(record):
             return []
@@ -479,14 +497,29 @@ def _remember_newest(documents: Documents) -> Memory:
     return memory
 
 
+def _change(rule: UrlRule, url: str) -> tuple[Address, Address] | None:
+    """Apply a rule to an address: that, and its normal form; None where it changes nothing."""
+    # A host with many candidates has many births, each with the last pages.
+    address = parse_address(url) if may_change(rule, url) else None
+    if address is None or address.host != rule.host:
+        return None
+    form = apply_rule(rule, address)
+    return None if form is address else (address, form)
+
+
+def _format(url: str) -> str:
+    """Write an address as its row has it."""
+    address = parse_address(url)
+    return format_address(address) if address is not None else url
+
+
 def _group_of(number: int, record: Record) -> int:
     return record.original if record.state == State.DUPLICATE else number
 
 
 def _note_address(documents: Documents, seen: Seen) -> Noted:
     """Note which document is at an address; returns its row."""
-    address = parse_address(seen.url)
-    form = format_address(address) if address is not None else seen.url
+    form = _format(seen.url)
     known = read_noted(documents, form)
     noted = known or Noted()
     if noted.document != seen.number or (seen.callback and noted.callback != seen.callback):
