@@ -762,7 +762,8 @@ def test_nothing_parked_is_forgotten_by_a_crawl_that_is_killed(site: Site, tmp_p
     # A line of the log may be lost with the process, a request may not.
     assert logged <= parked == set(SESSIONS[3:9])
     mend_job(tmp_path / "job")
-    resumed = finish_crawl(start_crawl(tmp_path, urls, "resumed", **CHILD, **job), tmp_path)
+    started = start_crawl(tmp_path, urls, "resumed", **CHILD, **job)
+    resumed = finish_crawl(started, tmp_path, "resumed")
     assert resumed.exit_code == 0
     assert set(list_parked(store)) >= parked
     with open_here(store) as opened:

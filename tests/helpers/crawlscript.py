@@ -87,20 +87,27 @@ def start_crawl(
         "ITEM_FILE": str(folder / f"{name}.jsonl"),
         **settings,
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.helpers.crawlscript", json.dumps([list(urls), given])],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    # Its log goes to a file: a pipe that nobody reads stops the crawl when it is full.
+    with _find_log(folder, name).open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.helpers.crawlscript", json.dumps([list(urls), given])],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+
+
+def _find_log(folder: Path, name: str) -> Path:
+    return folder / f"{name}.stderr"
 
 
 def finish_crawl(process: subprocess.Popen[str], folder: Path, name: str = "crawl") -> ScriptCrawl:
     """Wait for the end of a crawl, however it ends."""
-    answer, log = process.communicate(timeout=PATIENCE_SECONDS)
+    answer, _ = process.communicate(timeout=PATIENCE_SECONDS)
     stats = json.loads(answer.splitlines()[-1]) if answer else {}
+    log = _find_log(folder, name).read_text()
     return ScriptCrawl(process.returncode, read_lines(folder / f"{name}.jsonl"), stats, log)
 
 
