@@ -1,17 +1,20 @@
 """Enabling: by one line, by hand, or not at all; and on which event loops."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
+from scrapy.utils.test import get_crawler
 
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
 from scrapy_simhash.stores import open_store
-from tests.helpers.crawling import crawl
+from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Site, serve
@@ -19,6 +22,7 @@ from tests.helpers.server import Site, serve
 DOWNLOADER = "scrapy_simhash.downloadermiddlewares.SimhashDownloaderMiddleware"
 SPIDER = "scrapy_simhash.spidermiddlewares.SimhashSpiderMiddleware"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
+OTHER = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 PATHS = ("/one", "/one-again")
 
 
@@ -39,9 +43,8 @@ def test_addon_puts_both_middlewares_in_place() -> None:
 
 
 def test_others_stay_where_they_are() -> None:
-    other = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
-    downloader, spider = added({"DOWNLOADER_MIDDLEWARES": {other: 543}})
-    assert downloader == {other: 543, SimhashDownloaderMiddleware: 545}
+    downloader, spider = added({"DOWNLOADER_MIDDLEWARES": {OTHER: 543}})
+    assert downloader == {OTHER: 543, SimhashDownloaderMiddleware: 545}
     assert spider == {SimhashSpiderMiddleware: 60}
 
 
@@ -54,6 +57,66 @@ def test_position_of_the_user_stays(position: int | None, by_class: bool) -> Non
         downloader,
         spider,
     )
+
+
+def test_settings_of_the_command_line_are_added_to() -> None:
+    """They have the highest priority, and are JSON."""
+    made = Settings()
+    made.set("DOWNLOADER_MIDDLEWARES", json.dumps({OTHER: 543}), "cmdline")
+    made.set("SPIDER_MIDDLEWARES", json.dumps({SPIDER: 70}), "cmdline")
+    Addon().update_settings(made)
+    assert dict(made["DOWNLOADER_MIDDLEWARES"]) == {OTHER: 543, SimhashDownloaderMiddleware: 545}
+    assert made.getpriority("DOWNLOADER_MIDDLEWARES") == SETTINGS_PRIORITIES["cmdline"]
+    assert dict(made["SPIDER_MIDDLEWARES"]) == {SPIDER: 70}
+
+
+class OtherAddon:
+    """Puts its own position, and other middlewares, in place."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        settings.setdefault_in_component_priority_dict(
+            "DOWNLOADER_MIDDLEWARES", SimhashDownloaderMiddleware, 600
+        )
+        settings.replace_in_component_priority_dict(
+            "DOWNLOADER_MIDDLEWARES", OffsiteMiddleware, OtherOffsite, 50
+        )
+
+
+class OtherOffsite(OffsiteMiddleware):
+    """Of another add-on."""
+
+
+class OwnSettings(PagesSpider):
+    """Enables the plugin, and nobody else does."""
+
+    custom_settings = {  # noqa: RUF012 - as in Scrapy
+        "ADDONS": {"scrapy_simhash.Addon": 500},
+        "DOWNLOADER_MIDDLEWARES": {OTHER: 543},
+    }
+
+
+@pytest.mark.parametrize(("position", "expected"), [(400, 600), (600, 545)])
+def test_the_add_on_that_comes_first_decides(position: int, expected: int) -> None:
+    addons = {"scrapy_simhash.Addon": 500, OtherAddon: position}
+    crawler = get_crawler(settings_dict={"ADDONS": addons, "DOWNLOADER_MIDDLEWARES": {OTHER: 543}})
+    assert dict(crawler.settings["DOWNLOADER_MIDDLEWARES"]) == {
+        OtherOffsite: 50,
+        SimhashDownloaderMiddleware: expected,
+    }
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_a_spider_enables_it_for_itself(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, of(site), OwnSettings, ADDONS={})
+    assert done.paths == ["/one"]
+    assert done.counted["dropped"] == 1
+
+
+@pytest.mark.usefixtures("warm_worker")
+async def test_a_project_disables_it_by_none(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, of(site), ADDONS={"scrapy_simhash.Addon": None})
+    assert done.paths == list(PATHS)
+    assert done.counted == {}
 
 
 def of(site: Site) -> list[str]:

@@ -1,0 +1,40 @@
+"""On uvloop: the same decisions, also where a worker process dies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.crawlscript import run_crawl
+from tests.helpers.hostile import TRIGGER
+from tests.helpers.needing import require_modules
+from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.server import serve
+
+pytestmark = pytest.mark.slow
+
+REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"TWISTED_REACTOR": REACTOR}, {"TWISTED_REACTOR_ENABLED": False}], ids=str
+)
+def test_a_worker_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_path: Path) -> None:
+    require_modules("beside", "uvloop")
+    answers = {
+        "/one": page(1),
+        "/crash": make_page([TRIGGER, *make_words(3)]),
+        "/one-again": page(1, menu="Other menu"),
+        "/two": page(2),
+    }
+    with serve(answers) as site:
+        done = run_crawl(
+            tmp_path,
+            [site.url(path) for path in answers],
+            ASYNCIO_EVENT_LOOP="uvloop.Loop",
+            SIMHASH_EXTRACTOR="tests.helpers.hostile.crash",
+            **settings,
+        )
+    assert "uvloop.Loop" in done.log
+    assert done.paths == ["/one", "/crash", "/two"], done.log
+    assert (done.counted["dropped"], done.counted["unjudged/worker_died"]) == (1, 1)
