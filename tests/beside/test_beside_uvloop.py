@@ -23,7 +23,7 @@ def test_a_worker_that_dies_costs_only_its_page(settings: dict[str, Any], tmp_pa
     require_modules("beside", "uvloop")
     answers = {
         "/one": page(1),
-        "/crash": make_page([TRIGGER, *make_words(3)]),
+        "/crash": make_page(["to", TRIGGER, *make_words(3)]),
         "/one-again": page(1, menu="Other menu"),
         "/two": page(2),
     }
