@@ -349,6 +349,11 @@ def _table_of(key: bytes) -> str:
 
 def unpark(stored: Session, keys: Iterable[bytes]) -> None:
     """Forget requests that were made; those that are not there are skipped."""
+    keys = list(keys)
+    rows = [(_table_of(key), key) for key in keys]
+    stored.prefetch_rows(
+        rows + [("released", key[RULE_BYTES:]) for t, key in rows if t == "parked"]
+    )
     tally = _Tally(stored)
     for key in keys:
         table = _table_of(key)
@@ -454,6 +459,7 @@ def _take(
         free = owner == crawl or not alive(owner)
         if parked.spider == spider and parked.taken != crawl and free:
             taken.append(TakenRequest(key, structs.replace(parked, taken=crawl)))
+    stored.prefetch_rows((_table_of(key), key) for key, _ in taken)
     for key, parked in taken:
         table = _table_of(key)
         if stored.get_row(table, key) is not None:  # or else another process is done with it

@@ -318,6 +318,7 @@ class UrlRuleStore(ABC):
             return list(SpentForms(stored, before).find(stored.scan_rows("forms")))
 
         def drop(stored: Session, keys: Sequence[bytes]) -> int:
+            stored.prefetch_rows(("forms", key) for key in keys)
             rows = [(key, row) for key in keys if (row := stored.get_row("forms", key))]
             spent = list(SpentForms(stored, before).find(rows))  # things may have changed
             for key in spent:

@@ -292,17 +292,40 @@ def test_a_sample_takes_one_round_trip_a_rule(
     parked = [make_parking("a", sid, rules=(RULE,)) for sid in range(50)]
     parked += [make_parking("a", 99 + n, rules=(each,)) for n, each in enumerate(others)]
     assert {each.reason for each in acting.park(parked)} == {""}
-    trips = 0
+    trips = count_trips(monkeypatch)
+    assert len(acting.sample_parked(CRAWL, "spider", 0.1)) == 5 + 9
+    assert trips[0] <= 20  # a rule takes one, and the transaction some
+
+
+def test_to_take_many_requests_takes_few_round_trips(
+    acting: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    park(acting, *range(100))
+    acting.release_parked()
+    assert take(acting) == sorted(urls(*range(100)))
+    acting.end_crawl(CRAWL)
+    acting.start_crawl("crawl-2", "spider")
+    trips = count_trips(monkeypatch)
+    taken = acting.take_parked("crawl-2", "spider", most=70)
+    assert len(taken) == 70
+    assert trips[0] <= 20
+    trips[0] = 0
+    acting.unpark([each.key for each in taken])
+    assert trips[0] <= 20
+    assert len(list(acting.parked())) == 30
+
+
+def count_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count round trips from now on, in a list of one number; not those of leases."""
+    counted = [0]
     run = Server.run
 
     def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
-        nonlocal trips
-        trips += threading.current_thread() is threading.main_thread()  # not those of leases
+        counted[0] += threading.current_thread() is threading.main_thread()
         return run(self, *arguments, **options)
 
     monkeypatch.setattr(Server, "run", count)
-    assert len(acting.sample_parked(CRAWL, "spider", 0.1)) == 5 + 9
-    assert trips <= 20  # a rule takes one, and the transaction some
+    return counted
 
 
 def test_one_transaction_judges_and_parks(acting: Store) -> None:
