@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS
 from tests.helpers.documents_read import PAGES
 from tests.helpers.needing import require_modules
@@ -62,6 +63,9 @@ def test_the_site_builds_without_warnings_and_network(tmp_path: Path) -> None:
     assert callers == []
     made = {f"docs/{path.stem}.md" for path in site.glob("*.html")}
     assert {page for page in PAGES if page.startswith("docs/")} <= made
+    assert f"scrapy-simhash {scrapy_simhash.__version__}" in (site / "index.html").read_text(
+        "utf-8"
+    )
     assert_made_of_the_code(site)
 
 

@@ -140,6 +140,21 @@ def test_doctests(module: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
+def test_nothing_is_installed_that_is_not_needed() -> None:
+    """Where it is installed as a user would: an editable one has a file that names the checkout."""
+    names = [path for path in files("scrapy-simhash") or () if path.suffix != ".pth"]
+    assert {path.parts[0].partition("-")[0] for path in names} <= {"..", "scrapy_simhash"}
+    kinds = {path.suffix for path in names if path.parts[0] == "scrapy_simhash"}
+    assert kinds <= {".py", ".pyc", ".typed", ".html", ".css", ".js", ".lua"}
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    released = scrapy_simhash.__version__.partition(".dev")[0]
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == released
+
+
 def test_no_docstring_is_missing() -> None:
     for path in MODULES:
         assert ast.get_docstring(ast.parse(path.read_text())), path
