@@ -2,11 +2,12 @@
 
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -15,6 +16,7 @@ from tests.helpers.needing import require_program
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
 _SLOTS = 16_384
+_PRIMARIES = 3
 
 
 class RedisServer:
@@ -89,11 +91,17 @@ def run_redis(*options: str, program: str = "redis-server") -> Iterator[RedisSer
 
 
 class RedisCluster:
-    """Three servers that share the slots; they are asked through sockets, and ask by TCP."""
+    """Servers that share the slots; they are asked through sockets, and ask by TCP.
+
+    The first three are primaries at first; others have a copy of one each.
+    """
 
     def __init__(self, nodes: list[RedisServer], ports: list[int]) -> None:
         self.nodes = nodes
         self.ports = ports
+        self._ids = [
+            str(self.ask(number, "CLUSTER", "MYID"), "ascii") for number in range(len(nodes))
+        ]
         self._prefixes = 0
 
     def url(self, prefix: str = "") -> str:
@@ -109,11 +117,12 @@ class RedisCluster:
 
     def join(self) -> None:
         """Let the nodes share the slots, and wait until each knows all of them."""
-        step = -(-_SLOTS // len(self.nodes))
+        step = -(-_SLOTS // _PRIMARIES)
         for number, node in enumerate(self.nodes):
             with node.client() as client:
-                last = min(_SLOTS, step * (number + 1)) - 1
-                client.execute_command("CLUSTER", "ADDSLOTSRANGE", step * number, last)
+                if number < _PRIMARIES:
+                    last = min(_SLOTS, step * (number + 1)) - 1
+                    client.execute_command("CLUSTER", "ADDSLOTSRANGE", step * number, last)
                 client.execute_command("CONFIG", "SET", "cluster-require-full-coverage", "no")
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         with self.nodes[0].client() as client:
@@ -122,6 +131,69 @@ class RedisCluster:
                 meet = ("CLUSTER", "MEET", "127.0.0.1", port, self.ports[number] + 10_000)
                 client.execute_command(*meet)
         self.wait()
+        for number in range(_PRIMARIES, len(self.nodes)):
+            self.ask(number, "CLUSTER", "REPLICATE", self._ids[number - _PRIMARIES])
+
+    def ask(self, number: int, *command: object) -> Any:
+        """Let a node run a command."""
+        with self.nodes[number].client() as client:
+            return client.execute_command(*command)
+
+    def list_living(self) -> list[int]:
+        """List the nodes that run."""
+        return [number for number, node in enumerate(self.nodes) if node.process.poll() is None]
+
+    def list_primaries(self) -> list[int]:
+        """List the nodes that take writes."""
+        return [number for number in self.list_living() if self.ask(number, "ROLE")[0] == b"master"]
+
+    def find_owner(self, slot: int) -> int:
+        """Find the node that has a slot."""
+        for first, last, primary, *_ in self.ask(self.list_living()[0], "CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return self.ports.index(primary[1])
+        raise LookupError(f"no node has slot {slot}")
+
+    def find_slot(self, key: str) -> int:
+        """Find the slot of a key."""
+        return int(self.ask(self.list_living()[0], "CLUSTER", "KEYSLOT", key))
+
+    def wait_for_copies(self) -> None:
+        """Wait until the replicas have all that their primaries have."""
+        for number in self.list_primaries():
+            wait_until(lambda number=number: self.ask(number, "WAIT", 1, 1_000))  # type: ignore[misc]
+
+    def fail_over(self, primary: int) -> None:
+        """Let a primary and its replica change their roles, as one does for upkeep."""
+        replica = (primary + _PRIMARIES) % len(self.nodes)
+
+        def is_over() -> bool:
+            roles = [self.ask(number, "ROLE")[0] for number in (replica, primary)]
+            return roles == [b"master", b"slave"]
+
+        def try_again() -> bool:
+            # It gives up after 5 seconds where the replica is far behind.
+            if self.ask(replica, "ROLE")[0] == b"slave":
+                self.ask(replica, "CLUSTER", "FAILOVER")
+            with suppress(AssertionError):
+                wait_until(is_over, 10)
+            return is_over()
+
+        wait_until(try_again)
+        self.wait()
+        self.wait_for_copies()
+
+    def move(self, slot: int, target: int, pause: Callable[[], object] = lambda: None) -> None:
+        """Move a slot to another primary as `redis-cli --cluster reshard` does, key by key."""
+        source = self.find_owner(slot)
+        self.ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", self._ids[source])
+        self.ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", self._ids[target])
+        while keys := self.ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
+            place = ("127.0.0.1", self.ports[target], "", 0, 1_000 * PATIENCE_SECONDS)
+            self.ask(source, "MIGRATE", *place, "KEYS", *keys)
+            pause()
+        for number in (target, source):
+            self.ask(number, "CLUSTER", "SETSLOT", slot, "NODE", self._ids[target])
 
     def wait(self) -> None:
         """Wait until every node knows who has which slot."""
@@ -131,7 +203,7 @@ class RedisCluster:
                 info: bytes = client.execute_command("CLUSTER", "INFO")
             return b"cluster_state:ok" in info and b"cluster_slots_ok:%d\r" % _SLOTS in info
 
-        wait_until(lambda: all(knows(node) for node in self.nodes))
+        wait_until(lambda: all(knows(self.nodes[number]) for number in self.list_living()))
 
 
 def free_port() -> int:
@@ -149,15 +221,18 @@ def free_port() -> int:
 
 
 @contextmanager
-def run_cluster(*options: str, program: str = "redis-server") -> Iterator[RedisCluster]:
-    """Run a cluster of three nodes, none of them with a replica."""
+def run_cluster(
+    *options: str, program: str = "redis-server", replicas: bool = False
+) -> Iterator[RedisCluster]:
+    """Run a cluster of three primaries, with a replica each or with none."""
     with ExitStack() as stack:
-        ports = [free_port() for _ in range(3)]
+        ports = [free_port() for _ in range(2 * _PRIMARIES if replicas else _PRIMARIES)]
         nodes = [
             stack.enter_context(
                 run_redis(
                     *("--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes"),
                     *("--cluster-node-timeout", "2000", *options),
+                    *("--repl-diskless-sync-delay", "0"),
                     program=program,
                 )
             )

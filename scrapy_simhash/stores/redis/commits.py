@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.stores.redis.keys import NEVER
 from scrapy_simhash.stores.redis.scripts import (
     APPLIED,
     APPLY,
@@ -92,7 +93,7 @@ class Slots:
     def _run(self, text: str, seq: bytes, writes: Mapping[bytes, bytes]) -> None:
         self._server.run(
             [
-                script(text, [tag + b":seq"], seq, MOST_IN_BUCKET, packed)
+                script(text, [tag + b":seq", tag + NEVER], seq, MOST_IN_BUCKET, packed)
                 for tag, packed in writes.items()
             ]
         )
@@ -147,7 +148,7 @@ class Committer:
         `seq` is the number of the last commit when reading began. After a StoreUnavailableError
         nothing was written, unless it says that the server did not answer.
         """
-        writes = stored.snapshot.writes
+        writes, keys = stored.snapshot.writes, self._keys
         if not writes:
             return True
         fingerprints = np.array(sorted(writes.fingerprints), ">u8").tobytes()
@@ -160,7 +161,7 @@ class Committer:
         while True:
             answer, *details = self._server.run_script(
                 _COMMIT_EVEN_WHEN_FULL if writes.even_when_full else COMMIT,
-                [self._keys.seq, self._keys.log, self._keys.lock, self._keys.applied],
+                [keys.seq, keys.log, keys.lock, keys.applied, keys.tag + NEVER],
                 *(seq, token, self._turn, _COMMITS_REMEMBERED, MOST_IN_BUCKET),
                 *(touched, fingerprints, here, elsewhere),
             )

@@ -40,6 +40,9 @@ import xxhash
 NUMBERS_PER_CHUNK = 1_024
 # Number of a fingerprint's leading bytes that are in the name of its hash.
 LEADING_BYTES = 2
+# Follows the tag in the name of a key that never exists. A cluster runs a script that names it and
+# another one only where the whole slot is on one node; while the slot moves it answers TRYAGAIN.
+NEVER = b":never"
 # Follows the other bytes of a bulk-loaded fingerprint, in place of a scope's 0 or 8 bytes.
 BULK_LOADED = b"*"
 

@@ -16,6 +16,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
+    ClusterError,
     ConnectionError,  # noqa: A004 - that of redis
     NoPermissionError,
     NoScriptError,
@@ -215,6 +216,7 @@ def _cure(error: Exception) -> str:
         (TimeoutError, f"did not answer within {TIMEOUT_SECONDS:g} seconds; {late}"),
         (ConnectionError, f"cannot be reached; {unreached}"),
         (ClusterDownError, "has a node down; start it, or let its replica take over"),
+        (ClusterError, "is moving a slot to another node; it is used again when that is done"),
         (RedisClusterException, "is not a complete cluster; check its nodes"),
         (ResponseError, "refused the command"),
     ]

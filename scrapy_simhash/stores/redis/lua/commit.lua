@@ -1,7 +1,7 @@
 #!lua
--- KEYS: seq, log, lock, applied. ARGV: the seq that was read, token of this commit, token of the
--- lock or '', commits to remember, rows of a full bucket, what was touched, fingerprints, writes;
--- in a cluster those to other slots, else ''.
+-- KEYS: seq, log, lock, applied, a key that never exists. ARGV: the seq that was read, token of this
+-- commit, token of the lock or '', commits to remember, rows of a full bucket, what was touched,
+-- fingerprints, writes; in a cluster those to other slots, else ''.
 -- Returns {'done', seq}, {'missed', seq, commits since}, or {'locked'}.
 local last = redis.call('GET', KEYS[1]) or '0'
 if last ~= ARGV[1] then
