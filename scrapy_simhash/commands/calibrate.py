@@ -63,7 +63,7 @@ def calibrate(
         config = replace(config, distance=min(config.distance, reach_bits))
         # Labelled pairs are judged with confirmation, which compares all fingerprints.
         confirmed = replace(config, confirm=CONFIRM if config.confirm is None else config.confirm)
-        known = survey(store, seed)
+        known = survey(store, seed, config.expire_days)
         if not known.pairs:
             return
         if not results:

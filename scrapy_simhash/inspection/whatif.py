@@ -1,15 +1,21 @@
-"""Find what other settings would have decided: the judge of a store, on documents in memory."""
+"""Find what other settings would have decided: the judge of a store, on its documents in order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from scrapy_simhash._progress import track
+from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.judging import Document, Match, Rule, StoredDocument
 from scrapy_simhash.judging.documents import Record, State, facts_of, look_at
 from scrapy_simhash.judging.judge import Judge
@@ -20,11 +26,12 @@ from scrapy_simhash.tables.joins.tables import sort_distinct
 from scrapy_simhash.tables.probing import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.stores import Store
 
 
 _DUPLICATE, _PENDING = "duplicate", "pending"
@@ -34,6 +41,55 @@ MOST_BITS = 15
 _MOST_PAIRS = 4_000_000
 # A sample of this size misses a crowd with a fiftieth of all fingerprints once in 170 times.
 _SAMPLES = 256
+
+
+# Of a few kilobytes each.
+_DOCUMENTS_READ, _DOCUMENTS_KEPT = 512, 4_096
+
+
+class Outline(NamedTuple):
+    """What chooses a document for a replay."""
+
+    document: int
+    state: str
+    original: int
+    stub: bool
+    features: int
+
+
+_get_outline = attrgetter(*Outline._fields)
+_Listed = TypeVar("_Listed", StoredDocument, Outline)
+
+
+class StoredPages(Sequence[StoredDocument]):
+    """Documents of a store, in some order, read when they are needed."""
+
+    def __init__(self, store: Store, numbers: Sequence[int]) -> None:
+        self._store = store
+        self._numbers = numbers
+        self._read_one = lru_cache(_DOCUMENTS_KEPT)(lambda place: self._read([place])[0])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> StoredDocument: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[StoredDocument]: ...
+    def __getitem__(self, place: int | slice) -> StoredDocument | list[StoredDocument]:
+        if isinstance(place, slice):
+            return self._read(range(len(self))[place])
+        return self._read_one(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[StoredDocument]:
+        for start in range(0, len(self), _DOCUMENTS_READ):
+            yield from self[start : start + _DOCUMENTS_READ]
+
+    def _read(self, places: Sequence[int]) -> list[StoredDocument]:
+        found = self._store.get_documents([self._numbers[place] for place in places])
+        if len(found) < len(places):
+            raise InspectionError("documents were deleted from the store meanwhile; try again")
+        return found
 
 
 class Replayed(NamedTuple):
@@ -48,7 +104,7 @@ class Replayed(NamedTuple):
         return self.document.state == _DUPLICATE and not self.document.spared
 
 
-def choose_documents(stored: Sequence[StoredDocument], rule: Rule) -> list[StoredDocument]:
+def choose_documents(stored: Sequence[_Listed], rule: Rule) -> list[_Listed]:
     """Choose the documents of a store that can be judged again, in the order of their judgement."""
     # Leaves out pages whose items were not delivered, with the pages dropped for them. In plain
     # simhash a crawl compares a digest of short main texts, which the store lacks. A near-duplicate
@@ -76,6 +132,7 @@ def replay(
     bulk_loaded: NDArray[np.uint64],
     rule: Rule,
     scopes: Iterable[str] | None = None,
+    expire_days: float | None = None,
 ) -> Iterator[Replayed]:
     """Judge documents one after the other, starting with an empty store.
 
@@ -88,6 +145,7 @@ def replay(
         bulk_loaded: bulk-loaded fingerprints, shape (n,).
         rule: the settings to try.
         scopes: a scope for each document; None for their own.
+        expire_days: a document causes no drops so many days after it was last fetched.
 
     Yields:
         Each document, judged.
@@ -95,14 +153,15 @@ def replay(
     Raises:
         ValueError: the distance is out of range.
 
-    Cost: some 0.1 milliseconds a document, more if it has candidates; 2 kB for each kept one.
+    Cost: some 0.1 milliseconds a document, more if it has candidates. The documents are gone
+    through twice, and the kept ones looked up when they are candidates.
     """
-    kept = _Kept(documents, bulk_loaded, rule.distance)
+    kept = _Kept(documents, bulk_loaded, rule)
+    lifetime = inf if expire_days is None else expire_days * SECONDS_A_DAY
     judge = Judge(kept, rule, lambda _: True)
     names = (each.scope for each in documents) if scopes is None else scopes
     for number, (stored, scope) in enumerate(zip(documents, names, strict=True), 1):
-        facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "scope": scope}
-        document = Document(**facts | {"identity": b"-", "link_sketch": b""})
+        document = Document(**_judged_facts(stored, rule, scope), not_before=stored.time - lifetime)
         match = None if stored.spared else judge.judge(document).match
         if match is None:
             kept.keep(number, document)
@@ -111,15 +170,22 @@ def replay(
         yield Replayed(stored, match)
 
 
+def _judged_facts(stored: StoredDocument, rule: Rule, scope: str) -> dict[str, Any]:
+    facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "scope": scope}
+    return facts | {"identity": b"-", "link_sketch": b""}
+
+
 class _Kept:
     """The documents kept so far, for a judge to read, see `interface.Reading`."""
 
     def __init__(
-        self, documents: Sequence[StoredDocument], bulk_loaded: NDArray[np.uint64], distance: int
+        self, documents: Sequence[StoredDocument], bulk_loaded: NDArray[np.uint64], rule: Rule
     ) -> None:
-        self._records: dict[int, Record] = {}
+        self._documents, self._rule, distance = documents, rule, rule.distance
+        self._scopes: dict[int, str] = {}
+        self._make = lru_cache(_DOCUMENTS_KEPT)(self._make_record)
         self._numbers: dict[tuple[int, str], list[int]] = defaultdict(list)
-        asked = np.array([bits for each in documents for bits in each.fingerprints], np.uint64)
+        asked = np.fromiter((bits for each in documents for bits in each.fingerprints), np.uint64)
         self._index = NearIndex(asked, distance)
         self._bulk_loaded: dict[int, list[tuple[int, int]]] = defaultdict(list)
         rows = batch_query(asked, [bulk_loaded], distance)
@@ -128,9 +194,7 @@ class _Kept:
         self._known = set(rows[:, 1].tolist())
 
     def keep(self, number: int, document: Document) -> None:
-        self._records[number] = Record(
-            **facts_of(document), state=State.DONE, delivered=True, crawl="", first_time=0.0
-        )
+        self._scopes[number] = document.scope
         for fingerprint in document.fingerprints:
             self._index.add(fingerprint)
             self._numbers[fingerprint, document.scope].append(number)
@@ -140,7 +204,11 @@ class _Kept:
         return None
 
     def get(self, number: int) -> Record | None:
-        return self._records.get(number)
+        return self._make(number) if number in self._scopes else None
+
+    def _make_record(self, number: int) -> Record:
+        facts = _judged_facts(self._documents[number - 1], self._rule, self._scopes[number])
+        return Record(**facts, state=State.DONE, delivered=True, crawl="", first_time=0.0)
 
     def near(
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
@@ -240,16 +308,15 @@ def what_if(
     rule = _make_rule(config, distance, confirm)
     check_near_distance(rule.distance)  # before reading the store
     with open_as_it_is(config.store) as store:
-        stored = store.list_documents()
-        bulk_loaded = store.bulk_loaded()
-    if not stored:
-        return
-    documents = choose_documents(stored, rule)
-    page: Any = None  # these three scopes need only the URL
-    scopes = (SCOPES[scope](each.url, page) for each in documents) if scope else None
-    judged = replay(documents, bulk_loaded, rule, scopes)
-    tracked = track(judged, "pages", len(documents))
-    answer = count_changes(tracked, {each.document: each for each in stored})
+        stored: list[Outline] = []
+        store.visit(lambda each: stored.append(Outline(*_get_outline(each))))
+        if not stored:
+            return
+        documents = StoredPages(store, [each.document for each in choose_documents(stored, rule)])
+        page: Any = None  # these three scopes need only the URL
+        scopes = (SCOPES[scope](each.url, page) for each in documents) if scope else None
+        judged = replay(documents, store.bulk_loaded(), rule, scopes, config.expire_days)
+        answer = count_changes(track(judged, "pages", len(documents)), store.get_document)
     changes = answer.pop("changes")
     most = top if top is not None else None if json else _CHANGES_SHOWN
     yield {
@@ -275,8 +342,10 @@ def _make_rule(config: Config, distance: int | None, confirm: float | str | None
     return Rule(distance, similarity, config.min_features)
 
 
-def count_changes(judged: Iterable[Replayed], stored: dict[int, StoredDocument]) -> dict[str, Any]:
-    """Compare decisions with those of the store; `stored`: its documents by number."""
+def count_changes(
+    judged: Iterable[Replayed], get: Callable[[int], StoredDocument | None]
+) -> dict[str, Any]:
+    """Compare decisions with those of the store; `get` gets its documents by number."""
     before = then = other = 0
     changes = []
     for each in judged:
@@ -286,7 +355,7 @@ def count_changes(judged: Iterable[Replayed], stored: dict[int, StoredDocument])
         if match is not None and each.was_dropped:
             other += match.document != document.original
         elif match is not None or each.was_dropped:
-            original = stored.get(document.original) if match is None else match
+            original = get(document.original) if match is None else match
             decided = document if match is None else match
             changes.append(
                 {

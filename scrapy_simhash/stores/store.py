@@ -488,6 +488,20 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         return self._read(work)
 
+    def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
+        """Get documents by their numbers, without texts; leaves out those that do not exist."""
+
+        def work(stored: Session) -> list[StoredDocument]:
+            stored.prefetch_rows((), records=documents)
+            found = zip(documents, map(stored.get, documents), strict=True)
+            return [
+                describe_document(number, record, None)
+                for number, record in found
+                if record is not None
+            ]
+
+        return self._read(work)
+
     def visit(self, take: Callable[[StoredDocument], object]) -> int:
         """Call a function with every document, without its text, in the order of their arrival.
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection import replay
-from scrapy_simhash.inspection.whatif import choose_documents
+from scrapy_simhash.inspection.whatif import StoredPages, choose_documents
 from scrapy_simhash.judging import Document, Rule, judge, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import fingerprint_page
@@ -167,6 +168,34 @@ def test_what_was_taken_back_passes(tmp_path: Path) -> None:
         assert (spared.match, spared.was_dropped) == (None, False)
         assert third.match is None
         assert third.was_dropped is False
+
+
+def test_an_expired_page_causes_no_drops(tmp_path: Path) -> None:
+    """With SIMHASH_EXPIRE_DAYS, as in a crawl; a page of the same day still does."""
+    day = 86_400.0
+    with open_in_crawl(tmp_path / "s") as store:
+        made = [
+            document(name, CENTRE ^ bits, time=days * day)
+            for name, bits, days in (("a", 0, 100), ("late", 1, 110), ("soon", 2, 112))
+        ]
+        fill(store, made, [])
+        chosen = choose_documents(store.list_documents(), Rule(3, None, 0))
+        for expire_days, dropped in ((None, [False, True, True]), (7, [False, False, True])):
+            judged = replay(chosen, np.empty(0, np.uint64), Rule(3, None, 0), None, expire_days)
+            assert [each.match is not None for each in judged] == dropped
+
+
+def test_documents_are_read_when_they_are_needed(tmp_path: Path) -> None:
+    with open_in_crawl(tmp_path / "s") as store:
+        fill(store, [document(f"{n}", n << 20) for n in range(40)], [])
+        pages = StoredPages(store, [30, 2, 7])
+        assert [page.document for page in pages] == [30, 2, 7]
+        assert [pages[place].document for place in (2, -3)] == [7, 30]
+        assert [page.document for page in pages[1:]] == [2, 7]
+        assert list(pages) == [store.get_document(number) for number in (30, 2, 7)]
+        store.delete([7])
+        with pytest.raises(InspectionError, match="deleted from the store meanwhile"):
+            list(pages)
 
 
 def test_a_page_that_was_dropped_for_a_later_one_stands_behind_it(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ each distance. So the labels at a distance stand for all pairs there, however fe
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scrapy_simhash._progress import show_progress
+from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.judging.comparison import find_nearest
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.tables.joins import find_all
@@ -68,9 +72,33 @@ class Survey(NamedTuple):
         return [pair for _, _, pair in sorted(turns)]
 
 
-def survey(store: Store, seed: int) -> Survey:
-    """Find the pairs of a store, and draw some, repeatably; reads every record."""
-    documents = store.list_documents()
+class Surveyed(NamedTuple):
+    """What pairs a document with others."""
+
+    document: int
+    state: str
+    original: int
+    stub: bool
+    scope: str
+    fingerprints: tuple[int, ...]
+
+
+_get_surveyed = attrgetter(*Surveyed._fields)
+
+
+def survey(store: Store, seed: int, expire_days: float | None = None) -> Survey:
+    """Find the pairs of a store, and draw some, repeatably; reads every record.
+
+    Leaves out documents that were last fetched more than `expire_days` ago: they cause no drops.
+    """
+    oldest = -inf if expire_days is None else time.time() - expire_days * SECONDS_A_DAY
+    documents: list[Surveyed] = []
+
+    def take(document: StoredDocument) -> None:
+        if document.time >= oldest:
+            documents.append(Surveyed(*_get_surveyed(document)))
+
+    store.visit(take)
     with show_progress("tables") as show:
         rows, share = find_pairs(documents, seed, show)
     return draw_pairs(len(documents), rows, share, seed)
@@ -88,7 +116,7 @@ def draw_pairs(documents: int, rows: NDArray[np.int64], share: float, seed: int)
 
 
 def find_pairs(
-    documents: Iterable[StoredDocument],
+    documents: Iterable[StoredDocument | Surveyed],
     seed: int,
     progress: Callable[[int, int], object] | None = None,
     most: int = _MOST_PAIRS,
@@ -114,7 +142,9 @@ def find_pairs(
     return rows, share
 
 
-def _choose_share(kept: Sequence[StoredDocument], draw: np.random.Generator, most: int) -> float:
+def _choose_share(
+    kept: Sequence[StoredDocument | Surveyed], draw: np.random.Generator, most: int
+) -> float:
     """Estimate, from some of the documents, which share of the pairs fits in memory."""
     if len(kept) <= _DOCUMENTS_TRIED:
         return 1.0
@@ -123,7 +153,7 @@ def _choose_share(kept: Sequence[StoredDocument], draw: np.random.Generator, mos
     return min(1.0, most / max(1.0, pairs * (len(kept) / _DOCUMENTS_TRIED) ** 2))
 
 
-def _list_recorded(known: Mapping[int, StoredDocument]) -> NDArray[np.int64]:
+def _list_recorded(known: Mapping[int, StoredDocument | Surveyed]) -> NDArray[np.int64]:
     """Pair near-duplicates with their originals; returns rows of two numbers and the distance."""
     rows = []
     for number, document in known.items():
@@ -135,7 +165,7 @@ def _list_recorded(known: Mapping[int, StoredDocument]) -> NDArray[np.int64]:
 
 
 def _join_kept(
-    kept: Sequence[StoredDocument], progress: Callable[[int, int], object] | None = None
+    kept: Sequence[StoredDocument | Surveyed], progress: Callable[[int, int], object] | None = None
 ) -> NDArray[np.int64]:
     """Pair documents of the same scope if any two of their fingerprints are within 10 bits."""
     codes: dict[str, int] = {}
