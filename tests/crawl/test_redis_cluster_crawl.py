@@ -26,7 +26,9 @@ FIRST, LATER = range(12), range(12, 24)
 @pytest.fixture
 def six() -> Iterator[RedisCluster]:
     """Three primaries with a replica each, which keep what they acknowledge."""
-    with run_cluster("--appendonly", "yes", "--appendfsync", "always", replicas=True) as cluster:
+    # A busy machine stands still for seconds; nobody is to be replaced for that.
+    options = ("--appendonly", "yes", "--appendfsync", "always", "--cluster-node-timeout", "5000")
+    with run_cluster(*options, replicas=True) as cluster:
         cluster.wait_for_copies()
         yield cluster
 
