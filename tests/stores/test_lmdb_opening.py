@@ -75,10 +75,12 @@ def test_what_is_no_store_is_refused_and_left_alone(
     folder = tmp_path / "store"
     make(folder)
     before = (folder / "data.mdb").read_bytes()
+    names = {path.name for path in folder.iterdir()}
     for _ in range(2):  # the first refusal must not make the second attempt succeed
         with pytest.raises(StoreUnusableError, match=f"(?s){message}"):
             open_lmdb(folder, readonly=readonly)
     assert (folder / "data.mdb").read_bytes() == before
+    assert {path.name for path in folder.iterdir()} == names  # no locks
 
 
 TRUNCATED = """
