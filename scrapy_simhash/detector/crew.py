@@ -70,9 +70,10 @@ class Crew:
         load_pages()
 
     def wait(self) -> None:
-        """Block until a process is ready; a RuntimeError if none comes up."""
+        """Block until a first process is ready; a RuntimeError if none comes up."""
         self._came.wait()
-        if not self._all:
+        # Not if there is none at this moment, because the last one is being replaced.
+        if self.is_hopeless:
             raise RuntimeError(
                 "no worker process came up; its own message stands above. SIMHASH_WORKERS = 0 "
                 "does without, for debugging"
@@ -172,7 +173,8 @@ class Crew:
             self._starting -= count
             if count and not self._stopped:
                 self._failed(count, problem)
-            self._came.set()
+            if self.is_hopeless:
+                self._came.set()
             self._wake_hungry()
 
     def _failed(self, count: int, problem: str) -> None:

@@ -374,3 +374,25 @@ async def test_process_that_comes_up_while_the_crew_is_stopped_is_not_lent(
     workers.stop()  # here, so that the page asks for another process after it
     with pytest.raises(UnjudgedError, match="worker"):
         await asyncio.wait_for(hanging, PATIENCE_SECONDS)
+
+
+async def test_crew_whose_only_process_is_being_replaced_can_be_used(
+    worker: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await read(worker, page(1))
+    team = crew.crews.find(1)
+    assert team is not None
+    used = threading.Event()
+    start = crew._start_process
+
+    def start_late() -> Channel:
+        assert used.wait(PATIENCE_SECONDS)
+        return start()
+
+    monkeypatch.setattr(crew, "_start_process", start_late)
+    team.replace(team._idle.pop())
+    workers = Workers(1, DEADLINE_SECONDS)
+    workers.start()
+    used.set()
+    check_ordinary(1, await asyncio.wait_for(read(workers, page(1)), PATIENCE_SECONDS))
+    workers.stop()
