@@ -112,6 +112,7 @@ class ParkedRequests:
         # done.
         self._coming: dict[Marked, bytes] = {}
         self._parked = 0
+        self._unpackable = False  # whether any request was
         self._checked_at = 0  # requests that were parked when some were checked last
         self._pages, self._bytes = 0, 0
 
@@ -230,6 +231,7 @@ class ParkedRequests:
         for candidate, answer in await self._ask(others):
             if answer.reason:
                 made.append(candidate.request)
+                self._note_made(candidate, answer)
             else:
                 self._note_parked(candidate, answer)
         for identity, again in twins.items():
@@ -248,7 +250,9 @@ class ParkedRequests:
         if answer.reason:
             return True
         if not self.skips:
-            count(self._crawler, "urls/would_park")
+            assert self._crawler.spider is not None  # noqa: S101 - it has made the request
+            packed = pack_request(candidate.request, self._crawler.spider)
+            count(self._crawler, "urls/would_park" if packed else "urls/unpackable")
             return True
         if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
             return False
@@ -293,6 +297,21 @@ class ParkedRequests:
             0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
             only_ask=only_ask,
         )
+
+    def _note_made(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
+        """Count a request that is made because it could not be made later; the first is told."""
+        if answer.reason != "unpackable":
+            return
+        if not self._unpackable:
+            logger.warning(
+                "%s is fetched although a URL rule leads to a known page: its callback, arguments "
+                "or meta cannot be stored. Name a method of the spider, and use plain values; "
+                "`simhash/urls/unpackable` counts such requests",
+                quote(candidate.request.url),
+                extra={"spider": self._crawler.spider},
+            )
+        self._unpackable = True
+        count(self._crawler, "urls/unpackable")
 
     def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
         """Count and log a request that was parked; the log has each one once a crawl."""

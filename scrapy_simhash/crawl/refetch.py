@@ -144,11 +144,20 @@ def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | No
         fields["meta"] = {
             key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
         } | dict(noted or {})
-        packed = msgspec.msgpack.encode(fields)
+        packed = msgspec.msgpack.encode(fields, enc_hook=_make_plain)
         same = msgspec.msgpack.decode(packed) == fields
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
         return b""
     return packed if same else b""
+
+
+def _make_plain(value: object) -> str:
+    """Turn a text of a kind of its own into a plain one."""
+    # Scrapy's `LinkExtractor` gives the texts of links as lxml's, and `CrawlSpider` puts them into
+    # the meta of each request.
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
 def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:

@@ -250,8 +250,6 @@ def _find_answer(
     """Find a target that allows to park a request."""
     if _is_known(stored, parking.identity):
         return ParkingAnswer("known")
-    if not (parking.only_ask or parking.parked.request):
-        return ParkingAnswer("unpackable")
     reason = "no_target"
     for target in parking.targets:
         if not all(tally.acts(rule) for rule in target.rules):
@@ -264,6 +262,8 @@ def _find_answer(
         if found is None:
             continue
         reason = _find_reason(found, parking)
+        if not (reason or parking.only_ask or parking.parked.request):
+            reason = "unpackable"
         if not reason:
             *others, rule = target.rules
             return ParkingAnswer(

@@ -10,7 +10,8 @@ import pytest
 from scrapy import Spider, signals
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
-from scrapy.http import Request, Response
+from scrapy.http import HtmlResponse, Request, Response
+from scrapy.linkextractors import LinkExtractor
 
 from scrapy_simhash.crawl import read_requests
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
@@ -667,6 +668,19 @@ def test_requests_come_back_as_they_were() -> None:
         "meta": {"own": {"x": [1]}, "_own": 1},
         "dont_filter": True,
     }
+
+
+def test_requests_of_crawl_spiders_are_packed() -> None:
+    """Their meta has the text of the link, of a kind of lxml's."""
+    page = HtmlResponse("http://site.example/", body=b'<a href="a">An article</a>')
+    (link,) = LinkExtractor().extract_links(page)
+    assert type(link.text) is not str
+    spider = PagesSpider()
+    meta = {"rule": 0, "link_text": link.text}
+    made = unpack_request(pack_request(Request(link.url, spider.parse, meta=meta), spider), spider)
+    assert made is not None
+    assert made.meta == {"rule": 0, "link_text": "An article"}
+    assert type(made.meta["link_text"]) is str
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,20 @@ async def test_requests_that_are_never_parked(
 
 
 @pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize("how", ["skip", "learn"])
+async def test_requests_that_cannot_be_packed_are_counted_and_told(
+    site: Site, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pin(tmp_path, site)
+    settings = SKIP | {"SIMHASH_URL_RULES": how}
+    done = await crawl(tmp_path, [site.url(PATHS[0])], asking(meta={"thing": object()}), **settings)
+    assert done.counted["urls/unpackable"] == 1
+    assert "urls/would_park" not in done.counted
+    told = [each for each in caplog.messages if "its callback, arguments or meta cannot" in each]
+    assert len(told) == (how == "skip")
+
+
+@pytest.mark.usefixtures("no_first")
 async def test_a_plain_request_is_parked_without_an_error(site: Site, tmp_path: Path) -> None:
     """The control of the test above: it would be parked but for what is asked for there."""
     pin(tmp_path, site)
