@@ -9,7 +9,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
 
-from scrapy_simhash._printable import quote
+from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.config import read_config
 from scrapy_simhash.crawl.policy import FLAG, FOLLOW, META_KEY, clear_inherited, count
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
@@ -63,10 +63,10 @@ class SimhashSpiderMiddleware:
         count(self._crawler, "links_dropped", verdict["links"])
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
-                "Dropped %s: near-duplicate of %s, %d bits",
+                "Dropped %s: near-duplicate of %s, %s",
                 quote(response.url),
                 quote(verdict["match_url"]),
-                verdict["distance"],
+                plural(verdict["distance"], "bit"),
                 extra={"spider": self._crawler.spider},
             )
         raise NearDuplicate(response, verdict)

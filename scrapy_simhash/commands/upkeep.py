@@ -375,6 +375,8 @@ def _tell_undone(
         told = f"{plural(len(found) - before, 'drop')} undone"
         told += f", {before:,} had been before" * bool(before)
         sys.stderr.write(f"{told}; the dropped pages pass when they are fetched again\n")
+    elif found:
+        sys.stderr.write(f"{plural(len(found), 'page')} listed, nothing undone\n")
     known: set[str] = set()
     if missing:
         store.visit(lambda document: known.add(document.url))
@@ -384,8 +386,13 @@ def _tell_undone(
         )
         raise PartlyFailedError("; ".join(problems))
     if not found:
-        pages = f"{', '.join(sorted(missing))} not dropped, or " * bool(missing)
-        raise PartlyFailedError(f"nothing to undo: {pages}no drop meets all criteria")
+        if missing:
+            pages = ", ".join(sorted(missing))
+            raise PartlyFailedError(
+                f"nothing to undo: {pages} was kept, or its drop does not meet the other criteria; "
+                "--original URL undoes the drops that were made for a page"
+            )
+        raise PartlyFailedError("nothing to undo: no drop meets all criteria")
 
 
 def _describe(store: Store, document: StoredDocument) -> Answer:

@@ -380,7 +380,7 @@ def _print_audit(answer: Answer) -> Iterable[Part]:
 
 
 def _print_import(answer: Answer) -> Iterable[Part]:
-    done = "would be added as candidates" if answer["dry_run"] else "added as candidates"
+    done = "would be added, to be proven" if answer["dry_run"] else "added, to be proven"
     told = f"{printable(answer['file'])}: {plural(len(answer['imported']), 'rule')} {done}"
     for count, why in (
         (answer["known"], "there already"),

@@ -108,7 +108,8 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     line = ", ".join(parts)
     if lost := get("links/only_on_dropped_pages"):
-        line += f"; nobody requested {plural(lost, 'link')} that only dropped pages have"
+        line += f"; only dropped pages have {plural(lost, 'link')}, not requested "
+        line += "(`scrapy simhash links`)"
     if waiting := get("waiting"):
         line += f"; {plural(waiting, 'dropped page')} may have to be requested again: another "
         line += "crawl is still at work on what they duplicate"

@@ -12,7 +12,7 @@ import msgspec
 from scrapy.http import Request
 from scrapy.utils.request import request_from_dict
 
-from scrapy_simhash._printable import describe_error
+from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.crawl.policy import count
 
 if TYPE_CHECKING:
@@ -124,13 +124,16 @@ class LostPages:
         waiting = 0 if self._readonly else await self._detector.count_waiting()
         if waiting:
             count(self._crawler, "waiting", waiting)
-        lost = len(await self._list_lost(spider, ending=True)) if spider else 0
+        lost = await self._list_lost(spider, ending=True) if spider else []
         if lost:
-            count(self._crawler, "lost", lost)
+            count(self._crawler, "lost", len(lost))
+            bare = sum(not page.request for page in lost)
+            only = f" but for {bare:,}, whose requests could not be stored," if bare else ""
             logger.warning(
-                "%d pages were dropped for pages whose items were never delivered, and were not "
-                "fetched again; the spider's next crawl will try, and `undo --lost` lists them",
-                lost,
+                "%s dropped for originals whose items were never delivered, not fetched again; "
+                "the spider's next crawl will try%s and `scrapy simhash undo --lost` lists them",
+                plural(len(lost), "page"),
+                only,
                 extra={"spider": spider},
             )
 

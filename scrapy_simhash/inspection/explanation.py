@@ -369,7 +369,9 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             known = {each.url: None for each in store.list_documents()}
             logged = _read_if_there(log, LogFilter(), quiet=True)
             known |= {decision.url: None for decision, _ in logged}
-            problem = f"{url} is neither in the store nor in the log {log}"
+            problem = (
+                f"{url} is neither in the store nor in the log {log}; name it as it was fetched"
+            )
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
             yield {**found, "verdict": f"not in the store: {_describe_absent(last)}"}

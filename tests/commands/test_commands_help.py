@@ -37,6 +37,7 @@ TOLD = {
         "scrapy simhash prune: no document meets all criteria, or a running crawl is "
         "working on it\n"
     ),
+    "undo http://site.example/again --dry-run": "1 page listed, nothing undone\n",
     "undo --original http://site.example/one -o urls.txt": (
         "1 drop undone; the dropped pages pass when they are fetched again\n"
     ),

@@ -1,6 +1,7 @@
 """`undo`: drops are chosen, listed, and let pass the next time."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ def store(tmp_path: Path) -> Path:
 def test_drops_are_listed(run: Run, store: Path, criteria: tuple[str, ...], expected: str) -> None:
     before = (store / "data.mdb").read_bytes()
     done = run("undo", *criteria, "--dry-run", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
+    assert done.exit_code == 0
+    assert re.fullmatch(rf"{len(expected)} pages? listed, nothing undone\n", done.err)
     assert done.out.splitlines() == [SITE + name for name in expected]
     assert (store / "data.mdb").read_bytes() == before
 
@@ -71,7 +73,7 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
     # Once it has passed it is a page as any other.
     done = run("undo", SITE + "a1", "--store", store)
     assert (done.exit_code, done.out) == (1, "")
-    assert f"nothing to undo: {SITE}a1 not dropped, or no drop meets" in done.err
+    assert f"nothing to undo: {SITE}a1 was kept, or its drop does not meet" in done.err
     done = run("undo", "--distance", "9", "--store", store)
     assert (done.exit_code, done.out) == (1, "")
     assert done.err.endswith("nothing to undo: no drop meets all criteria\n")

@@ -407,7 +407,7 @@ def test_export_and_import_as_candidates(run: Run, store: Path, tmp_path: Path) 
     assert path.read_text() == done.out
     asyncio.run(crawl_addresses(other, pages={"/x": 1}))
     before = (other / "data.mdb").read_bytes()
-    for words, begin in ((["--dry-run"], "2 rules would be added"), ([], "2 rules added as cand")):
+    for words, begin in ((["--dry-run"], "2 rules would be added"), ([], "2 rules added, to be")):
         done = run("urls", "import", path, *words, "--store", other)
         assert (done.exit_code, done.err) == (0, "")
         assert done.out == f"{path}: {begin}{done.out.partition(begin)[2]}"
@@ -422,7 +422,7 @@ def test_import_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_pat
     path = tmp_path / "rules"
     path.write_text(f"{SID}\nc.example use-https\n")
     done = run("urls", "import", path, "--store", store)
-    assert "1 rule added as candidates, 1 there already" in done.out
+    assert "1 rule added, to be proven, 1 there already" in done.out
     record = get(store, SID)
     assert (record.state, record.same) == (RuleState.ACTING, 25)
 

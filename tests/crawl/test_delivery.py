@@ -449,7 +449,7 @@ async def test_what_cannot_be_requested_again_is_listed(
     done = await crawl_twins(site, tmp_path, spider=LambdaSpider)
     assert "requested_again" not in done.counted
     assert done.counted["lost"] == lost(tmp_path) == 1
-    assert "1 pages were dropped for pages whose items were never delivered" in caplog.text
+    assert "1 page dropped for originals whose items were never delivered" in caplog.text
     with open_store(str(tmp_path), readonly=True) as store:
         (page_,) = store.list_dropped(lambda _: True, lost=True)
         assert page_.url == site.url("/twin")

@@ -17,6 +17,9 @@ OLD = (Path(__file__).parent / "errors-0.1.0.txt").read_text("utf-8").splitlines
 
 # The old text: the new one, which the package has.
 REWORDED = {
+    "{} is neither in the store nor in the log {}": (
+        "{} is neither in the store nor in the log {}; name it as it was fetched"
+    ),
     "all worker processes ended, twice": ("{} workers ended before they were at it"),
     "{} was made otherwise than {} beside it ({}), so their fingerprints cannot be compared: "
     "import each from a folder of its own, into a store of its own, or make one of them again. "
