@@ -326,6 +326,8 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
     if answer.get("released"):
         told.append(f"{plural(answer['released'], 'request')} will be made by the next crawl")
     yield f"{_INDENT}{'; '.join(told)}"
+    if answer.get("lacks"):
+        yield f"{_INDENT}to be proven it lacks {', '.join(answer['lacks'])}"
     if answer["wrong"]:
         name = answer["id"]
         yield style(

@@ -60,9 +60,9 @@ class Walls:
                 )
             return
         logger.warning(
-            "Addresses that have nothing in common lead to %s: perhaps a login, a captcha or a "
-            '"not found" page; `scrapy simhash undo --sink %s` lists the pages that were dropped '
-            "for it%s",
+            "Addresses that have nothing in common show one page, first seen at %s: perhaps a "
+            'login, a captcha or "not found"; `scrapy simhash undo --sink %s` lists the pages that '
+            "were dropped for it%s",
             quote(url),
             shlex.quote(printable(url)),
             "; the crawl ends" * self._closing,

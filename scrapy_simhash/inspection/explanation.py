@@ -220,6 +220,7 @@ def _is_file(what: str) -> bool:
 
 
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
+_WALL = '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --help`'
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
 
 
@@ -375,8 +376,12 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
             yield {**found, "verdict": f"not in the store: {_describe_absent(last)}"}
+        walls = {wall.document for wall in store.list_walls()}
         for document in documents:
-            yield {**found, **_explain_document(store, document)}
+            explained = _explain_document(store, document)
+            if {document.document, document.original} & walls:
+                explained["verdict"] += _WALL
+            yield {**found, **explained}
 
 
 def _describe_absent(line: dict[str, Any] | None) -> str:

@@ -110,6 +110,8 @@ def test_rules_that_act_come_first(run: Run, crawled: Path) -> None:
             f"learning  {id_of(OTHER)}  {OTHER}  (imported)",
         ]
         assert "25 same, 0 different, 2 grey: at least 0.90 same" in done.out
+        assert done.out.count("to be proven it lacks") == 2
+        assert "it lacks 24 more votes until it is tested, votes from 3 directories" in done.out
 
 
 def test_a_pinned_rule_that_is_wrong_is_shouted_about(run: Run, crawled: Path) -> None:
@@ -170,6 +172,7 @@ def test_json_has_all_of_a_rule(run: Run, crawled: Path) -> None:
         "sampled_different": 0,
         "bytes_saved": 0,
         "imported": True,
+        "lacks": [],
     }
 
 

@@ -233,6 +233,14 @@ async def test_undo_lists_what_is_to_be_fetched_again(site: Site, tmp_path: Path
     assert {each["sink"] for each in again.decisions if each["status"] != "new"} == {True}
 
 
+async def test_explain_says_that_it_is_a_wall(site: Site, tmp_path: Path, run: Run) -> None:
+    store = tmp_path / "s"
+    await crawl(store, site.urls())
+    for number, wall in ((0, False), (WALL_BEGINS, True), (MEMBERS - 1, True)):
+        done = run("explain", site.url(members(number)), "--store", store)
+        assert ("a wall: perhaps a login" in done.out) is wall
+
+
 async def test_stats_and_log_show_walls(site: Site, tmp_path: Path, run: Run) -> None:
     store = tmp_path / "s"
     await crawl(store, site.urls())

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
+from scrapy_simhash._printable import plural
 from scrapy_simhash.judging.urls.addresses import Address, parse_address
 from scrapy_simhash.judging.urls.applying import apply_rule
 from scrapy_simhash.judging.urls.records import (
@@ -76,9 +77,8 @@ def test_record(record: UrlRuleRecord, confidence: float) -> bool:
     """Test whether a rule is proven, if a test is due; notes in the record that it was made."""
     votes = record.same + record.different
     bound = required_bound(record.rule, confidence)
-    due = max(count_votes_needed(bound), math.ceil(1.5 * record.tested_at))
     # Where directories are missing nothing was looked at yet: the test is still to come.
-    if votes < due or len(record.directories) < LEAST_DIRECTORIES:
+    if votes < _count_due(record, bound) or len(record.directories) < LEAST_DIRECTORIES:
         return False
     record.tested_at = votes
     return (
@@ -86,6 +86,24 @@ def test_record(record: UrlRuleRecord, confidence: float) -> bool:
         and "d" not in record.recent
         and not is_doubtful(record)
     )
+
+
+def _count_due(record: UrlRuleRecord, bound: float) -> int:
+    """Count the votes at which a rule is tested next."""
+    return max(count_votes_needed(bound), math.ceil(1.5 * record.tested_at))
+
+
+def list_missing(record: UrlRuleRecord, confidence: float) -> list[str]:
+    """List what a rule that is not proven lacks, for people."""
+    votes = record.same + record.different
+    due = _count_due(record, required_bound(record.rule, confidence))
+    lacks = {
+        f"{plural(due - votes, 'more vote')} until it is tested": votes < due,
+        f"votes from {LEAST_DIRECTORIES} directories": len(record.directories) < LEAST_DIRECTORIES,
+        "a hundred votes without a different one": "d" in record.recent,
+        "as many same as grey ones": is_doubtful(record),
+    }
+    return [each for each, lacking in lacks.items() if lacking]
 
 
 def is_doubtful(record: UrlRuleRecord) -> bool:

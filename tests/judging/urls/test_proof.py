@@ -11,6 +11,7 @@ from scrapy_simhash.judging.urls.applying import apply_rule
 from scrapy_simhash.judging.urls.proof import (
     Z,
     count_votes_needed,
+    list_missing,
     lower_bound,
     required_bound,
     split_rule,
@@ -87,6 +88,26 @@ def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
     assert not try_record(record, 0.9)
     record.recent, record.same = "s" * 31 + "g" * 31, 60
     assert try_record(record, 0.9)
+
+
+@given(
+    st.integers(0, 60),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.integers(0, 60),
+    st.text("sdg", max_size=100),
+)
+def test_what_is_missing_is_why_a_rule_is_not_proven(
+    same: int, different: int, directories: int, tested_at: int, recent: str
+) -> None:
+    """If nothing is, the rule is proven, or its bound was just found too low."""
+    record = make_record("a.example drop-parameter sid", same, different, directories)
+    record.tested_at, record.recent = tested_at, recent
+    missing = list_missing(record, 0.9)
+    assert try_record(record, 0.9) == (not missing and lower_bound(same, different) >= 0.9)
+    if record.tested_at != tested_at:
+        assert not any("until it is tested" in each for each in missing)
+        assert any("until it is tested" in each for each in list_missing(record, 0.9))
 
 
 @pytest.mark.parametrize(
