@@ -1,10 +1,16 @@
 """Damaged data files: a clear error that names the cure, never a signal death, nothing changed."""
 
+import io
 import json
 import os
 import random
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
+import lmdb
+import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnusableError
@@ -101,6 +107,86 @@ def test_the_inspection_bears_any_flipped_bit(used: Path) -> None:
         used.write_bytes(whole[:at] + bit + whole[at + 1 :])
         for most_bytes in (2**30, 0):
             assert isinstance(find_suspect(used, most_bytes), str)
+
+
+@pytest.fixture
+def commit(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Commits to a file that a read transaction looks at: makes it longer, and uses freed pages."""
+    draw = random.Random(2)  # noqa: S311 - the same rows every time
+    numbers = count()
+    with lmdb.open(str(tmp_path), map_size=2**28, max_dbs=1, sync=False, lib_version=0) as env:
+        database = env.open_db(b"rows")
+
+        def write() -> None:
+            for number in (next(numbers) for _ in range(3)):
+                with env.begin(write=True, db=database) as transaction:
+                    for _ in range(200):
+                        transaction.put(b"%d" % draw.randrange(5_000), draw.randbytes(300))
+                    transaction.put(b"long", bytes(4_096 * number))
+
+        for _ in range(5):
+            write()
+        with env.begin():
+            yield write
+            write()
+            assert find_suspect(tmp_path / "data.mdb", 2**30) == ""
+            assert find_damage(tmp_path / "data.mdb") == []
+
+
+@pytest.mark.parametrize("look", ["fromfile", "memmap"])
+def test_others_may_commit_between_any_two_looks(
+    commit: Callable[[], None], look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never suspect, though no page but those of the metas is where it was."""
+    as_ever, looks = getattr(np, look), count()
+
+    def look_between_commits(*args: Any) -> Any:
+        busy = next(looks) < 3
+        if busy:
+            commit()
+        found = as_ever(*args)
+        if busy:
+            commit()
+        return found
+
+    monkeypatch.setattr(np, look, look_between_commits)
+    assert find_suspect(tmp_path / "data.mdb", 2**30) == ""
+    assert next(looks) > 0
+
+
+def test_a_meta_page_that_is_being_written_is_read_again(
+    commit: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its databases as they were, its last page and its transaction as they will be."""
+    read, reads = np.fromfile, count()
+
+    def read_torn(*args: Any) -> Any:
+        found = read(*args)
+        if next(reads) == 0:
+            commit()
+            found.reshape(2, -1)[:, 136:152] = read(*args).reshape(2, -1)[:, 136:152]
+        return found
+
+    monkeypatch.setattr(np, "fromfile", read_torn)
+    assert find_suspect(tmp_path / "data.mdb", 2**30) == ""
+    assert next(reads) == 4
+
+
+def test_a_file_that_grows_when_it_is_verified_is_verified_again(
+    commit: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = count()
+
+    class Growing(io.FileIO):
+        def tell(self) -> int:
+            size = super().tell()
+            if next(looks) == 0:
+                commit()
+            return size
+
+    monkeypatch.setattr("lmdb.verify.open", Growing, raising=False)
+    assert find_damage(tmp_path / "data.mdb") == []
+    assert next(looks) == 2
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ _ALWAYS_VERIFIED_BYTES = 2 * 2**20
 # The pages of a larger file are inspected when it is opened, at 2 ms a MiB; beyond this size, those
 # of databases with more leaves than that are left out, but for their branches (1 in 100 pages).
 _ALWAYS_INSPECTED_BYTES, _LEAVES_INSPECTED_BYTES = 256 * 2**20, 16 * 2**20
+# So often a growing file must look damaged to be so. For one look, a commit has microseconds.
+_MOST_LOOKS = 3
 # With less free space than this, an I/O error means a full disk: LMDB reports short writes as EIO.
 _ROOM_BYTES = 2**20
 # fmt: off
@@ -153,7 +155,21 @@ def _find_damage(folder: Path, data: Path, lib_version: int, *, thorough: bool) 
 
 
 def find_damage(data: Path) -> list[str]:
-    """List the damage in the pages of a file, without LMDB, which damage could abort."""
+    """List the damage in the pages of a file, without LMDB, which damage could abort.
+
+    If others may write to the file, the caller holds a read transaction.
+    """
+    # `verify` takes the file's size before it reads which pages are in use. If a commit in between
+    # makes the file longer, its new pages seem to be missing.
+    for _ in range(_MOST_LOOKS):
+        size = data.stat().st_size
+        problems = _verify(data)
+        if not problems or data.stat().st_size == size:
+            break
+    return problems
+
+
+def _verify(data: Path) -> list[str]:
     try:
         return list(verify(str(data)))  # type: ignore[no-untyped-call]
     except VerifyError as error:

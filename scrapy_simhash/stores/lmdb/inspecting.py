@@ -50,7 +50,8 @@ class _SuspectError(Exception):
 def find_suspect(data: Path, most_bytes: int) -> str:
     """Name the first suspect page of a file, or "".
 
-    Of a database that has leaves of more than `most_bytes`, looks at branches only.
+    Of a database that has leaves of more than `most_bytes`, looks at branches only. If others may
+    write to the file, the caller holds a read transaction.
     """
     try:
         _Inspection(data, most_bytes).inspect()
@@ -65,14 +66,14 @@ _NODES, _LEAVES_UNREAD = 0, -1
 
 class _Inspection:
     def __init__(self, data: Path, most_bytes: int) -> None:
-        # What another process appends meanwhile belongs to a later state of the file.
+        # In this order, all is as one commit left it, so that one look is enough. The caller's
+        # transaction is no newer than that commit: its pages are neither changed nor reused. And
+        # they were written before the meta page that leads to them: the map made now has them.
+        metas = [page[_META_DBS:_META_END].copy() for page in _read_metas(data)]
         octets = np.memmap(data, np.uint8, "r")
-        if octets.size < _META_PAGES * _PAGE_BYTES:
-            raise _SuspectError("the file is too short")
         self._pages: Pages = octets[: octets.size // _PAGE_BYTES * _PAGE_BYTES].reshape(
             -1, _PAGE_BYTES
         )
-        metas = [page[_META_DBS:_META_END].copy() for page in self._pages[:_META_PAGES]]
         # The number of the last page, and that of the transaction.
         lasts = [meta[-16:].view("<u8") for meta in metas]
         newest = int(lasts[0][1] < lasts[1][1])
@@ -210,6 +211,16 @@ class _Inspection:
         if len(value) % 8 or len(value) // 8 != 1 + int.from_bytes(value[:8], "little"):
             raise _SuspectError("a list of free pages has a wrong length")
         self._free.append(value[8:])
+
+
+def _read_metas(data: Path) -> Pages:
+    """Read the meta pages until they are twice the same: a commit may be writing one of them."""
+    while True:
+        octets, again = (np.fromfile(data, np.uint8, _META_PAGES * _PAGE_BYTES) for _ in range(2))
+        if octets.size < _META_PAGES * _PAGE_BYTES:
+            raise _SuspectError("the file is too short")
+        if np.array_equal(octets, again):
+            return octets.reshape(_META_PAGES, _PAGE_BYTES)
 
 
 class _Nodes:
