@@ -32,7 +32,6 @@ _PAGES_AT_ONCE = 4_096
 _HEAD = np.dtype(
     [("number", "<u8"), ("width", "<u2"), ("kind", "<u2"), ("lower", "<u2"), ("upper", "<u2")]
 )
-_NODE = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("key", "<u2")])
 _DB = np.dtype(
     [
         *[("width", "<u4"), ("flags", "<u2"), ("depth", "<u2"), ("branches", "<u8")],

@@ -53,7 +53,6 @@ class Snapshot:
         self, server: Server, begin: Callable[[list[tuple[object, ...]]], list[Any]]
     ) -> None:
         self.server = server
-        self.seq = b""
         self._run = begin
         self.read: set[bytes] = set()
         self.buckets: dict[bytes, bytes | None] = {}
