@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
+from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.environment import shrink
 from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 from tests.commands.test_commands_upkeep import damage
@@ -100,6 +102,34 @@ def test_a_page_with_hundreds_of_near_duplicates_is_copied(tmp_path: Path) -> No
         with open_lmdb(tmp_path / name, readonly=True) as copy:
             assert copy.check() == []
             assert copy.stats()["groups"][0]["near_duplicates"] == 699
+
+
+def test_no_more_than_some_rows_are_in_memory(tmp_path: Path) -> None:
+    """Neither those that are read, nor, in LMDB's pages, those that were not committed."""
+    with lmdb.open(str(tmp_path / "store"), map_size=2**28, max_dbs=2, lib_version=0) as env:
+        with env.begin(write=True) as writing:
+            for name in (b"long", b"short"):
+                made = env.open_db(name, writing)
+                for number in range(4_096):
+                    value = b"%04d" % number * (2_048 if name == b"long" else 1)
+                    writing.put(b"%08d" % number, value, db=made)
+        copy = tmp_path / "copy"
+        with env.begin() as reading:
+            tracemalloc.start()
+            try:
+                copy_rows(env, reading, copy, lib_version=0, mode=0o600)
+                peak_bytes = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert peak_bytes < 2**20
+            with lmdb.open(str(copy), subdir=False, max_dbs=2, lib_version=0) as copied:
+                # One for each database, one for the short rows, and three for 33 MB.
+                assert copied.info()["last_txnid"] == 6
+                with copied.begin() as copied_reading:
+                    for name in (b"long", b"short"):
+                        rows = copied_reading.cursor(copied.open_db(name, copied_reading))
+                        as_they_were = reading.cursor(env.open_db(name, reading))
+                        assert list(rows) == list(as_they_were)
 
 
 def test_backup_while_another_process_writes(tmp_path: Path) -> None:

@@ -7,16 +7,18 @@ more rows than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates 
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import lmdb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-# A synced commit would cost more than all the rows.
-_ROWS_PER_COMMIT = 65_536
+# LMDB keeps the pages of a commit in memory.
+_BYTES_PER_COMMIT = 16 * 2**20
+_BYTES_PER_NODE = 8
 _LEAST_MAP_BYTES = 16 * 2**20
 
 
@@ -46,9 +48,20 @@ def copy_rows(
             flags = opened.flags()
             made = copy.open_db(name, dupsort=flags["dupsort"], dupfixed=flags["dupfixed"])
             rows = iter(transaction.cursor(opened))
-            while some := list(islice(rows, _ROWS_PER_COMMIT)):
+            while row := next(rows, None):
                 with copy.begin(write=True) as writing:
+                    some = _take(chain([row], rows))
                     writing.cursor(made).putmulti(some, append=True)
     with target.open("rb") as file:
         os.fchmod(file.fileno(), mode)  # whatever the umask is
         os.fsync(file.fileno())
+
+
+def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Take the rows of one commit."""
+    taken_bytes = 0
+    for key, value in rows:
+        yield key, value
+        taken_bytes += _BYTES_PER_NODE + len(key) + len(value)
+        if taken_bytes >= _BYTES_PER_COMMIT:
+            break
