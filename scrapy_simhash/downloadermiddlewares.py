@@ -204,6 +204,7 @@ class SimhashDownloaderMiddleware:
         self._idle_work.outdated = True
         with self._passing(verdict):
             self.delivery.judged(request, verdict, response.status)
+        with self._passing(verdict):
             self.links.judged(request, verdict, links[-1])
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)

@@ -108,10 +108,11 @@ class Delivery:
             self._expected.add(document)
         elif document:
             self._detector.mark_done(document)
-        self.parked.judged(request, verdict, document if scheduled else 0, status)
+        # Before a parked request is forgotten, which may be the same.
         if verdict["match_pending"]:
             lost = scheduled and verdict["action"] not in {"", "flag"}
             self.lost_pages.keep(request, verdict["document"], dropped=lost)
+        self.parked.judged(request, verdict, document if scheduled else 0, status)
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
+from scrapy_simhash.crawl.policy import is_closing
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -54,11 +56,11 @@ class IdleWork:
     async def _ask(self, spider: Spider) -> None:
         engine = self._crawler.engine
         assert engine is not None  # noqa: S101 - it is idle
-        slot = engine._slot  # noqa: SLF001 - nothing else wakes it, nor tells that it closes
+        slot = engine._slot  # noqa: SLF001 - nothing else wakes it
         assert slot is not None  # noqa: S101
         for source in self._sources:
             requests = await self._list(source, spider)
-            if slot.closing is not None:
+            if is_closing(self._crawler):
                 return  # the spider's next crawl gets what this one asked for
             for request in requests:
                 engine.crawl(request)

@@ -24,7 +24,7 @@ from scrapy.http import Request
 
 from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
 from scrapy_simhash.crawl.places import Places, SeenLinks
-from scrapy_simhash.crawl.policy import count, identify
+from scrapy_simhash.crawl.policy import count, identify, is_closing
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.urls.records import Link
 
@@ -149,7 +149,8 @@ class LostLinks:
         if not self.late or not self._changed or left <= 0:
             return made
         self._changed = False
-        for link in await self._settle():
+        links = await self._settle()
+        for link in () if is_closing(self._crawler) else links:
             foreign = _host_of(link.url) not in self._hosts
             if len(made) >= left or link.url in self._asked or foreign:
                 continue

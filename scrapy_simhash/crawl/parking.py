@@ -26,7 +26,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
-from scrapy_simhash.crawl.policy import count, identify, name_callback
+from scrapy_simhash.crawl.policy import count, identify, is_closing, name_callback
 from scrapy_simhash.crawl.refetch import (
     PARKED,
     SAMPLED,
@@ -374,20 +374,23 @@ class ParkedRequests:
 
     async def make_again(self, spider: Spider) -> list[Request]:
         """Make released requests, or else some parked ones, to check them."""
-        made: list[Request] = []
         if self._config.readonly:
-            return made
+            return []
         # Those that cannot be made must not keep the others waiting.
-        while not made and (taken := await self._detector.take_parked(spider.name)):
-            made = self._make(taken, spider, "urls/released")
+        while taken := await self._detector.take_parked(spider.name):
+            if is_closing(self._crawler):
+                return []
+            if made := self._make(taken, spider, "urls/released"):
+                return made
         # Not every time that a spider is idle which lives long.
-        if not made and self.skips and self._parked > 2 * self._checked_at:
+        if self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
             share = self._config.url_sample
             if share:
                 sample = await self._detector.sample_parked(spider.name, share, _MOST_CHECKED)
-                made = self._make(sample, spider, "urls/checked", sampled=True)
-        return made
+                if not is_closing(self._crawler):
+                    return self._make(sample, spider, "urls/checked", sampled=True)
+        return []
 
     def _make(
         self, taken: Iterable[TakenRequest], spider: Spider, counted: str, *, sampled: bool = False
@@ -409,7 +412,7 @@ class ParkedRequests:
             count(self._crawler, counted, len(made))
         if lost:
             logger.warning(
-                "%s cannot be made, because the spider has no such callback now",
+                "%s cannot be made: the spider has no such callback now, or its code fails",
                 plural(lost, "parked request"),
                 extra={"spider": spider},
             )

@@ -42,6 +42,13 @@ def count(crawler: Crawler, key: str, by: int = 1) -> None:
     crawler.stats.inc_value(f"simhash/{key}", by)
 
 
+def is_closing(crawler: Crawler) -> bool:
+    """Whether the spider is about to end: requests that are made now are lost."""
+    assert crawler.engine is not None  # noqa: S101 - it is idle
+    slot = crawler.engine._slot  # noqa: SLF001 - nothing else tells
+    return slot is None or slot.closing is not None
+
+
 class Eligibility:
     """Tells which responses to judge: final HTML pages with a callback that no option exempts.
 

@@ -13,7 +13,7 @@ from scrapy.http import Request
 from scrapy.utils.request import request_from_dict
 
 from scrapy_simhash._printable import describe_error, plural
-from scrapy_simhash.crawl.policy import count
+from scrapy_simhash.crawl.policy import count, is_closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +106,8 @@ class LostPages:
     async def request_again(self, spider: Spider) -> list[Request]:
         """Make the requests of lost pages, each once a crawl."""
         requests = []
-        for page in await self._list_lost(spider):
+        lost = await self._list_lost(spider)
+        for page in () if is_closing(self._crawler) else lost:
             request = unpack_request(page.request, spider)
             if request is not None and page.document not in self._asked_again:
                 self._asked_again.add(page.document)
@@ -141,7 +142,7 @@ class LostPages:
 def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | None = None) -> bytes:
     """Pack a request for a later crawl of the spider; b"" if it would not be restored exactly."""
     # `noted` is added to its meta. This does not pickle: it refuses lambdas as callbacks, and
-    # tuples or objects as arguments.
+    # tuples or objects as arguments, which may raise whatever they like.
     try:
         fields = request.to_dict(spider=spider)
         fields["meta"] = {
@@ -149,7 +150,7 @@ def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | No
         } | dict(noted or {})
         packed = msgspec.msgpack.encode(fields, enc_hook=_make_plain)
         same = msgspec.msgpack.decode(packed) == fields
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+    except Exception:  # noqa: BLE001
         return b""
     return packed if same else b""
 
@@ -193,9 +194,9 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
 
 
 def unpack_request(packed: bytes, spider: Spider) -> Request | None:
-    """Restore a request, past Scrapy's dupefilter; None if the spider has no such callback now."""
+    """Restore a request, past Scrapy's dupefilter; None if it cannot be made now."""
     try:
         request = request_from_dict(msgspec.msgpack.decode(packed), spider=spider)
-    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, ImportError, NameError):
+        return request.replace(dont_filter=True)
+    except Exception:  # noqa: BLE001 - the spider's code may have changed, also its Request
         return None
-    return request.replace(dont_filter=True)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scrapy_simhash._printable import printable
+from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.detector.channel import Channel, Desk
 from scrapy_simhash.detector.wire import Place, load_pages
@@ -71,6 +71,11 @@ class Crew:
 
     def wait(self) -> None:
         """Block until a first process is ready; a RuntimeError if none comes up."""
+        with self._lock:
+            if self.is_hopeless:  # the last ones died: not everything has to be as it was then
+                self._start_missing()
+                if self._starting:
+                    self._came.clear()
         self._came.wait()
         # Not if there is none at this moment, because the last one is being replaced.
         if self.is_hopeless:
@@ -154,8 +159,8 @@ class Crew:
         for _ in range(count):
             try:
                 started.append(_start_process())
-            except OSError as error:
-                problem = str(error)
+            except Exception as error:  # noqa: BLE001 - somebody waits for the answer
+                problem = describe_error(error)
         with self._lock:
             self._young.update(started)
             stopped = self._stopped
@@ -180,7 +185,7 @@ class Crew:
     def _failed(self, count: int, problem: str) -> None:
         """Try once more, then rest for a while; under the lock."""
         if not self._failures:
-            logger.warning("%d worker processes did not come up: %s", count, printable(problem))
+            logger.warning("%d worker processes did not come up: %s", count, problem)
         else:
             rest = min(_LONGEST_REST_SECONDS, _RESTING_SECONDS * 2**self._failures)
             self._rests_until = time.monotonic() + rest
@@ -251,6 +256,17 @@ class _Process(multiprocessing.context.SpawnProcess):
 
     # So a crawl script needs no main guard, and a worker takes 22 MB and 0.06 s to start instead
     # of 61 MB and 0.31 s (Scrapy and Twisted are not loaded).
+
+    def start(self) -> None:
+        """Start the process, also from a daemonic one, as those of multiprocessing's pools are."""
+        # They may have no children, lest these outlive them, which workers do not.
+        config = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001
+        daemonic = config.pop("daemon", None)
+        try:
+            super().start()
+        finally:
+            if daemonic is not None:
+                config["daemon"] = daemonic
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - multiprocessing's name

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -367,7 +366,8 @@ class Relay:
     # `asyncio.wrap_future` wakes the loop for each.
 
     def __init__(self) -> None:
-        self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._lock = threading.Lock()
+        self._done: list[tuple[asyncio.Future[Any], Future[Any]]] = []
 
     async def wait(self, future: Future[_Result]) -> _Result:
         """Wait for a result; to cancel this cancels the future, unless that is at work."""
@@ -380,15 +380,19 @@ class Relay:
 
     def _bring(self, waiting: asyncio.Future[Any], done: Future[Any]) -> None:
         """Note a result, in the thread that made it."""
-        self._done.append((waiting, done))
-        if len(self._done) == 1:
-            with suppress(RuntimeError):  # the loop is closed
-                waiting.get_loop().call_soon_threadsafe(self._deliver)
+        with self._lock:
+            self._done.append((waiting, done))
+            if len(self._done) == 1:
+                try:
+                    waiting.get_loop().call_soon_threadsafe(self._deliver)
+                except RuntimeError:  # the loop is closed
+                    self._done.clear()
 
     def _deliver(self) -> None:
         """Hand out all results that are there, in the event loop."""
-        while self._done:
-            waiting, done = self._done.popleft()
+        with self._lock:
+            brought, self._done = self._done, []
+        for waiting, done in brought:
             if waiting.done() or done.cancelled():
                 continue
             error = done.exception()

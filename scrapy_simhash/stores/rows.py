@@ -1,7 +1,7 @@
 """Check and mend the rows of URL tables: rules, normal forms, parked requests, walls, links.
 
 Rules and forms are learned again, so a damaged row is simply dropped. A damaged parked request is
-lost: its page is fetched when another page links to it again.
+lost: its page is fetched when a callback yields its address again.
 """
 
 from __future__ import annotations

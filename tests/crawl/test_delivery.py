@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scrapy import Spider, signals
@@ -453,6 +453,63 @@ async def test_what_cannot_be_requested_again_is_listed(
     with open_store(str(tmp_path), readonly=True) as store:
         (page_,) = store.list_dropped(lambda _: True, lost=True)
         assert page_.url == site.url("/twin")
+
+
+class OddSpider(FailingSpider):
+    """Its requests have meta that msgspec fails on otherwise than on what it refuses."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        endless: list[Any] = []
+        endless.append(endless)
+        async for request in super().start():
+            yield request.replace(meta={"endless": endless})
+
+
+@pytest.mark.parametrize("action", ["drop", "ignore-outlinks"])
+async def test_whatever_meta_a_request_has_its_page_is_judged(
+    site: Site, tmp_path: Path, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await crawl_twins(site, tmp_path, spider=OddSpider, SIMHASH_ACTION=action)
+    assert done.paths == (["/one"] if action == "drop" else ["/one", "/twin"])
+    assert "not_followed" not in done.counted
+    assert "Not followed" not in caplog.text
+    assert done.counted["lost"] == lost(tmp_path) == 1
+
+
+class PickyRequest(Request):
+    """Its maker's mind changed: those of an earlier crawl cannot be made any more."""
+
+    refused: ClassVar[set[str]] = set()
+
+    def __init__(self, url: str, *args: Any, **kwargs: Any) -> None:
+        if url in self.refused:
+            raise KeyError("a setting that is no longer there")
+        super().__init__(url, *args, **kwargs)
+
+
+async def test_a_request_that_cannot_be_made_holds_no_other_back(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PickySpider(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            for path in ("/one", "/twin", "/other"):
+                yield PickyRequest(site.url(path), dont_filter=True)
+            PickyRequest.refused.add(site.url("/twin"))
+
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            yield describe(response)
+            if response.url.endswith("/one"):
+                await asyncio.to_thread(wait_until, lambda: len(read_lines(log)) == 3)
+                raise RuntimeError("a bug of the spider's")
+
+    monkeypatch.setattr(PickyRequest, "refused", set())
+    log = tmp_path / "log.jsonl"
+    site.answers["/other"] = Answer(page(1, menu="A third").encode())
+    done = await crawl(tmp_path, [], PickySpider, SIMHASH_LOG=str(log))
+    # Both were dropped for the page whose callback fails.
+    assert done.paths == ["/one", "/other"]
+    assert done.counted["requested_again"] == 1
+    assert done.counted["lost"] == 1
 
 
 async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_page
 from tests.helpers.crawling import crawl
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
-from tests.helpers.processes import PATIENCE_SECONDS, wait_until
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
 from tests.helpers.server import Answer, serve
 
 DEADLINE_SECONDS = 2.0
@@ -252,6 +252,67 @@ async def test_no_process_at_the_start_is_an_error(monkeypatch: pytest.MonkeyPat
     with pytest.raises(RuntimeError, match="SIMHASH_WORKERS = 0"):
         await asyncio.to_thread(Workers(5, DEADLINE_SECONDS).start)
     assert crew.crews.find(5) is None
+
+
+@pytest.mark.parametrize("error", [OSError(11, "no more processes"), AssertionError("daemonic")])
+async def test_whatever_keeps_processes_from_starting_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    def fail() -> Channel:
+        raise error
+
+    monkeypatch.setattr(crew, "_start_process", fail)
+    with pytest.raises(RuntimeError, match="SIMHASH_WORKERS = 0"):
+        await asyncio.to_thread(Workers(5, DEADLINE_SECONDS).start)
+    assert str(error) in caplog.text
+
+
+async def test_crew_that_had_no_memory_for_processes_can_be_used_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = Workers(5, DEADLINE_SECONDS), Workers(5, DEADLINE_SECONDS)
+    await asyncio.to_thread(first.start)
+    team = crew.crews.find(5)
+    assert team is not None
+    wait_until(lambda: len(team._idle) == 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(crew, "_start_process", refuse)
+        patched.setattr(crew, "_RESTING_SECONDS", 0.0)
+        for each in list(team._idle):
+            team.replace(each)
+        team._idle.clear()
+        wait_until(lambda: team.is_hopeless)
+    await asyncio.to_thread(second.start)
+    check_ordinary(1, await read(second, page(1)))
+    for workers in (first, second):
+        await asyncio.to_thread(workers.stop)
+
+
+IN_DAEMON = """
+import asyncio, multiprocessing
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.pages import Recipe
+from tests.helpers.pages import page
+
+async def read():
+    workers = Workers(1, 30)
+    workers.start()
+    found = await workers.fingerprint(page(1).encode(), "utf-8", Recipe(), 7, keep_text=True)
+    workers.stop()
+    print(found.fingerprint, multiprocessing.current_process().daemon, flush=True)
+
+context = multiprocessing.get_context("fork")
+process = context.Process(target=lambda: asyncio.run(read()), daemon=True)
+process.start()
+process.join()
+raise SystemExit(process.exitcode)
+"""
+
+
+def test_crew_works_in_a_daemonic_process() -> None:
+    done = run_python("-c", IN_DAEMON, cwd=ROOT)
+    expected = fingerprint_page(page(1), recipe=Recipe(), seed=7).fingerprint
+    assert (done.returncode, done.stdout) == (0, f"{expected} True\n"), done.stderr
 
 
 def refuse() -> Channel:

@@ -1,5 +1,6 @@
 """Group commit: what goes into one transaction, and what a failing store does to it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from scrapy_simhash.detector.writer import GroupWriter
+from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging import Document, Verdict
 from tests.helpers.documents import document
@@ -286,3 +287,22 @@ def test_thread_survives_that_nobody_waits_for_the_marks(
     store.open_gate.set()
     held.result(PATIENCE_SECONDS)
     writer.settle().result(PATIENCE_SECONDS)
+
+
+def test_a_relay_survives_an_event_loop_that_was_closed() -> None:
+    relay = Relay()
+    late, ours = Future[int](), Future[int]()
+    assert late.set_running_or_notify_cancel()  # its commit is under way
+
+    async def give_up() -> None:
+        waiting = asyncio.create_task(relay.wait(late))
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    async def wait() -> int:
+        threading.Thread(target=ours.set_result, args=(2,)).start()
+        return await asyncio.wait_for(relay.wait(ours), PATIENCE_SECONDS)
+
+    asyncio.run(give_up())
+    late.set_result(1)
+    assert asyncio.run(wait()) == 2
