@@ -175,13 +175,13 @@ def _prune(
 
     young = f"no document was last seen more than {days or 0:g} days ago"
     nothing = young if scope is crawl is None else _NOTHING
-    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run)
+    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run, sweeps=not dry_run)
 
 
 _NOTHING = "no document meets all criteria, or a running crawl is working on it"
 
 
-def _remove(
+def _remove(  # noqa: PLR0913  # the criteria, each by its name
     config: Config,
     wanted: Callable[[StoredDocument], bool],
     scope: str | None,
@@ -189,6 +189,7 @@ def _remove(
     nothing: str,
     *,
     dry_run: bool,
+    sweeps: bool = False,
 ) -> Iterator[Answer]:
     """Delete the wanted documents and their near-duplicates; raise `nothing` if there are none."""
     crawl = find_crawl(config, crawl)
@@ -212,7 +213,7 @@ def _remove(
                 )
         with show_busy("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
-            if not dry_run:
+            if sweeps:
                 store.sweep_url_forms()
     if not numbers:
         raise PartlyFailedError(nothing)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from functools import cache, partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import DamagedError
@@ -20,6 +19,7 @@ from scrapy_simhash.judging.urls.book import (
     document_of,
     get_host,
     get_rule,
+    host_key,
     host_of_url,
     hosts_of,
     kind_of_row,
@@ -40,13 +40,12 @@ from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.records import ROW_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import msgspec
 
     from scrapy_simhash.stores.records import Session
 
-_ROWS_PER_CALL = 512
 # The kinds of rows, and the length of their keys; the other tables have several kinds.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "rules": (UrlRuleRecord, 8),
@@ -164,29 +163,34 @@ class SpentForms:
         self._needs_forms = cache(self._ask_rule)
         self._has_rules = cache(lambda host: bool(get_host(stored, host).entries))
 
-    def find(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
-        """List the keys of those rows that are spent; leaves out damaged ones."""
-        rows = iter(rows)
-        while some := list(islice(rows, _ROWS_PER_CALL)):
-            named: list[tuple[bytes, int, list[bytes]]] = []
-            for key, row in some:
+    def find(self, keys: Sequence[bytes]) -> Iterator[bytes]:
+        """List those of these keys whose rows are spent; leaves out damaged ones."""
+        self._stored.prefetch_rows(("forms", key) for key in keys)
+        named: list[tuple[bytes, int, list[bytes]]] = []
+        for key in keys:
+            if (row := self._stored.get_row("forms", key)) is not None:
                 with suppress(DamagedError):
                     named.append((key, document_of(key, row), _list_rules_of(key, row)))
-            self._stored.prefetch_rows(
-                (("rules", rule) for _, _, rules in named for rule in rules),
-                records=[number for _, number, _ in named if number],
-            )
-            for key, number, rules in named:
-                with suppress(DamagedError):
-                    if self._is_spent(key, number, rules):
-                        yield key
-
-    def _is_spent(self, key: bytes, number: int, rules: list[bytes]) -> bool:
-        needed = any(map(self._needs_forms, rules))
-        record = self._stored.get(number) if number else None
-        if not key.startswith(NO_RULE):
-            return not needed or record is None
-        return not needed and (record is None or not self._has_rules(host_of_url(record.url)))
+        self._stored.prefetch_rows(
+            (("rules", rule) for _, _, rules in named for rule in rules),
+            records=[number for _, number, _ in named if number],
+        )
+        of_hosts: list[tuple[bytes, str]] = []
+        for key, number, rules in named:
+            with suppress(DamagedError):
+                record = self._stored.get(number) if number else None
+                is_address = key.startswith(NO_RULE)
+                if any(map(self._needs_forms, rules)) and (is_address or record is not None):
+                    continue
+                if is_address and record is not None:
+                    of_hosts.append((key, host_of_url(record.url)))
+                else:
+                    yield key
+        self._stored.prefetch_rows(("hosts", host_key(host)) for _, host in of_hosts)
+        for key, host in of_hosts:
+            with suppress(DamagedError):
+                if not self._has_rules(host):
+                    yield key
 
     def _ask_rule(self, key: bytes) -> bool:
         """Whether the rule of a key may still vote or act."""

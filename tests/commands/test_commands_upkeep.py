@@ -123,17 +123,22 @@ def test_what_goes_as_json(run: Run, folder: Path) -> None:
     assert (done.exit_code, done.out) == (1, "")
 
 
-def test_normal_forms_go_with_what_they_are_of(run: Run, folder: Path) -> None:
+def test_normal_forms_go_when_a_store_is_pruned(run: Run, folder: Path) -> None:
+    """To delete a page does not read all that was noted of any address."""
+
+    def count_forms() -> int:
+        with open_lmdb(folder) as store:
+            return len(read_keys(store, "forms"))
+
     with open_lmdb(folder) as store:
-        (old,) = store.find_document("http://site.example/old")
-        note(store, "old", old.document)
-        assert len(read_keys(store, "forms")) == 1
-    run("prune", "--days", "7", "--dry-run", "--store", folder)
-    with open_lmdb(folder) as store:
-        assert len(read_keys(store, "forms")) == 1
-    run("prune", "--days", "7", "--store", folder)
-    with open_lmdb(folder) as store:
-        assert read_keys(store, "forms") == []
+        for name in ("old", "young"):
+            (found,) = store.find_document(f"http://site.example/{name}")
+            note(store, name, found.document)
+    assert run("delete", "http://site.example/young", "--store", folder).exit_code == 0
+    assert run("prune", "--days", "7", "--dry-run", "--store", folder).exit_code == 0
+    assert count_forms() == 2
+    assert run("prune", "--days", "7", "--store", folder).exit_code == 0
+    assert count_forms() == 0
 
 
 def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:

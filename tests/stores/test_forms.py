@@ -1,10 +1,12 @@
 """Normal forms that no rule needs any more are swept, on every kind of store."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
+from scrapy_simhash.judging.documents import Record
 from scrapy_simhash.judging.urls.book import (
     Noted,
     forget_rule,
@@ -92,6 +94,34 @@ def test_the_forms_of_deleted_documents_are_swept(noted: Store) -> None:
     assert noted.sweep_url_forms() == 5
     # It knows which rule leads there, should the page be fetched again.
     assert list_forms(noted) == ["address"]
+
+
+def test_few_of_them_are_read_at_once(noted: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction keeps what it reads, on Redis in memory."""
+    monkeypatch.setattr("scrapy_simhash.stores.urlrules._REQUESTS_PER_GROUP", 2)
+    noted._write(partial(forget_rule, rule=RULE))
+    read = noted._read
+    counts: list[int] = []
+
+    def count_records(work: Callable[[Session], object]) -> object:
+        def counting(stored: Session) -> object:
+            counts.append(0)
+            get = stored.get
+
+            def get_counted(number: int) -> Record | None:
+                counts[-1] += 1
+                return get(number)
+
+            monkeypatch.setattr(stored, "get", get_counted)
+            return work(stored)
+
+        return read(counting)
+
+    monkeypatch.setattr(noted, "_read", count_records)
+    assert noted.sweep_url_forms() == 2
+    assert list_forms(noted) == ["address"] * 2 + ["other"] * 2
+    assert sum(counts) == 6
+    assert max(counts) == 2
 
 
 def test_what_is_damaged_stays(noted: Store) -> None:
