@@ -293,6 +293,19 @@ def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: P
         assert store.check() == []
 
 
+def test_a_map_that_fits_into_no_memory_is_refused_with_both_cures(tmp_path: Path) -> None:
+    """The number of the last page stands in the first two; the long run found this."""
+    open_lmdb(tmp_path / "store").close()
+    data = tmp_path / "store" / "data.mdb"
+    damaged = bytearray(data.read_bytes())
+    for meta in (0, 4_096):
+        damaged[meta + 136 : meta + 144] = (2**40).to_bytes(8, "little")
+    data.write_bytes(damaged)
+    with pytest.raises(StoreUnusableError, match=r"`ulimit -v`.* restore it from a backup"):
+        open_lmdb(tmp_path / "store")
+    assert data.read_bytes() == damaged
+
+
 def test_a_damaged_header_is_refused_and_left_alone(tmp_path: Path) -> None:
     make_store(tmp_path)
     rewrite_header(tmp_path, damage=True)

@@ -305,6 +305,9 @@ def _explained(folder: Path) -> Iterator[None]:
         lmdb.DbsFullError: "has other databases in it; name a separate folder",
         lmdb.IncompatibleError: "has other databases in it; name a separate folder",
         lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
+        # Without a limit, it is the number of the last page that cannot be, in the first ones.
+        lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`)"
+        "; if there is none, its first pages are damaged: restore it from a backup",
         lmdb.DiskError: "cannot grow: the disk is full; make room",
         PermissionError: "cannot be written; check who owns it and its permissions",
         NotADirectoryError: "is not a folder; name a folder",
