@@ -193,7 +193,7 @@ class Channel:
                 if not self._jobs or self._jobs[0].number != number:
                     return False
                 self._desk.answered(self._jobs.popleft(), found)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ValueError):  # the second one for texts that are not UTF-8
             return False
         return True
 

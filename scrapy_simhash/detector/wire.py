@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import pickle
@@ -120,7 +121,12 @@ def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
 
 
 def take_answers(received: bytearray) -> Iterator[tuple[int, PageFingerprint | UnjudgedError]]:
-    """Take the whole answers from what was received; a `msgspec.DecodeError` if one is none."""
+    """Take the whole answers from what was received; an error if one is none.
+
+    Raises:
+        msgspec.DecodeError: an answer is damaged.
+        ValueError: a text of it is not UTF-8.
+    """
     place = 0
     decode_page = load_pages()
     try:
@@ -164,9 +170,10 @@ class Place:
         """Read number, beginning (`time.monotonic`, one clock for all processes), and loading."""
         number, began, loading, again = (self._values[i] for i in (0, 1, 2, 0))
         now = time.monotonic()
-        if number == _CHANGING or number != again:
+        if number == _CHANGING or number != again or not math.isfinite(number):
             return 0, now, False
-        return int(number), min(began, now), bool(loading)
+        # What is no time is long ago: a process that writes such things is killed.
+        return int(number), min(began, now) if math.isfinite(began) else 0.0, bool(loading)
 
     def close(self) -> None:
         """Let the memory go; harmless if closed twice."""

@@ -30,6 +30,7 @@ from scrapy_simhash.stores.parking import (
     ParkingGroup,
     TakenRequest,
     find_target,
+    list_released,
     list_wrong,
     release,
     sample,
@@ -235,10 +236,13 @@ class UrlRuleStore(ABC):
         version = self.url_rules_version()
         self._release_wrong(None if version != self._looked_at else self._unsettled)
         self._looked_at = version
-        if not self._read(lambda stored: stored.count_rows("released")):
-            return []  # nearly always; no need to wait for other writers
         alive = self._is_alive
-        return self._write(lambda stored: take_released(stored, alive, crawl, spider, most))
+        # Nearly always there are none; no need to wait for other writers.
+        while keys := self._read(lambda stored: list_released(stored, alive, crawl, spider, most)):
+            free = partial(take_released, alive=alive, crawl=crawl, spider=spider, keys=keys)
+            if taken := self._write(free):  # or else others took them meanwhile
+                return taken
+        return []
 
     def release_wrong(self) -> None:
         """Release all parked requests whose rule or target does not hold any more; reads them."""

@@ -1,6 +1,7 @@
 """Parked requests: which may be parked, who gets them back and when; on every kind of store."""
 
 import threading
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -268,6 +269,29 @@ def test_a_sample_has_some_of_each_rule(acting: Store) -> None:
     assert len(sample(1.0, most=7)) == 7
     acting.unpark([each.key for each in first])
     assert counted(acting)[0] == 101 - len(of_rule)
+
+
+def test_a_rule_that_parks_much_leaves_others_their_sample(acting: Store) -> None:
+    others = [parse_rule(f"site.example drop-parameter p{number}") for number in range(4)]
+    pin(acting, *others)
+    park(acting, *range(200))
+    for number, rule in enumerate(others):
+        acting.park([make_parking("a", 1_000 * number + n, rules=(rule,)) for n in range(300, 304)])
+    drawn = acting.sample_parked(CRAWL, "spider", 0.5, most=20)
+    of_rules = Counter(each.parked.rule for each in drawn)
+    assert of_rules == {RULE.id: 8} | {rule.id: 3 for rule in others}
+
+
+def test_requests_of_other_spiders_are_passed_over(acting: Store) -> None:
+    names = ("spider", "spider-2", "other")
+    parked = [make_parking("a", sid, spider=names[sid % 3]) for sid in range(30)]
+    acting.park(parked)
+    acting.release_parked()
+    acting.end_crawl(CRAWL)
+    acting.start_crawl("crawl-2", "spider")
+    assert take(acting, "crawl-2") == sorted(urls(*range(0, 30, 3)))
+    assert take(acting, "crawl-2") == []
+    assert len(list(acting.parked())) == 30
 
 
 def test_a_sample_is_another_one_each_time(acting: Store) -> None:
