@@ -47,6 +47,12 @@ def on_one_site(url: str, other: str | None) -> bool:
     return _site_of(first.hostname or "") == _site_of(second.hostname or "")
 
 
+def are_foreign(host: str, other: str) -> bool:
+    """Whether two hosts are of two registrable domains; those of an intranet have none."""
+    domains = {_SUFFIXES(each).top_domain_under_public_suffix for each in (host, other)}
+    return len(domains) == 2 and "" not in domains  # noqa: PLR2004 - of two hosts
+
+
 @lru_cache(maxsize=10_000)
 def _site_of(hostname: str) -> str:
     return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname

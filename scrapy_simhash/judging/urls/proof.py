@@ -28,6 +28,7 @@ from scrapy_simhash.judging.urls.records import (
     UrlRule,
     UrlRuleRecord,
 )
+from scrapy_simhash.pages.scopes import are_foreign
 
 # The 95 % quantile of the normal distribution, for a one-sided interval.
 Z = 1.6449
@@ -113,7 +114,9 @@ def is_doubtful(record: UrlRuleRecord) -> bool:
 
 def proven_state(rule: UrlRule) -> RuleState:
     """Get the state of a rule that is proven: what only a person may let act is reported."""
-    return RuleState.REPORTED if rule.kind in _ONLY_REPORTED else RuleState.ACTING
+    # Who mirrors another site could choose what stands for the pages that were not copied.
+    foreign = rule.kind is RuleKind.HOST_ALIAS and are_foreign(rule.host, rule.args[0])
+    return RuleState.REPORTED if foreign or rule.kind in _ONLY_REPORTED else RuleState.ACTING
 
 
 def can_act(rule: UrlRule) -> bool:

@@ -13,13 +13,14 @@ from scrapy_simhash.judging.urls.proof import (
     count_votes_needed,
     list_missing,
     lower_bound,
+    proven_state,
     required_bound,
     split_rule,
 )
 from scrapy_simhash.judging.urls.proof import (
     test_record as try_record,
 )
-from scrapy_simhash.judging.urls.records import UrlRule, UrlRuleRecord, parse_rule
+from scrapy_simhash.judging.urls.records import RuleState, UrlRule, UrlRuleRecord, parse_rule
 
 
 @pytest.mark.parametrize(("confidence", "votes"), [(0.8, 11), (0.9, 25), (0.95, 52), (0.99, 268)])
@@ -108,6 +109,23 @@ def test_what_is_missing_is_why_a_rule_is_not_proven(
     if record.tested_at != tested_at:
         assert not any("until it is tested" in each for each in missing)
         assert any("until it is tested" in each for each in list_missing(record, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ("m.a.example host-alias a.example", RuleState.ACTING),
+        ("a.example host-alias https://www.a.example", RuleState.ACTING),
+        ("m.intranet host-alias intranet:8000", RuleState.ACTING),
+        ("m.a.co.uk host-alias https://a.co.uk", RuleState.ACTING),
+        ("a.co.uk host-alias b.co.uk", RuleState.REPORTED),
+        ("a.com host-alias http://b.com:8000", RuleState.REPORTED),
+        ("a.example free-segment 0 3", RuleState.REPORTED),
+        ("a.example strip-slash", RuleState.ACTING),
+    ],
+)
+def test_what_only_a_person_lets_act_is_reported(rule: str, state: RuleState) -> None:
+    assert proven_state(parse_rule(rule)) is state
 
 
 @pytest.mark.parametrize(
