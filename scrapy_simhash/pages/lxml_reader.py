@@ -36,11 +36,14 @@ _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
 # All that a page without text can show or lead to: pictures, frames, scripts and their data, links.
 _EMBEDDED = etree.XPath(
-    "//@src | //@srcset | //@href | //@poster | //object/@data | //@*[starts-with(name(), 'data-')]"
+    "//@src | //@srcset | //@href | //@poster | //@data | //@*[starts-with(name(), 'data-')]"
     " | //script/text()",
     smart_strings=False,
 )
-_INVISIBLE = ("script", "style", "noscript", "template", "iframe", "object", etree.Comment)
+_INVISIBLE = ("script", "style", "noscript", "template", "iframe", etree.Comment)
+# Shown: declarative shadow roots, and what is within an `object`, which is the rest of the page
+# where its end is missing. Extractors cut them out by their names.
+_SHOWN = etree.XPath("//template[@shadowrootmode] | //object")
 
 
 def main_text(tree: HtmlElement) -> str | None:
@@ -76,6 +79,8 @@ def read(html: str, extract: Extractor) -> PageText:
     tree = trafilatura.load_html(html)
     if tree is None:
         raise UnjudgedError("no_text", "the HTML parser found no elements")
+    for element in cast("list[HtmlElement]", _SHOWN(tree)):
+        element.tag = "div"
     whole = _clean(whole_text(tree))
     main = _clean(extract(tree))
     if not main and not whole:

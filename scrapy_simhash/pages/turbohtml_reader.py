@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from turbohtml import Document
 
 _NAMING = 'base[href], link[rel~="canonical" i][href], meta[property^="og:"], meta[name^="og:"]'
-_INVISIBLE = "script, style, noscript, template, iframe, object"
+# What is within an `object` shows where its data cannot be, and is the rest of the page where its
+# end is missing.
+_INVISIBLE = "script, style, noscript, template, iframe"
 # Content with fewer distinct words has no fingerprint (the default of SIMHASH_MIN_FEATURES); as a
 # rule it is a paragraph beside a table, a list or an image. Chosen on the first corpus; on the
 # second one it finds six duplicates more, of 742, and one wrong one.
@@ -53,7 +55,15 @@ def read(html: str) -> PageText:
     """Read a decoded page; an UnjudgedError says `no_text`."""
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
-    document = parse(html.removeprefix(_BYTE_ORDER_MARK), positions=False, scripting=True)
+    document = parse(
+        html.removeprefix(_BYTE_ORDER_MARK),
+        positions=False,
+        scripting=True,
+        # What a shadow root shows would be no part of the tree.
+        allow_declarative_shadow_roots=False,
+    )
+    for template in document.select("template[shadowrootmode]"):
+        template.unwrap()
     names = _read_names(document)
     invisible = document.select(_INVISIBLE)
     for element in invisible:

@@ -350,6 +350,31 @@ def test_pages_with_one_text_differ_in_what_is_embedded(extractor: str, length: 
     assert embedded("<p class=a>") == embedded("<p class=b>") or length > 30
 
 
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<x-page><template shadowrootmode=open>{}</template></x-page>",
+        "<x-page><template shadowrootmode=closed><i>{}</i><template>tacit</template></template>",
+        "<object data=menu.swf><param name=tacit>{}",
+        "<object data=menu.swf><param name=tacit><i>{}</i></object>",
+    ],
+    ids=["shadow", "nested", "unclosed", "object"],
+)
+def test_text_of_shadow_roots_and_objects_is_visible(markup: str, extractor: str) -> None:
+    """Or what all pages of a site share would be all that is read of them."""
+    shown = "<h1>The harvest</h1><p>" + " ".join(PARAGRAPHS) + "</p>"
+    html = page(NAVIGATION + markup.format(shown))
+    read = read_page(html.encode(), "utf-8", extractor)
+    assert read.heading == "The harvest"
+    assert all(paragraph in text for text in (read.main, read.whole) for paragraph in PARAGRAPHS)
+    assert "tacit" not in read.whole
+
+
+def test_text_of_other_templates_is_not(extractor: str) -> None:
+    read = read_page(page(article() + "<template>tacit</template>").encode(), "utf-8", extractor)
+    assert "tacit" not in read.whole
+
+
 def test_unjudged_error_pickles() -> None:
     copy = pickle.loads(pickle.dumps(UnjudgedError("binary", "6 of 9")))  # noqa: S301
     assert (type(copy), copy.reason, copy.detail) == (UnjudgedError, "binary", "6 of 9")
