@@ -62,21 +62,12 @@ def compare_names(
 
 def call_differently(first: PageFacts, second: PageFacts) -> bool:
     """Whether two pages have names to compare, and each of one has words that the other's lacks."""
-    mine, theirs = (read_names(page.title, page.heading) for page in (first, second))
-    relations = [
-        relation for kind in mine if (relation := _relate(mine[kind], theirs[kind])) is not None
-    ]
+    relations = _relate_kinds(first, second).values()
     return bool(relations) and all(relation.differ for relation in relations)
 
 
 def _relate_names(document: PageFacts, candidate: PageFacts, whole: float) -> tuple[str, bool]:
-    mine = read_names(document.title, document.heading)
-    theirs = read_names(candidate.title, candidate.heading)
-    relations = {
-        kind: relation
-        for kind in mine
-        if (relation := _relate(mine[kind], theirs[kind])) is not None
-    }
+    relations = _relate_kinds(document, candidate)
     if not relations:
         return "no title or heading in common to compare", True
     said = ", ".join(f"{kind}s {relation}" for kind, relation in relations.items())
@@ -151,6 +142,25 @@ class _Relation(NamedTuple):
 
     def __str__(self) -> str:
         return "same" if self.same else "differ" if self.differ else f"{self.share:.2f} alike"
+
+
+def _relate_kinds(document: PageFacts, candidate: PageFacts) -> dict[str, _Relation]:
+    """Compare titles and headings, by kind, where both pages have them."""
+    mine = read_names(document.title, document.heading)
+    theirs = read_names(candidate.title, candidate.heading)
+    written = {
+        "title": (document.title, candidate.title),
+        "heading": (document.heading, candidate.heading),
+    }
+    relations = {}
+    for kind, (name, other) in written.items():
+        relation = _relate(mine[kind], theirs[kind])
+        # Names without any word, of signs or of what could not be decoded, can only differ.
+        if not mine[kind] and not theirs[kind] and name and other and name != other:
+            relation = _Relation(0.0, differ=True)
+        if relation is not None:
+            relations[kind] = relation
+    return relations
 
 
 def _relate(mine: frozenset[str], theirs: frozenset[str]) -> _Relation | None:

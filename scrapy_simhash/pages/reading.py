@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, load_named
-from scrapy_simhash.pages.text import decode
+from scrapy_simhash.pages.text import check_legible, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,4 +41,6 @@ def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
     """Read the texts of a page, and what names it, from its decompressed HTML."""
     # The encoding is what the response declares, or None to find out from the body. An
     # UnjudgedError says `empty`, `bad_encoding`, `binary`, or `no_text`.
-    return load_reader(extractor)(decode(body, encoding))
+    page = load_reader(extractor)(decode(body, encoding))
+    check_legible(page.whole)
+    return page

@@ -181,6 +181,15 @@ def test_the_least_similarity_is_the_callers(least: float, confirmed: bool) -> N
         (("", ""), ("", ""), True, "no title or heading in common to compare"),
         (("Kiwi", ""), ("", "Apples"), True, "no title or heading in common to compare"),
         (("!!", "Kiwi"), ("", ""), True, "no title or heading in common to compare"),
+        (("!!", "!!"), ("", "??"), True, "no title or heading in common to compare"),
+        (("!!", "??"), ("", ""), False, "titles differ"),
+        (("", ""), ("\ufffd\ufffd", "\ufffd"), False, "headings differ"),
+        (
+            ("\ue001", "\ue002"),
+            ("ACME", "ACME"),
+            False,
+            "titles differ, headings same, but named in neither title",
+        ),
         (("A Kiwi", "a kiwi!"), ("", ""), True, "titles same"),
         (
             ("Docs", "Docs"),

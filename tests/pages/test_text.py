@@ -215,6 +215,31 @@ def test_an_xml_declaration_does_not_matter(extractor: str) -> None:
     assert "Äpfel" in read(html, extractor)
 
 
+CYRILLIC = "Речной порт закрыли в понедельник, и паромы ждали, пока ветер не переменится. " * 20
+PRIVATE = "".join(chr(0xE000 + number * number % 500) for number in range(1_500))
+STYLES = "<style>" + ".a{color:red}" * 400 + "</style>"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [(CYRILLIC, "cp1251"), (PRIVATE, "utf-8"), ("\U000f1234" * 400, "utf-8")],
+    ids=["charset", "font", "plane"],
+)
+def test_text_that_is_no_words_is_not_compared(text: str, encoding: str, extractor: str) -> None:
+    """However many other characters stand before it, and beside a navigation that is legible."""
+    body = page(STYLES + NAVIGATION * 5 + f"<p>{text}</p>").encode(encoding)
+    assert reason_of(extractor, body, "utf-8") == "bad_encoding"
+
+
+def test_a_few_icons_and_stray_bytes_do_no_harm(extractor: str) -> None:
+    """Three characters in a hundred are the limit."""
+    text = "\ue001\ufffd" + "Apples and pears " * 5 + "are fruits."
+    assert len(text) == 98
+    read_page(f"<html><body>{text} \ue002</body></html>".encode(), "utf-8", extractor)
+    with pytest.raises(UnjudgedError, match="4 of 101 characters are undecoded or private"):
+        read(f"<html><body>{text} \ue002\ue003</body></html>", extractor)
+
+
 LYING = ["base64", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zlib", "rot13"]
 
 
@@ -261,7 +286,7 @@ def test_any_bytes_are_read_or_unjudged(extractor: str, body: bytes, encoding: s
         try:
             check_texts(read_page(wrapped, encoding, extractor))
         except UnjudgedError as error:
-            assert error.reason in {"empty", "binary", "no_text"}  # noqa: PT017
+            assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
 
 
 def check_texts(page: PageText) -> None:
@@ -314,7 +339,7 @@ def test_random_markup_gives_clean_texts(extractor: str, pieces: list[str]) -> N
     try:
         read = read_page("".join(pieces).encode(), "utf-8", extractor)
     except UnjudgedError as error:
-        assert error.reason in {"empty", "binary", "no_text"}  # noqa: PT017
+        assert error.reason in {"empty", "binary", "bad_encoding", "no_text"}  # noqa: PT017
     else:
         check_texts(read)
         assert (read.main_at is None) == (extractor != "turbohtml")
