@@ -245,7 +245,7 @@ def describe_unknown(settings: Mapping[str, Any]) -> str:
 
 
 def _convert(name: str, value: Any, kind: str) -> Any:
-    if kind.endswith("| None") and value in (None, "", "None"):
+    if kind.endswith("| None") and value in (None, "", "None", "none"):
         return None
     read, wanted = _KINDS[kind.removesuffix(" | None")]
     try:

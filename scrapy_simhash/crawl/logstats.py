@@ -76,6 +76,18 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     return line
 
 
+def _say_why(stats: StatsCollector) -> str:
+    """Say that no page was judged, and for which reasons."""
+    kind = "simhash/unjudged/"
+    reasons = {
+        name.removeprefix(kind): count
+        for name, count in stats.get_stats().items()
+        if name.startswith(kind)
+    }
+    told = [f"{count:,} {reason}" for reason, count in sorted(reasons.items())]
+    return "No page was judged" + f" ({', '.join(told)})" * bool(told)
+
+
 def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     """Summarize a crawl in one line; `acted` counts the near-duplicates by their actions."""
 
@@ -101,9 +113,7 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
             part = what.format(f"{number:,}" if parts else first)
             parts.append(part + (f" ({saved[what]})" if what in saved else ""))
     if not parts:
-        return (
-            f"No near-duplicates among {plural(pages, 'page')}" if pages else "No page was judged"
-        )
+        return f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     line = ", ".join(parts)

@@ -61,8 +61,8 @@ class Walls:
             return
         logger.warning(
             "Addresses that have nothing in common show one page, first seen at %s: perhaps a "
-            'login, a captcha or "not found"; `scrapy simhash undo --sink %s` lists the pages that '
-            "were dropped for it%s",
+            'login, a captcha, "not found" or variants of a product; `scrapy simhash undo --sink '
+            "%s` lists the pages that were dropped for it%s",
             quote(url),
             shlex.quote(printable(url)),
             "; the crawl ends" * self._closing,

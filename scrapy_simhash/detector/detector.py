@@ -51,6 +51,8 @@ _NOTED_OF_FINGERPRINT = (
 )
 # Reasons whose cause is not the page but the user's extractor, feature set or scope.
 _USERS_FAULTS = {"failed", "scope_failed"}
+# So many pages are named in warnings; the others in DEBUG lines.
+_MOST_WARNED = 10
 
 
 # While detectors are open, the garbage collector passes over what was there before: 80,000 objects
@@ -109,6 +111,7 @@ class Detector:
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
+        self._warned = 0
         self._has_frozen = False
         self.crawl = new_crawl(prefix)
         self.is_open = False
@@ -223,10 +226,17 @@ class Detector:
             await self._decide(page, made, decision)
         except UnjudgedError as error:
             decision.reason = error.reason
-            level = logging.WARNING if error.reason in _USERS_FAULTS else logging.DEBUG
             detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
-            logger.log(level, "Not judged: %s: %s: %s", quote(page.url), error.reason, detail)
+            told = quote(page.url), error.reason, detail
+            logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *told)
         return decision
+
+    def _choose_level(self, reason: str) -> int:
+        """Warn of the first pages that the user's code fails on; the stats count all."""
+        if reason not in _USERS_FAULTS or self._warned == _MOST_WARNED:
+            return logging.DEBUG
+        self._warned += 1
+        return logging.WARNING
 
     def pass_over(self, url: str, body_bytes: int, reason: str = "") -> Decision:
         """Make the decision for a page that is not judged; `reason` says why."""

@@ -295,6 +295,10 @@ def _compare_pages(
     config = replace(config, distance=min(config.distance, design.reach_bits))
     compared = _compare_sides(first, second, design, features)
     judged, why = _judge(config.rule, first.document, second.document)
+    if compared.get("distance", 0) > config.distance:
+        apart = f"{plural(compared['distance'], 'bit')} apart"
+        far = f"distance: {apart}, within {config.distance} are near-duplicates; differs"
+        why = {**why, "tests": [far, *why.get("tests", ())]}
     verdict = "near-duplicates" if judged else "different pages"
     return {
         "verdict": f"by the current settings: {verdict}",

@@ -70,8 +70,9 @@ def store_folder(url: str) -> Path:
             f"store URL {_without_password(url)!r}: unknown scheme {parts.scheme!r}; name a "
             f"folder, lmdb:///folder, or a server with {', '.join(_SCHEMES)}"
         )
-    if parts.scheme in _SCHEMES:
-        raise ValueError(f"store URL {url!r}: write {parts.scheme}:// with two slashes")
+    scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
+    if scheme in _SCHEMES:
+        raise ValueError(f"store URL {url!r}: write {scheme}://HOST, or ./{url} for a folder")
     path = unquote(parts.path) if parts.scheme == "lmdb" else url
     if not path:
         raise ValueError(f"store URL {url!r} names no folder")

@@ -180,6 +180,17 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert "changed7x" in done.out
 
 
+def test_two_files_too_far_apart(run: Run, tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}.html").write_text(make_page(make_words(number)), encoding="utf-8")
+    files = [tmp_path / f"{number}.html" for number in (1, 2)]
+    (answer,) = run("explain", *files, "--json").answers
+    assert answer["distance"] > 7
+    apart = f"distance: {answer['distance']} bits apart, within 7 are near-duplicates; differs"
+    assert answer["tests"][0] == apart
+    assert apart in run("explain", *files).out
+
+
 @pytest.mark.parametrize("command", ["stats", "log", "query", "explain"])
 def test_hostile_texts_cannot_steer_a_terminal(run: Run, store: Path, command: str) -> None:
     with open_store(str(store), readonly=True) as opened:

@@ -110,6 +110,7 @@ def test_no_near_duplicates_are_none(log: pytest.LogCaptureFixture) -> None:
     ("stats", "acted", "expected"),
     [
         ({}, {}, "No page was judged"),
+        ({"unjudged/failed": 1_004}, {}, "No page was judged (1,004 failed)"),
         ({"pages": 1}, {}, "No near-duplicates among 1 page"),
         ({"pages": 1_800}, {}, "No near-duplicates among 1,800 pages"),
         (

@@ -90,6 +90,17 @@ async def test_page_that_breaks_its_worker_passes(
     assert len(warnings) == (reason == "failed")
 
 
+async def test_of_many_pages_that_a_scope_fails_on_ten_are_named(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="scrapy_simhash.detector.detector")
+    pages = [fetched(f"{number}", page(number)) for number in range(15)]
+    async with running(store, scope="tests.helpers.hostile.scope_that_fails") as detector:
+        assert await judge(detector, *pages) == ["unjudged scope_failed"] * 15
+    levels = [r.levelname for r in caplog.records if "Not judged" in r.getMessage()]
+    assert levels == ["WARNING"] * 10 + ["DEBUG"] * 5
+
+
 async def test_scope_that_fails_lets_the_page_pass(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,9 @@ OLD = (Path(__file__).parent / "errors-0.1.0.txt").read_text("utf-8").splitlines
 
 # The old text: the new one, which the package has.
 REWORDED = {
+    "store URL {}: write {}:// with two slashes": (
+        "store URL {}: write {}://HOST, or ./{} for a folder"
+    ),
     "{} is neither in the store nor in the log {}": (
         "{} is neither in the store nor in the log {}; name it as it was fetched"
     ),

@@ -1,5 +1,6 @@
 """Opening a store where there is something else, or something broken: refused and left alone."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -291,6 +292,19 @@ def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: P
     assert (tmp_path / "data.mdb").stat().st_size < promised
     with open_lmdb(tmp_path) as store:
         assert store.check() == []
+
+
+def test_a_folder_on_a_read_only_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_lmdb(tmp_path).close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.environment.User", refuse)
+    with pytest.raises(StoreUnusableError, match="set SIMHASH_READONLY = True"):
+        open_lmdb(tmp_path)
 
 
 def test_a_map_that_fits_into_no_memory_is_refused_with_both_cures(tmp_path: Path) -> None:

@@ -62,8 +62,9 @@ def test_urls(url: str, target: str, prefix: str, cluster: bool) -> None:
         ("redis://host:x", "port must be a number"),
         ("rediss://host:99999", "port must be a number"),
         ("redis+cluster://host:0", "port must be a number"),
-        ("redis:/localhost", "write redis:// with two slashes"),
-        ("valkey:localhost:6379", "write valkey:// with two slashes"),
+        ("redis:/localhost", "write redis://HOST, or ./redis:/localhost for a folder"),
+        ("valkey:localhost:6379", "write valkey://HOST"),
+        ("redis//localhost", "write redis://HOST"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
     ],
 )

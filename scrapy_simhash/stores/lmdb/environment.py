@@ -315,6 +315,7 @@ def _explained(folder: Path) -> Iterator[None]:
     }
     codes = {
         errno.EACCES: "cannot be read; check who owns it and its permissions",
+        errno.EROFS: "is on a read-only file system; set SIMHASH_READONLY = True",
         errno.EIO: "is on a failing disk; restore it from a backup to another one",
     }
     try:
