@@ -69,7 +69,7 @@ class Config:
             count), `zh-words` and `zh-keywords` (Chinese words by jieba, extra `zh`), or the import
             path of a `scrapy_simhash.pages.features.FeatureSet`
         min_features: a text with fewer distinct features has no fingerprint. A page without any
-            fingerprint is compared exactly, with its title, URLs, `data-` attributes and scripts.
+            fingerprint is compared exactly, with its title, attributes and hidden text.
             1 or more
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language` (declared, otherwise detected); or those with the same name,

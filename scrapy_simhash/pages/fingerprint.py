@@ -38,7 +38,7 @@ class PageFingerprint:
     Attributes:
         fingerprint, whole_fingerprint: 64-bit simhashes of its main and its whole visible text.
         stub: digest, with the store's seed, of all that the page may differ in, 16 bytes: title,
-            visible text, addresses, data, scripts. For pages with too little text for a simhash;
+            visible and other text, attributes. For pages with too little text for a simhash;
             b"" for others where `min_features` was given.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
         sketch: of main and whole text, 512 bytes; see `sketch`.
@@ -175,7 +175,7 @@ def fingerprint_text(
         fingerprint=fingerprint,
         whole_fingerprint=whole_fingerprint,
         # Keyed as the tokens are: half of it decides a short page's place in the tables.
-        stub=_digest(seed, page.title, page.whole, page.embedded) if may_be_stub else b"",
+        stub=_digest(seed, page.title, page.whole, page.read_embedded()) if may_be_stub else b"",
         text_digest=xxhash.xxh3_128_digest(normal),
         sketch=sketch,
         link_sketch=link_sketch,

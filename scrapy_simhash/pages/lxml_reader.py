@@ -6,6 +6,7 @@ A function from an lxml tree to text is an extractor; SIMHASH_EXTRACTOR names it
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import trafilatura
@@ -13,11 +14,11 @@ from lxml import etree
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.text import (
-    MOST_CHARACTERS_OF_A_STUB,
     WHOLE_TEXT,
     PageText,
     choose_declared,
     choose_headings,
+    join_embedded,
     make_language,
     make_name,
     one_line,
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
 _CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
-# All that a page without text can show or lead to: pictures, frames, scripts and their data, links.
-_EMBEDDED = etree.XPath(
-    "//@src | //@srcset | //@href | //@poster | //@data | //@*[starts-with(name(), 'data-')]"
-    " | //script/text()",
-    smart_strings=False,
-)
 _INVISIBLE = ("script", "style", "noscript", "template", "iframe", etree.Comment)
 # Shown: declarative shadow roots, and what is within an `object`, which is the rest of the page
 # where its end is missing. Extractors cut them out by their names.
@@ -97,9 +92,7 @@ def read(html: str, extract: Extractor) -> PageText:
         canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
         base=one_line("".join(_strings(_BASE, tree)[:1])),
         links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
-        embedded=without_surrogates("\0".join(_strings(_EMBEDDED, tree)))
-        if len(whole) <= MOST_CHARACTERS_OF_A_STUB
-        else html,
+        read_embedded=partial(_read_embedded, tree),
         fell_back=not main,
         headings=headings,
         declared=choose_declared(
@@ -107,6 +100,12 @@ def read(html: str, extract: Extractor) -> PageText:
             for meta in tree.iter("meta")
         ),
     )
+
+
+def _read_embedded(tree: HtmlElement) -> str:
+    """Read all attributes, and all text, what is not shown included."""
+    attributes = (dict(element.attrib) for element in tree.iter("*"))
+    return join_embedded(attributes, [" ".join("".join(tree.itertext()).split())])
 
 
 def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:

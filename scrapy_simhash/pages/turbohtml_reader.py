@@ -6,6 +6,7 @@ in the manner of readability. No lxml, and nothing of a page's depth is on Pytho
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from turbohtml import Element, Text, XPath, parse
@@ -13,18 +14,16 @@ from turbohtml import Element, Text, XPath, parse
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
-    MOST_CHARACTERS_OF_A_STUB,
     PageText,
     choose_declared,
     choose_headings,
+    join_embedded,
     make_language,
     make_name,
     one_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from turbohtml import Document
 
 _NAMING = 'base[href], link[rel~="canonical" i][href], meta[property^="og:"], meta[name^="og:"]'
@@ -42,13 +41,7 @@ _SHORT_CHARACTERS = 2_000
 _BORDER = "\0"
 # It would count as text, which opens the body, and what belongs into the head would stand there.
 _BYTE_ORDER_MARK = "\ufeff"
-# All that a page without text can show or lead to: pictures, frames, scripts and their data, links.
-# One union of paths: predicates on names take five times as long.
-_SELF = "descendant-or-self::"
-_EMBEDDED = XPath(
-    f"{_SELF}*/@src | {_SELF}*/@srcset | {_SELF}*/@href | {_SELF}*/@poster | {_SELF}object/@data"
-    f" | {_SELF}*/@*[starts-with(name(), 'data-')] | {_SELF}script/text()"
-)
+_WITH_ATTRIBUTES = XPath("descendant-or-self::*[@*]")
 
 
 def read(html: str) -> PageText:
@@ -72,11 +65,10 @@ def read(html: str) -> PageText:
     whole = " ".join(filter(None, (before, main, after)))
     if not whole:
         raise UnjudgedError("no_text", "no visible text")
-    short = len(whole) <= MOST_CHARACTERS_OF_A_STUB
     return names._replace(
         main=main or whole,
         whole=whole,
-        embedded=_join_embedded(document, invisible) if short else html,
+        read_embedded=partial(_read_embedded, document, invisible),
         fell_back=not main,
         main_at=len(before) + 1 if main and before else 0,
     )
@@ -142,7 +134,8 @@ def _is_short(text: str) -> bool:
     return len(text) < _SHORT_CHARACTERS and len(set(tokenise(normalise(text)))) < _LEAST_FEATURES
 
 
-def _join_embedded(document: Document, invisible: Iterable[Element]) -> str:
-    """Join addresses, `data-` attributes and scripts; those of what was cut out come last."""
-    found = (_EMBEDDED(root) for root in (document, *invisible))
-    return _BORDER.join(str(each) for some in found for each in cast("list[str]", some))
+def _read_embedded(document: Document, invisible: list[Element]) -> str:
+    """Read the attributes of the page, and those and the texts of what was cut out of it."""
+    found = (cast("list[Element]", _WITH_ATTRIBUTES(root)) for root in (document, *invisible))
+    attributes = (element.attrs for some in found for element in some)
+    return join_embedded(attributes, (element.text for element in invisible))

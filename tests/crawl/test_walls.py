@@ -265,6 +265,19 @@ async def test_soft_404(tmp_path: Path) -> None:
     assert done.counted["sink"] == 8
 
 
+async def test_a_short_login_with_a_secret_of_each_answer(tmp_path: Path) -> None:
+    form = "<form action=/login>Name <input name=name><input type=hidden name={} value={}></form>"
+    for folder, name, seen in (("secret", "csrf_token", 8), ("asked", "wanted", 0)):
+        answers = {
+            members(n): f"<html><body>{form.format(name, f'{n}f8Kx3vPzq0wQ2bH7')}</body></html>"
+            for n in range(MEMBERS)
+        }
+        with serve(answers) as site:
+            done = await crawl(tmp_path / folder, site.urls())
+        assert done.counted.get("sink", 0) == seen
+        assert len(done.paths) == (1 if seen else MEMBERS)
+
+
 async def test_a_redirect_to_a_login_page(tmp_path: Path) -> None:
     """The address of each login page is alike, and those that were asked for are not."""
     answers: dict[str, Answer | str] = {

@@ -105,7 +105,7 @@ def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
 def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
     """Make what a store keeps of a page's texts, by the names of `PageFingerprint`."""
     main, whole = (read_slowly(text, features, seed) for text in (page.main, page.whole))
-    all_it_has = f"{page.title}\0{page.whole}\0{page.embedded}"
+    all_it_has = f"{page.title}\0{page.whole}\0{page.read_embedded()}"
     return {
         "fingerprint": main.fingerprint,
         "whole_fingerprint": whole.fingerprint,

@@ -41,7 +41,7 @@ SETS = {
 
 
 def make_page(main: str, whole: str, at: int | None = None) -> PageText:
-    return PageText(main, whole, "Title", "", "", "", "", (), "data", fell_back=False, main_at=at)
+    return PageText(main, whole, "Title", read_embedded=lambda: "data", main_at=at)
 
 
 def judge(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
