@@ -183,7 +183,8 @@ class SimhashDownloaderMiddleware:
             else:
                 fingerprinter = self._crawler.request_fingerprinter
                 assert fingerprinter is not None  # noqa: S101 - it made the request
-                page = make_page(request, response, fingerprinter)
+                sampled = self.delivery.parked.list_sampled(request)
+                page = make_page(request, response, fingerprinter, sampled)
                 hand_over = partial(request.meta.__setitem__, TEXT_KEY)
                 decision = await self._detector.judge(page, None, hand_over, links.append)
             if decision.status == "near_duplicate":
@@ -206,6 +207,8 @@ class SimhashDownloaderMiddleware:
             self.delivery.judged(request, verdict, response.status)
         with self._passing(verdict):
             self.links.judged(request, verdict, links[-1])
+        with self._passing(verdict):
+            await self.delivery.parked.check(request, verdict, response.status)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(

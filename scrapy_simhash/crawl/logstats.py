@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
+_OUTCOMES = {
+    "sample_same": "the same",
+    "sample_different": "different",
+    "sample_grey": "not told apart",
+}
 
 
 class SimhashLogStats(logstats.LogStats):
@@ -59,7 +64,7 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     would = get("would_park")
     if would:
         return f"SIMHASH_URL_RULES = 'skip' would have saved {plural(would, 'request')}"
-    sampled, same, released = get("sampled"), get("sample_same"), get("released")
+    sampled, released = get("sampled"), get("released")
     if not (parked or sampled or released):
         return ""
     rules = sorted(parked, key=lambda rule: -parked[rule])
@@ -68,8 +73,12 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     line = f"{plural(sum(parked.values()), 'request')} not made"
     line += f" by {plural(len(rules), 'URL rule')} ({named}{more})" if rules else ""
     if sampled:
-        outcome = "all the same" if same == sampled else f"{same:,} the same"
-        line += f"; {sampled:,} checked, {outcome}"
+        outcomes = [
+            f"{number:,} {outcome}" for name, outcome in _OUTCOMES.items() if (number := get(name))
+        ]
+        all_same = get("sample_same") == sampled
+        line += f"; {sampled:,} checked"
+        line += ", all the same" if all_same else f" ({', '.join(outcomes)})"
     line += f"; {released:,} made after all" if released else ""
     if retired := get("retired"):
         line += f" ({plural(retired, 'rule')} {'was' if retired == 1 else 'were'} wrong)"

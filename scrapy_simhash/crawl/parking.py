@@ -6,7 +6,7 @@
     parked     written to the store with all that it takes to make it: as soon as it is yielded,
                before scheduler and dupefilter see it; or, if it was queued before the rule was
                proven, when it is about to be made
-    sampled    made all the same, to test the rule
+    sampled    made all the same, to check the rule
     released   made when the crawl is idle: a rule was retired, or the known page is gone
     checked    made when nothing else is left to do: a few requests of each rule
 """
@@ -26,12 +26,13 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
-from scrapy_simhash.crawl.policy import count, identify, is_closing, name_callback
+from scrapy_simhash.crawl.policy import SUCCESS, count, identify, is_closing, name_callback
 from scrapy_simhash.crawl.refetch import (
     PARKED,
     SAMPLED,
     YIELDED,
     pack_request,
+    read_mark,
     set_mark,
     take_mark,
     unpack_request,
@@ -65,8 +66,19 @@ _MOST_CHECKED = 1_000
 _CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
 
 
+# Of samples, as stats name them; all others could not be told apart.
+_OUTCOMES = {"s": "same", "d": "different"}
+# Why a page was not judged that says nothing of the page.
+_TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "skipped: truncated"}
+
+
 # A request, and where rules lead it.
 _Led: TypeAlias = "tuple[Request, Sequence[Target]]"
+
+
+# Of a request that checks rules: their ids, its URL, and the number of the document that would have
+# stood for its page.
+_Mark: TypeAlias = "tuple[list[str], str, int]"
 
 
 class _Candidate(NamedTuple):
@@ -82,7 +94,7 @@ class _Fate(NamedTuple):
     """What became of a request that a rule leads to a known page."""
 
     rule: str
-    sampled: bool  # made all the same, or else parked
+    sampled: _Mark | None  # made all the same with this mark, or else parked
 
 
 class ParkedRequests:
@@ -221,7 +233,7 @@ class ParkedRequests:
                 candidate = _Candidate(request, identity, targets, self._is_drawn(identity))
                 (samples if self._may_be_sampled(candidate) else others).append(candidate)
             elif fate.sampled:
-                set_mark(request, SAMPLED, fate.rule)
+                set_mark(request, SAMPLED, fate.sampled)
                 made.append(request)
         for candidate, answer in await self._ask(samples, only_ask=True):
             if self._is_made(candidate, answer):
@@ -257,8 +269,9 @@ class ParkedRequests:
         if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
             return False
         self._sampled[answer.rule] += 1
-        set_mark(candidate.request, SAMPLED, answer.rule)
-        self._remember(candidate, _Fate(answer.rule, sampled=True))
+        mark = [answer.rule, *answer.others], candidate.request.url, answer.document
+        set_mark(candidate.request, SAMPLED, mark)
+        self._remember(candidate, _Fate(answer.rule, mark))
         return True
 
     async def _ask(
@@ -315,7 +328,7 @@ class ParkedRequests:
 
     def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
         """Count and log a request that was parked; the log has each one once a crawl."""
-        self._remember(candidate, _Fate(answer.rule, sampled=False))
+        self._remember(candidate, _Fate(answer.rule, None))
         count(self._crawler, "urls/parked")
         rule = self._texts[answer.rule] = self._detector.acting_texts.get(answer.rule, answer.rule)
         self.counted[rule] += 1
@@ -404,7 +417,8 @@ class ParkedRequests:
                 continue
             set_mark(request, PARKED, key)
             if sampled:
-                set_mark(request, SAMPLED, parked.rule)
+                mark = [parked.rule, *parked.others], parked.url, parked.target
+                set_mark(request, SAMPLED, mark)
             made.append(request)
             if parked.crawl == self._detector.crawl:
                 self.counted -= Counter([self._texts.get(parked.rule, "")])
@@ -429,18 +443,44 @@ class ParkedRequests:
             self._pages += 1
             self._bytes += verdict["body_bytes"]
         self._note_changes()
-        key, rule = take_mark(request, PARKED, b""), take_mark(request, SAMPLED, "")
+        key = take_mark(request, PARKED, b"")
         request.meta.pop(YIELDED, None)
-        if rule and judged:
-            count(self._crawler, "urls/sampled")
-            outcome = "same" if verdict["status"] == "near_duplicate" else "different"
-            count(self._crawler, f"urls/sample_{outcome}")
         if key and status in self._no_answers:
             count(self._crawler, "urls/unanswered")  # a later crawl makes it
         elif key and pending:
             self._coming[pending] = key
         elif key:
             self._detector.unpark(key)
+
+    def list_sampled(self, request: Request) -> tuple[str, ...]:
+        """List the ids of the rules that a page is to check."""
+        match read_mark(request, SAMPLED, None):
+            case [[*rules], _, _] if self._learns:
+                return tuple(rules)
+        return ()
+
+    async def check(self, request: Request, verdict: dict[str, Any], status: int) -> None:
+        """Let a page that was judged vote on the rules that it is to check."""
+        rules, mark = self.list_sampled(request), take_mark(request, SAMPLED, None)
+        if not rules:
+            return
+        count(self._crawler, "urls/sampled")
+        outcome = None
+        if _tells(verdict, status):
+            from scrapy_simhash.judging.urls.sampling import Sample  # noqa: PLC0415 - loads numpy
+
+            _, url, target = mark
+            sample = Sample(
+                rules,
+                url,
+                target,
+                verdict["document"],
+                redirected=request.url != url,
+                new_links=verdict["new_links"],
+            )
+            outcome = await self._detector.check_sample(sample)
+        count(self._crawler, f"urls/sample_{_OUTCOMES.get(outcome or '', 'grey')}")
+        self._note_changes()
 
     def done(self, document: Marked) -> None:
         """Note that the items of a document came through: nothing waits for it any more."""
@@ -472,3 +512,12 @@ class ParkedRequests:
         if self._detector.acting is not self._acting:
             self._acting = self._detector.acting
             self._acted |= self._detector.acting_texts.keys()
+
+
+def _tells(verdict: dict[str, Any], status: int) -> bool:
+    """Whether a page says anything about its rules: a failure and an empty answer do not."""
+    return (
+        status in SUCCESS
+        and bool(verdict["body_bytes"])
+        and verdict["reason"] not in _TELLS_NOTHING
+    )

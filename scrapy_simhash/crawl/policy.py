@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SUCCESS = range(200, 300)
+SUCCESS = range(200, 300)
 _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 
@@ -71,7 +71,7 @@ class Eligibility:
         rules = {
             "no_callback": request.callback is NO_CALLBACK,
             "not_html": not (is_page(response) or as_file),
-            "status": response.status not in _SUCCESS,
+            "status": response.status not in SUCCESS,
             "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
             "never_drop": any(pattern.search(response.url) for pattern in self._never_drop),
             "too_large": len(response.body) > self._max_bytes and not as_file,
@@ -171,9 +171,13 @@ _INHERITED = "_simhash_inherited_redirects"
 
 
 def make_page(
-    request: Request, response: Response, fingerprinter: RequestFingerprinterProtocol
+    request: Request,
+    response: Response,
+    fingerprinter: RequestFingerprinterProtocol,
+    sampled: tuple[str, ...] = (),
 ) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
+    # `sampled` are ids of the URL rules that it is to check.
     from scrapy_simhash.detector import Page  # noqa: PLC0415 - loads trafilatura
 
     identity = identify(request, fingerprinter)
@@ -190,6 +194,7 @@ def make_page(
         aliases=tuple(alias for alias in aliases if alias != identity),
         requested=redirected[0] if redirected else "",
         callback=name_callback(request),
+        sampled=sampled,
         is_file=not is_page(response),
     )
 

@@ -34,7 +34,7 @@ AGAIN = "_simhash_again"
 # Another one: the digest of the text whose items came through already, under `ignore-outlinks`.
 _DELIVERED = "_simhash_delivered"
 # Keys in the meta of requests that URL rules lead to a known page, see `parking`: the URL with
-# which a callback yielded it; the rule that it tests; where it was parked.
+# which a callback yielded it; the rules that it checks; where it was parked.
 YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_parked"
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
@@ -52,12 +52,19 @@ def set_mark(request: Request, name: str, value: Any) -> None:
     request.meta[name] = (value, request.url)
 
 
-def take_mark(request: Request, name: str, otherwise: Any) -> Any:
-    """Take a mark of a request, or of that which was redirected here; else something else."""
-    match request.meta.pop(name, None):
+def read_mark(request: Request, name: str, otherwise: Any) -> Any:
+    """Read a mark of a request, or of that which was redirected here; else something else."""
+    match request.meta.get(name):
         case [value, url] if url in {request.url, *request.meta.get("redirect_urls", ())}:
             return value
     return otherwise
+
+
+def take_mark(request: Request, name: str, otherwise: Any) -> Any:
+    """Take a mark of a request, see `read_mark`."""
+    value = read_mark(request, name, otherwise)
+    request.meta.pop(name, None)
+    return value
 
 
 class LostPages:

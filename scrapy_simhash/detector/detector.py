@@ -20,6 +20,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
+from scrapy_simhash.judging.urls.learner import Fetched
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from scrapy_simhash.judging.urls.acting import ActingRules
+    from scrapy_simhash.judging.urls.evidence import Outcome
     from scrapy_simhash.judging.urls.records import Link, RuleChange
+    from scrapy_simhash.judging.urls.sampling import Sample
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, TakenRequest
@@ -73,6 +76,7 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     callback: str = ""  # name of the callback of its request; "" where that is not known
+    sampled: tuple[str, ...] = ()  # ids of the URL rules that it is fetched to check
 
 
 class Detector:
@@ -289,7 +293,7 @@ class Detector:
             verdict = await self._relay.wait(
                 self._writer.submit(
                     document,
-                    page.callback,
+                    Fetched(page.callback, sampled=page.sampled),
                     more=self._on_their_way > 0,
                 )
             )
@@ -376,6 +380,13 @@ class Detector:
     async def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
         """Claim a sample of the parked requests, see `Store.sample_parked`."""
         return await self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
+
+    async def check_sample(self, sample: Sample) -> Outcome | None:
+        """Let a page vote on the rules that it checks, see `Store.check_sample`.
+
+        None if it has no vote, or the store fails.
+        """
+        return await self._wait_for(lambda writer: writer.check_sample(sample), None)
 
     def take_rule_changes(self) -> list[RuleChange]:
         """Take the URL rules that changed their state since the last call, oldest first."""

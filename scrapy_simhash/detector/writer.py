@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging import Document, LostPage, Marked, Verdict
+    from scrapy_simhash.judging.urls.evidence import Outcome
     from scrapy_simhash.judging.urls.records import RuleChange
+    from scrapy_simhash.judging.urls.sampling import Sample
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
 
 logger = logging.getLogger(__name__)
+
+# How a page was requested that no crawl fetched.
+_UNKNOWN = Fetched()
 
 _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
@@ -45,7 +50,7 @@ class _Page(NamedTuple):
     document: Document
     verdict: Future[Verdict]
     more: bool  # others are on their way
-    callback: str = ""  # name of the callback of its request; "" where that is not known
+    fetched: Fetched
 
 
 class _Wanted(NamedTuple):
@@ -127,11 +132,11 @@ class GroupWriter:
         self._thread.start()
 
     def submit(
-        self, document: Document, callback: str = "", *, more: bool = False
+        self, document: Document, fetched: Fetched = _UNKNOWN, *, more: bool = False
     ) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        page = _Page(document, Future(), more, callback)
+        page = _Page(document, Future(), more, fetched)
         self._queue.put(page)
         return page.verdict
 
@@ -154,6 +159,16 @@ class GroupWriter:
     def sample_parked(self, spider: str, share: float, most: int) -> Future[list[TakenRequest]]:
         """Call `Store.sample_parked` after earlier marks; the future may have a StoreError."""
         return self._ask(lambda: self._store.sample_parked(self._crawl, spider, share, most))
+
+    def check_sample(self, sample: Sample) -> Future[Outcome | None]:
+        """Call `Store.check_sample` after earlier marks; the future may have an error."""
+
+        def check() -> Outcome | None:
+            outcome = self._store.check_sample(sample)
+            self._look_at_rules()
+            return outcome
+
+        return self._ask(check)
 
     def mark(self, document: Marked, *, done: bool) -> None:
         """Mark a document done or withdraw it, in the commit of a later group."""
@@ -298,7 +313,7 @@ class GroupWriter:
         """Say what a store needs to learn URL rules from these pages; None for nothing."""
         if self._confidence is None or not pages:
             return None
-        fetched = {page.document.identity: Fetched(page.callback) for page in pages}
+        fetched = {page.document.identity: page.fetched for page in pages}
         return UrlLearning(self._confidence, fetched, self._deciding)
 
     def _look_at_rules(self) -> None:

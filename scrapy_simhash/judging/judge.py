@@ -224,8 +224,8 @@ class Judge(Matcher):
 
     # `writing` are the same documents in a write transaction; None to judge only.
     writing: Documents | None = None
-    # Lists the documents to which proven URL rules lead from an address: rule and number.
-    witness: Callable[[str], Iterable[tuple[str, int]]] | None = None
+    # Lists the documents to which proven URL rules lead from a page: rule and number.
+    witness: Callable[[Document], Iterable[tuple[str, int]]] | None = None
     # Lasts from one judge to the next.
     siblings: Siblings | None = None
 
@@ -251,7 +251,7 @@ class Judge(Matcher):
     def _ask_rules(self, document: Document, own: int) -> Match | None:
         """Find the match that only a URL rule makes one."""
         assert self.witness is not None  # noqa: S101 - it was asked for
-        for rule, found in self.witness(document.url):
+        for rule, found in self.witness(document):
             number, record = found, self.documents.get(found)
             if record is not None and record.state == State.DUPLICATE:
                 number, record = record.original, self.documents.get(record.original)

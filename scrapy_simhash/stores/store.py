@@ -339,8 +339,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 withdraw(stored, withdrawn, crawl)
             if requests:
                 keep_requests(stored, requests)
-            asks = urls is not None and urls.deciding
-            witness = partial(self._list_witnesses, stored) if asks else None
+            witness = None
+            if urls is not None and urls.deciding:
+                witness = partial(self._list_witnesses, stored, urls)
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, writing, witness, self._siblings)
             verdicts = [judge.judge(document) for document in documents]

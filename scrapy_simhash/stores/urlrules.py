@@ -21,6 +21,7 @@ from scrapy_simhash.judging.urls.records import (
     UrlRuleRecord,
     unpack_row,
 )
+from scrapy_simhash.judging.urls.sampling import check_sample
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging import Document, Verdict
     from scrapy_simhash.judging.urls.book import RuleAction
+    from scrapy_simhash.judging.urls.evidence import Outcome
     from scrapy_simhash.judging.urls.learner import UrlLearning
     from scrapy_simhash.judging.urls.records import RuleChange, UrlRule
+    from scrapy_simhash.judging.urls.sampling import Sample
     from scrapy_simhash.stores.records import Session
 
 Result = TypeVar("Result")
@@ -117,10 +120,14 @@ class UrlRuleStore(ABC):
         self.rules_version = book.read_version(stored)
         return answers
 
-    def _list_witnesses(self, stored: Session, url: str) -> list[tuple[str, int]]:
-        """List what URL rules say of an address; nothing where that fails."""
+    def _list_witnesses(
+        self, stored: Session, urls: UrlLearning, document: Document
+    ) -> list[tuple[str, int]]:
+        """List what URL rules say of a page; nothing where that fails, or it is to check them."""
+        if urls.is_sample(document):
+            return []
         with self._judging_anyway():
-            return self._learner.list_witnesses(stored, url)
+            return self._learner.list_witnesses(stored, document.url)
         return []
 
     @contextmanager
@@ -295,6 +302,27 @@ class UrlRuleStore(ABC):
         """
         alive = self._is_alive
         return self._write(lambda stored: sample(stored, alive, crawl, spider, share, most))
+
+    def check_sample(self, sample: Sample) -> Outcome | None:
+        """Let a page vote on the rules that would have spared its request; one transaction.
+
+        One `different` retires them. Sets `rule_changes` and `rules_version`.
+
+        Returns:
+            Its vote, or None if nobody can tell, and it has none.
+
+        Raises:
+            StoreUnavailableError: it did not vote.
+        """
+        rule, now = Rule(self.distance, self.confirm), time.time()
+
+        def work(stored: Session) -> tuple[Outcome | None, list[RuleChange], int]:
+            outcome, changes = check_sample(stored, sample, rule, now)
+            return outcome, changes, book.read_version(stored)
+
+        outcome, changes, self.rules_version = self._write(work)
+        self.rule_changes = tuple(changes)
+        return outcome
 
     def parked(self, rule_id: str | None = None) -> Iterator[Parked]:
         """List the parked requests of a rule (16 hex digits), or all, those released included.

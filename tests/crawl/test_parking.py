@@ -1,6 +1,6 @@
 """Requests that URL rules lead to a known page: parked, sampled, released, checked."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -18,8 +18,15 @@ from twisted.python.failure import Failure
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
-from scrapy_simhash.judging.urls.book import host_key
-from scrapy_simhash.judging.urls.records import Parked, Sink, UrlRule, pack_row, parse_rule
+from scrapy_simhash.judging.urls.book import get_rule, host_key, set_state
+from scrapy_simhash.judging.urls.records import (
+    Parked,
+    RuleState,
+    Sink,
+    UrlRule,
+    pack_row,
+    parse_rule,
+)
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.parking import TakenRequest
 from scrapy_simhash.stores.records import Session, octets
@@ -34,7 +41,7 @@ from tests.helpers.crawling import (
     read_lines,
 )
 from tests.helpers.crawlscript import finish_crawl, start_crawl
-from tests.helpers.pages import page
+from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Site, serve
@@ -83,6 +90,21 @@ def pin(folder: Path, site: Site, kind: str = "drop-parameter sid") -> UrlRule:
     with open_here(folder) as store:
         store.add_url_rules([rule])
         store.change_url_rule(rule.id, "pin")
+    return rule
+
+
+def prove(folder: Path, site: Site) -> UrlRule:
+    """Make a store with a rule that acts until a page speaks against it."""
+    rule = pin(folder, site)
+
+    def work(stored: Session) -> None:
+        record = get_rule(stored, rule.id)
+        assert record
+        record.recent = "s" * 25
+        set_state(stored, record, RuleState.ACTING, "proven", 1.0)
+
+    with open_here(folder) as store:
+        store._write(work)
     return rule
 
 
@@ -742,12 +764,102 @@ async def test_a_pinned_rule_that_is_wrong_is_kept_and_shouted_about(
     done = await follow(tmp_path, site)
     assert SESSIONS[0] in done.paths
     assert any(f"URL rule '{rule.text}' is pinned: different pages" in m for m in caplog.messages)
-    assert "; 3 checked, 2 the same" in closing_line(caplog)
+    assert "; 3 checked (2 the same, 1 different)" in closing_line(caplog)
     with open_here(tmp_path) as store:
         record = store.get_url_rule(rule.id)
         assert record
         assert record.acts
         assert record.different == 1
+
+
+def make_long(seed: int) -> str:
+    """Make a page that is longer than SIMHASH_MAX_BYTES of a test."""
+    return make_page(make_words(seed, 3_000))
+
+
+def make_list(seed: int) -> str:
+    """Make a page with the text of another one, and links of its own."""
+    return page(seed, links=[f"/item/{seed}-{each}" for each in range(12)])
+
+
+PDF = Answer(b"%PDF-1.4 text", content_type="application/pdf")
+OTHERS: dict[str, Any] = {
+    "a PDF": lambda _: PDF,
+    "JSON": lambda _: Answer(b"{}", content_type="application/json"),
+    "a feed": lambda _: Answer(b"<rss/>", content_type="application/rss+xml"),
+    "a page that is too large": lambda number: Answer(make_long(number).encode()),
+    "a page without text": lambda _: Answer(b"<html><body><img src=x></body></html>"),
+    "a short page": lambda number: Answer(make_page([f"Photo {number}"], title="").encode()),
+    "a redirect to another text": lambda number: Answer(location=f"/other/{number}"),
+    "a list": lambda number: Answer(make_list(number).encode()),
+}
+
+
+def answer_sessions(site: Site, make: Callable[[int], Answer]) -> None:
+    """Let the sessions be other pages than the ones without them."""
+    for number, path in enumerate(SESSIONS):
+        site.answers[path] = make(number)
+        site.answers[f"/other/{number}"] = Answer(page(100 + number).encode())
+
+
+@pytest.mark.parametrize("what", OTHERS)
+async def test_a_sample_that_is_no_such_page_retires_its_rule(
+    site: Site, tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of other pages such ones have no vote; those that are not made would be lost for ever."""
+    caplog.set_level("INFO")
+    answer_sessions(site, OTHERS[what])
+    rule = prove(tmp_path, site)
+    done = await follow(tmp_path, site, SIMHASH_MAX_BYTES=10_000)
+    assert {*PATHS, *SESSIONS} <= set(site.asked)
+    assert list_parked(tmp_path) == []
+    assert done.counted["urls/retired"] == 1
+    assert done.counted["urls/sample_different"] >= 1
+    assert "urls/sample_same" not in done.counted
+    assert "(1 rule was wrong)" in closing_line(caplog)
+    with open_here(tmp_path) as store:
+        record = store.get_url_rule(rule.id)
+        assert record
+        assert record.state == RuleState.RETIRED
+        assert record.sampled == record.sampled_different == done.counted["urls/sampled"]
+        first, second = record.conflicts[0]
+    assert second == first.partition("?")[0]
+
+
+NO_ANSWERS: dict[str, Answer] = {
+    "a failure of the site": Answer(b"<p>Later", status=503),
+    "a failure that says so in JSON": Answer(b"{}", status=503, content_type="application/json"),
+    "nothing there": Answer(b"<p>Gone", status=404),
+    "nothing at all": Answer(b""),
+}
+
+
+@pytest.mark.parametrize("what", NO_ANSWERS)
+async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
+    site: Site, tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    answer_sessions(site, lambda _: NO_ANSWERS[what])
+    rule = prove(tmp_path, site)
+    done = await follow(tmp_path, site)
+    assert list_parked(tmp_path) == sorted(SESSIONS[3:])
+    assert done.counted["urls/sampled"] == done.counted["urls/sample_grey"] == 3
+    assert "; 3 checked (3 not told apart); " in closing_line(caplog)
+    with open_here(tmp_path) as store:
+        record = store.get_url_rule(rule.id)
+        assert record
+        assert (record.state, record.sampled) == (RuleState.ACTING, 0)
+
+
+async def test_rules_do_not_decide_about_their_samples(site: Site, tmp_path: Path) -> None:
+    """Pages that are partly alike: without the rule they are new, and nobody can tell."""
+    for number, path in enumerate(SESSIONS):
+        words = [*make_words(number)[:240], *make_words(100 + number, 60)]
+        site.answers[path] = Answer(make_page(words).encode())
+    prove(tmp_path, site)
+    done = await follow(tmp_path, site)
+    assert set(SESSIONS[:3]) <= set(done.paths)
+    assert done.counted["urls/sampled"] == done.counted["urls/sample_grey"] == 3
 
 
 CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.FollowingSpider"}

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 make_face(
     __name__,
     {"records": "UrlRule UrlRuleRecord"},
-    "acting addresses book evidence learner proof records",
+    "acting addresses book evidence learner proof records sampling",
 )

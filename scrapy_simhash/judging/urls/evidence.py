@@ -12,11 +12,12 @@ from scrapy_simhash.judging.comparison import (
     find_deciding,
     measure_shared,
 )
+from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.judging.rule import CONFIRM, Rule
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging.documents import PageFacts
+    from scrapy_simhash.judging.documents import PageFacts, Record
 
 # Sketches of shorter texts are uncertain.
 LEAST_WORDS = 64
@@ -35,6 +36,11 @@ class Outcome(StrEnum):
 def can_vote(page: PageFacts) -> bool:
     """Whether a page says anything: one with little text, such as an empty shell, does not."""
     return not page.stub and bool(page.sketch)
+
+
+def group_of(number: int, record: Record) -> int:
+    """Get the number of the document that a document shows: its own, or that of its original."""
+    return record.original if record.state == State.DUPLICATE else number
 
 
 def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:

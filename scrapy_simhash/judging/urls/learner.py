@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash.judging.documents import Document, State
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sinks import may_vote, name_sink
 from scrapy_simhash.judging.urls.acting import follow
 from scrapy_simhash.judging.urls.addresses import (
@@ -44,7 +44,13 @@ from scrapy_simhash.judging.urls.book import (
     write_form,
 )
 from scrapy_simhash.judging.urls.candidates import find_candidates
-from scrapy_simhash.judging.urls.evidence import STALE_SECONDS, Outcome, can_vote, compare_pages
+from scrapy_simhash.judging.urls.evidence import (
+    STALE_SECONDS,
+    Outcome,
+    can_vote,
+    compare_pages,
+    group_of,
+)
 from scrapy_simhash.judging.urls.memory import MOST_PAGES_OF_HOST, Memory, Seen
 from scrapy_simhash.judging.urls.proof import can_act
 from scrapy_simhash.judging.urls.records import ACTS, Form, RuleChange, RuleState, UrlRule
@@ -70,10 +76,13 @@ class Fetched(NamedTuple):
     Attributes:
         callback: name of the callback; "" where that is not known.
         requested: URL that was requested first, where it was redirected; otherwise "".
+        sampled: ids of the rules that the page checks, see `sampling`. It votes on them there, and
+            they do not decide about it.
     """
 
     callback: str = ""
     requested: str = ""
+    sampled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,10 @@ class UrlLearning:
     fetched: Mapping[bytes, Fetched] = field(default_factory=dict)
     deciding: bool = True
 
+    def is_sample(self, document: Document) -> bool:
+        """Whether a document was requested to check rules."""
+        return bool(self.fetched.get(document.identity, Fetched()).sampled)
+
 
 class _Page(NamedTuple):
     """A page that votes.
@@ -103,6 +116,7 @@ class _Page(NamedTuple):
         group: number of the document that it shows: its own, or that of its original.
         changed: its text is another one than before.
         match: by which the judge found that document without asking rules on addresses.
+        sampled: ids of rules that it does not vote on here, see `Fetched`.
     """
 
     seen: Seen
@@ -112,6 +126,7 @@ class _Page(NamedTuple):
     group: int
     changed: bool = False
     match: Match | None = None
+    sampled: tuple[str, ...] = ()
 
 
 class _Met(NamedTuple):
@@ -167,6 +182,7 @@ class Learner:
             group,
             changed=verdict.reason == "changed",
             match=match if match and self._rule.confirm is not None and not match.rule else None,
+            sampled=fetched.sampled,
         )
         pairs = [
             (document.url, match.url if match is not None else None),
@@ -329,7 +345,7 @@ class Learner:
         numbers.discard(0)
         documents.prefetch_rows((), records=numbers)
         records = [(number, documents.get(number)) for number in numbers]
-        groups = {_group_of(number, record) for number, record in records if record is not None}
+        groups = {group_of(number, record) for number, record in records if record is not None}
         documents.prefetch_rows([name_sink(number) for number in groups])
 
     def _vote_again(
@@ -343,7 +359,7 @@ class Learner:
         record = documents.get(seen.number)
         if record is None or record.url != seen.url or not can_vote(record):
             return []
-        page = _Page(seen, record, address, format_address(address), _group_of(seen.number, record))
+        page = _Page(seen, record, address, format_address(address), group_of(seen.number, record))
         vote = self._meet(documents, entry, page, form)
         return [] if vote is None else count_vote(documents, vote._replace(time=time), confidence)
 
@@ -364,7 +380,8 @@ class Learner:
         changing = row.voting.list_changes(page.address)
         for rule, form in changing:
             vote = self._meet(documents, row.by_key[rule.key], page, form)
-            changes += [] if vote is None else count_vote(documents, vote, confidence)
+            if vote is not None and rule.id not in page.sampled:
+                changes += count_vote(documents, vote, confidence)
         if any(row.by_key[rule.key].state in ACTS for rule, _ in changing):
             changes += self._check_chain(documents, row, page, confidence)
         return changes
@@ -417,7 +434,7 @@ class Learner:
         known = page.match is not None and page.match.document == other.document
         record = None if known else documents.get(other.document)
         if record is not None:
-            url, group = record.url, _group_of(other.document, record)
+            url, group = record.url, group_of(other.document, record)
         elif known and page.match is not None:
             url, group = page.match.url or "", page.group
         else:
@@ -456,6 +473,8 @@ class Learner:
             return []
         changes = []
         for rule in rules:
+            if rule.id in page.sampled:
+                continue
             vote = Vote(
                 rule,
                 met.outcome,
@@ -511,10 +530,6 @@ def _format(url: str) -> str:
     """Write an address as its row has it."""
     address = parse_address(url)
     return format_address(address) if address is not None else url
-
-
-def _group_of(number: int, record: Record) -> int:
-    return record.original if record.state == State.DUPLICATE else number
 
 
 def _note_address(documents: Documents, seen: Seen) -> Noted:

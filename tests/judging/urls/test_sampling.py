@@ -1,0 +1,142 @@
+"""What a page says of the rules that would have spared its request."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import structs
+
+from scrapy_simhash.judging import Document
+from scrapy_simhash.judging.documents import Record, State, facts_of
+from scrapy_simhash.judging.urls.book import add_rule, get_rule, set_state
+from scrapy_simhash.judging.urls.evidence import STALE_SECONDS, Outcome
+from scrapy_simhash.judging.urls.records import (
+    RuleState,
+    Sink,
+    UrlRuleRecord,
+    Witness,
+    pack_row,
+    parse_rule,
+)
+from scrapy_simhash.judging.urls.sampling import Sample, check_sample
+from scrapy_simhash.stores.records import octets
+from tests.helpers.urlrules import RULE, MemoryDocuments, make_facts
+
+if TYPE_CHECKING:
+    from scrapy_simhash.judging.interface import Documents
+
+SID = parse_rule("a.example drop-parameter sid")
+URL = "http://a.example/x"
+SAMPLE = Sample((SID.id,), f"{URL}?sid=1", 1, 2)
+
+
+def make_record(name: str, url: str, **facts: Any) -> Record:
+    document = Document(identity=url.encode(), **{**make_facts(name), "url": url, **facts})
+    return Record(**facts_of(document), state=State.DONE, delivered=True, crawl="c", first_time=0.0)
+
+
+class _Store:
+    """A store with a rule that acts and its known page, and the page of a sample."""
+
+    def __init__(self, name: str, state: RuleState = RuleState.ACTING, **facts: Any) -> None:
+        self.memory = MemoryDocuments()
+        self.documents: Documents = self.memory  # type: ignore[assignment]  # as far as needed
+        self.memory.records = {
+            1: make_record("a", URL),
+            2: make_record(name, SAMPLE.url, **facts),
+        }
+        record = add_rule(self.documents, SID, 1.0)
+        assert record
+        record.recent = "ss"
+        set_state(self.documents, record, state, "test", 1.0)
+
+    def check(self, **changes: Any) -> Outcome | None:
+        return check_sample(self.documents, SAMPLE._replace(**changes), RULE, 9.0)[0]
+
+    @property
+    def record(self) -> UrlRuleRecord:
+        record = get_rule(self.documents, SID.id)
+        assert record
+        return record
+
+
+STUB: dict[str, Any] = {"stub": True, "sketch": b"", "words": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "outcome"),
+    [
+        ("a~9", {}, Outcome.SAME),
+        ("a~45", {}, Outcome.GREY),
+        ("b", {}, Outcome.DIFFERENT),
+        ("b", STUB, Outcome.DIFFERENT),
+        ("b", {"time": STALE_SECONDS + 1.0}, Outcome.GREY),
+        ("b", STUB | {"time": STALE_SECONDS + 1.0}, Outcome.GREY),
+    ],
+)
+def test_a_sample_votes(name: str, facts: dict[str, Any], outcome: Outcome) -> None:
+    store = _Store(name, **facts)
+    assert store.check() == outcome
+    record = store.record
+    assert record.acts == (outcome is not Outcome.DIFFERENT)
+    assert record.recent == f"ss{outcome}"
+    assert (record.sampled, record.sampled_different) == (1, record.different)
+    assert record.conflicts == (((SAMPLE.url, URL),) if record.different else ())
+
+
+def test_a_page_that_was_not_judged_is_different() -> None:
+    store = _Store("a")
+    assert store.check(document=0) is Outcome.DIFFERENT
+    assert store.record.state is RuleState.RETIRED
+
+
+def test_a_redirect_must_lead_to_the_same_page() -> None:
+    assert _Store("a~9").check(redirected=True) is Outcome.SAME
+    assert _Store("a~45").check(redirected=True) is Outcome.DIFFERENT
+    assert _Store("a").check(document=1, redirected=True) is Outcome.SAME
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.4, Outcome.SAME), (0.5, Outcome.DIFFERENT)])
+def test_mostly_new_links_are_another_page(share: float, outcome: Outcome) -> None:
+    store = _Store("a")
+    store.memory.records[2] = structs.replace(
+        store.memory.records[2], state=State.DUPLICATE, original=1
+    )
+    assert store.check(new_links=share) is outcome
+
+
+def test_short_pages_are_compared_exactly() -> None:
+    store = _Store("b", **STUB)
+    for number in (1, 2):
+        facts = {**STUB, "fingerprints": (7,)}
+        store.memory.records[number] = make_record("s", f"{URL}{number}", **facts)
+    assert store.check() is Outcome.SAME
+
+
+def test_nobody_can_tell() -> None:
+    store = _Store("b")
+    assert store.check(target=3) is None
+    assert store.check(document=3) is None
+    key = octets(2)
+    wall = Sink(tuple(Witness(f"u{each}", "a.example", f"f{each}") for each in range(3)))
+    store.documents.put_row("sinks", key, pack_row(key, wall))
+    assert store.check() is None
+    assert store.record.recent == "ss"
+
+
+@pytest.mark.parametrize("state", [RuleState.BANNED, RuleState.PINNED])
+def test_what_a_person_decided_holds(state: RuleState) -> None:
+    store = _Store("b", state)
+    _, changes = check_sample(store.documents, SAMPLE, RULE, 9.0)
+    assert store.record.state is state
+    assert store.record.different == len(changes) == (state is RuleState.PINNED)
+
+
+def test_all_rules_of_a_chain_are_retired() -> None:
+    store = _Store("b")
+    other = add_rule(store.documents, parse_rule("a.example strip-slash"), 1.0)
+    assert other
+    set_state(store.documents, other, RuleState.ACTING, "test", 1.0)
+    _, changes = check_sample(
+        store.documents, SAMPLE._replace(rules=(SID.id, other.rule.id)), RULE, 9.0
+    )
+    assert [change.state for change in changes] == [RuleState.RETIRED] * 2
