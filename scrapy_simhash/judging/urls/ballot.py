@@ -16,6 +16,7 @@ from scrapy_simhash.judging.urls.book import (
 from scrapy_simhash.judging.urls.evidence import Outcome
 from scrapy_simhash.judging.urls.proof import (
     is_doubtful,
+    list_values,
     lower_bound,
     proven_state,
     split_rule,
@@ -28,6 +29,7 @@ from scrapy_simhash.judging.urls.records import (
     MOST_EXAMPLES,
     MOST_GROUPS,
     MOST_RECENT,
+    MOST_VALUES,
     RuleChange,
     RuleState,
     UrlRule,
@@ -124,6 +126,11 @@ def _add(record: UrlRuleRecord, vote: Vote) -> None:
         record.examples = (*record.examples, vote.pair)[:MOST_EXAMPLES]
         if vote.directory not in record.directories:
             record.directories = (*record.directories, vote.directory)[:MOST_DIRECTORIES]
+        digests = [
+            xxhash.xxh3_64_digest(text.encode("utf-8", "surrogatepass"))
+            for text in list_values(record.rule, vote.pair)
+        ]
+        record.values = tuple(dict.fromkeys((*record.values, *digests)))[:MOST_VALUES]
 
 
 def _oppose(documents: Documents, record: UrlRuleRecord, vote: Vote) -> list[RuleChange]:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.urls.addresses import Address, parse_address
+from scrapy_simhash.judging.urls.addresses import Address, parse_address, split_pair
 from scrapy_simhash.judging.urls.applying import apply_rule
 from scrapy_simhash.judging.urls.records import (
     MOST_EXCEPTIONS,
@@ -33,10 +33,14 @@ from scrapy_simhash.pages.scopes import are_foreign
 # The 95 % quantile of the normal distribution, for a one-sided interval.
 Z = 1.6449
 LEAST_DIRECTORIES = 3
+# One value of a parameter, such as `format=print`, says nothing of the others.
+LEAST_VALUES = 3
 # Two hosts are two sites until much says otherwise.
 _DOUBTED = {RuleKind.HOST_ALIAS, RuleKind.USE_HTTPS}
 # Proven rules of these kinds are only reported.
 _ONLY_REPORTED = {RuleKind.FREE_SEGMENT, RuleKind.SUBSTITUTE}
+# These drop parameters whatever their values.
+_ANY_VALUE = {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
 # With one conflict, whatever it has would be an exception.
 LEAST_CONFLICTS = 2
 
@@ -78,8 +82,9 @@ def test_record(record: UrlRuleRecord, confidence: float) -> bool:
     """Test whether a rule is proven, if a test is due; notes in the record that it was made."""
     votes = record.same + record.different
     bound = required_bound(record.rule, confidence)
-    # Where directories are missing nothing was looked at yet: the test is still to come.
-    if votes < _count_due(record, bound) or len(record.directories) < LEAST_DIRECTORIES:
+    # Where directories or values are missing nothing was looked at yet: the test is still to come.
+    varied = len(record.directories) >= LEAST_DIRECTORIES and not _lacks_values(record)
+    if votes < _count_due(record, bound) or not varied:
         return False
     record.tested_at = votes
     return (
@@ -94,6 +99,23 @@ def _count_due(record: UrlRuleRecord, bound: float) -> int:
     return max(count_votes_needed(bound), math.ceil(1.5 * record.tested_at))
 
 
+def _lacks_values(record: UrlRuleRecord) -> bool:
+    """Whether too few values of its parameters voted on a rule that drops them all."""
+    return record.rule.kind in _ANY_VALUE and len(record.values) < LEAST_VALUES
+
+
+def list_values(rule: UrlRule, pair: tuple[str, str]) -> list[str]:
+    """List the values that two addresses have of the parameters that a rule drops."""
+    if rule.kind not in _ANY_VALUE:
+        return []
+    addresses = [each for each in _parse_pair(pair) if each and each.host == rule.host]
+    dropped = [
+        "&".join(text for text in each.query if split_pair(text)[0] in rule.args)
+        for each in addresses
+    ]
+    return [text for text in dropped if text]
+
+
 def list_missing(record: UrlRuleRecord, confidence: float) -> list[str]:
     """List what a rule that is not proven lacks, for people."""
     votes = record.same + record.different
@@ -101,6 +123,7 @@ def list_missing(record: UrlRuleRecord, confidence: float) -> list[str]:
     lacks = {
         f"{plural(due - votes, 'more vote')} until it is tested": votes < due,
         f"votes from {LEAST_DIRECTORIES} directories": len(record.directories) < LEAST_DIRECTORIES,
+        f"votes from {LEAST_VALUES} values": _lacks_values(record),
         "a hundred votes without a different one": "d" in record.recent,
         "as many same as grey ones": is_doubtful(record),
     }

@@ -28,6 +28,7 @@ MOST_CONFLICTS = 8
 MOST_EXAMPLES = 3
 MOST_HISTORY = 16
 MOST_DIRECTORIES = 8
+MOST_VALUES = 8
 MOST_RECENT = 100
 MOST_EXCEPTIONS = 4
 # As many as a confidence of .99 takes, and half of them again.
@@ -231,6 +232,8 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
         created: seconds since 1970, UTC.
         imported: from a rule file.
         groups: digests, 6 bytes each, of the documents that voted `same`; the last 400.
+        values: of the parameters that it drops whatever their values, in addresses that voted
+            `same`: digests, 8 bytes each; at most 8.
     """
 
     rule: UrlRule
@@ -252,6 +255,7 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
     created: float = 0.0
     imported: bool = False
     groups: bytes = b""
+    values: tuple[bytes, ...] = ()
 
     @property
     def acts(self) -> bool:

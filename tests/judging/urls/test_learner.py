@@ -56,6 +56,15 @@ def test_a_session_is_learned_and_acts() -> None:
     assert read_version(crawl.documents) == 1
 
 
+def test_one_value_says_nothing_of_the_others() -> None:
+    crawl = Crawl(lambda url: by_path(url) + ("other" if "format=pdf" in url else ""))
+    crawl.crawl(list_urls("", "?format=print"))
+    assert crawl.list_states() == {"a.example drop-value format=print": RuleState.ACTING}
+    assert len(crawl.get("a.example drop-parameter format").values) == 1
+    crawl.crawl(list_urls("?format=pdf"))
+    assert crawl.list_lost() == set()
+
+
 def test_a_site_without_duplicates_costs_nothing() -> None:
     crawl = Crawl(by_parameters("id"))
     crawl.crawl(list_urls("", "?id=1", "?id=2"))

@@ -12,6 +12,7 @@ from scrapy_simhash.judging.urls.proof import (
     Z,
     count_votes_needed,
     list_missing,
+    list_values,
     lower_bound,
     proven_state,
     required_bound,
@@ -42,15 +43,21 @@ def test_the_bound_solves_the_equation_that_defines_it(same: int, different: int
 
 
 def test_no_number_of_votes_is_certain() -> None:
-    record = UrlRuleRecord(parse_rule("a.example drop-parameter sid"), same=10**6)
-    record.directories = ("/a/", "/b/", "/c/")
+    record = make_record("a.example drop-parameter sid", 10**6)
     assert not try_record(record, 1.0)
     assert try_record(record, 0.999)
 
 
-def make_record(text: str, same: int, different: int = 0, directories: int = 3) -> UrlRuleRecord:
-    folders = tuple(f"/d{number}/" for number in range(directories))
-    return UrlRuleRecord(parse_rule(text), same=same, different=different, directories=folders)
+def make_record(
+    text: str, same: int, different: int = 0, directories: int = 3, values: int = 3
+) -> UrlRuleRecord:
+    return UrlRuleRecord(
+        parse_rule(text),
+        same=same,
+        different=different,
+        directories=tuple(f"/d{number}/" for number in range(directories)),
+        values=tuple(b"value-%d" % number for number in range(values)),
+    )
 
 
 def test_three_directories_are_needed() -> None:
@@ -60,6 +67,32 @@ def test_three_directories_are_needed() -> None:
     assert record.tested_at == 0
     record.directories += ("/d3/",)
     assert try_record(record, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("rule", "needed"),
+    [
+        ("a.example drop-parameter format", True),
+        ("a.example drop-parameters CFID CFTOKEN", True),
+        ("a.example drop-value format=print", False),
+        ("a.example strip-slash", False),
+    ],
+)
+def test_three_values_are_needed_where_any_is_dropped(rule: str, *, needed: bool) -> None:
+    record = make_record(rule, 100, values=2 if needed else 0)
+    assert list_missing(record, 0.9) == (["votes from 3 values"] if needed else [])
+    assert try_record(record, 0.9) == (not needed)
+    if needed:
+        assert record.tested_at == 0
+        record.values += (b"third",)
+        assert try_record(record, 0.9)
+
+
+def test_the_values_of_a_pair() -> None:
+    pair = ("http://a.example/x?b=2&c=3&a=1", "http://b.example/x?b=2")
+    assert list_values(parse_rule("a.example drop-parameter b"), pair) == ["b=2"]
+    assert list_values(parse_rule("a.example drop-parameters a b"), pair) == ["a=1&b=2"]
+    assert list_values(parse_rule("a.example drop-value a=1"), pair) == []
 
 
 def test_a_test_is_made_when_votes_have_grown_by_half() -> None:
@@ -95,14 +128,15 @@ def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
     st.integers(0, 60),
     st.integers(0, 3),
     st.integers(0, 4),
+    st.integers(0, 4),
     st.integers(0, 60),
     st.text("sdg", max_size=100),
 )
 def test_what_is_missing_is_why_a_rule_is_not_proven(
-    same: int, different: int, directories: int, tested_at: int, recent: str
+    same: int, different: int, directories: int, values: int, tested_at: int, recent: str
 ) -> None:
     """If nothing is, the rule is proven, or its bound was just found too low."""
-    record = make_record("a.example drop-parameter sid", same, different, directories)
+    record = make_record("a.example drop-parameter sid", same, different, directories, values)
     record.tested_at, record.recent = tested_at, recent
     missing = list_missing(record, 0.9)
     assert try_record(record, 0.9) == (not missing and lower_bound(same, different) >= 0.9)
