@@ -104,7 +104,7 @@ def read(html: str, extract: Extractor) -> PageText:
 
 def _read_embedded(tree: HtmlElement) -> str:
     """Read all attributes, and all text, what is not shown included."""
-    attributes = (dict(element.attrib) for element in tree.iter("*"))
+    attributes = (dict(element.items()) for element in tree.iter("*"))
     return join_embedded(attributes, [" ".join("".join(tree.itertext()).split())])
 
 

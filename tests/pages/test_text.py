@@ -391,6 +391,13 @@ def test_pages_with_one_text_differ_in_what_is_embedded(extractor: str, length: 
     assert len({read_embedded(each, extractor, length) for each in pages}) == len(pages)
 
 
+@pytest.mark.parametrize("name", ["{}", "{x}", "{x}y", "a:b", "}", ":", '"', "<", "@x", "[x]", "é"])
+def test_attributes_of_any_name_are_read(name: str, extractor: str) -> None:
+    """A mistake in a template leaves braces; to lxml they hold the namespace of a name."""
+    pages = {read_embedded(f"<p {name}={value} y={value}></p>", extractor) for value in "12"}
+    assert len(pages) == 2
+
+
 @pytest.mark.parametrize(
     "markup",
     [
