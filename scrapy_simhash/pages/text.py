@@ -27,8 +27,8 @@ _CONTROLS = bytes([*range(9), 11, *range(14, 32), 127])
 _UNDECODED = "\ufffd"
 # What could not be decoded, and private characters, to which a page's own font gives their looks,
 # are no words, so that texts of them would all be alike. Where more than this share of the visible
-# text is such, it is not compared. Icons and stray bytes stay below 0.011 in two corpora; pages in
-# another charset than they declare exceed 0.06.
+# text is such, it is not compared. Of 4,137 pages in two corpora nine exceed 0.05, all in another
+# charset than they declare; icons and stray bytes stay below 0.03.
 _MOST_ILLEGIBLE_SHARE = 0.03
 # By code unit of UTF-16; of the two of a character beyond the first plane, the first one counts.
 _ILLEGIBLE = np.zeros(2**16, np.bool_)
