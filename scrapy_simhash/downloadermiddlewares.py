@@ -203,12 +203,15 @@ class SimhashDownloaderMiddleware:
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(verdict)
         self._idle_work.outdated = True
+        scheduled = False
         with self._passing(verdict):
-            self.delivery.judged(request, verdict, response.status)
+            scheduled = self.delivery.judged(request, verdict, response.status)
         with self._passing(verdict):
             self.links.judged(request, verdict, links[-1])
         with self._passing(verdict):
             await self.delivery.parked.check(request, verdict, response.status)
+            if scheduled:
+                await self.delivery.parked.keep_dropped(request, verdict)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(

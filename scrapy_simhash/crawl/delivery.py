@@ -100,8 +100,8 @@ class Delivery:
         slot.scheduler.next_request = take_and_note  # type: ignore[method-assign]
         self._scheduled = scheduled
 
-    def judged(self, request: Request, verdict: dict[str, Any], status: int) -> None:
-        """Note a page that was judged and goes on to the spider."""
+    def judged(self, request: Request, verdict: dict[str, Any], status: int) -> bool:
+        """Note a page that was judged and goes on; returns whether a spider middleware sees it."""
         scheduled = self._is_scheduled(request)
         document = _pending_document(verdict)
         if scheduled and document:
@@ -113,6 +113,7 @@ class Delivery:
             lost = scheduled and verdict["action"] not in {"", "flag"}
             self.lost_pages.keep(request, verdict["document"], dropped=lost)
         self.parked.judged(request, verdict, document if scheduled else 0, status)
+        return scheduled
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""

@@ -26,7 +26,14 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
-from scrapy_simhash.crawl.policy import SUCCESS, count, identify, is_closing, name_callback
+from scrapy_simhash.crawl.policy import (
+    FOLLOW,
+    SUCCESS,
+    count,
+    identify,
+    is_closing,
+    name_callback,
+)
 from scrapy_simhash.crawl.refetch import (
     PARKED,
     SAMPLED,
@@ -38,7 +45,8 @@ from scrapy_simhash.crawl.refetch import (
     unpack_request,
 )
 from scrapy_simhash.detector.log import NOT_FETCHED
-from scrapy_simhash.judging.urls.records import Parked, RuleState
+from scrapy_simhash.judging.urls.addresses import format_address, parse_address
+from scrapy_simhash.judging.urls.records import Parked, RuleState, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
@@ -481,6 +489,21 @@ class ParkedRequests:
             outcome = await self._detector.check_sample(sample)
         count(self._crawler, f"urls/sample_{_OUTCOMES.get(outcome or '', 'grey')}")
         self._note_changes()
+
+    async def keep_dropped(self, request: Request, verdict: dict[str, Any]) -> None:
+        """Park the request of a page that only a rule made a near-duplicate, if it is dropped."""
+        # So it is requested again when the rule is retired.
+        if not (self.skips and verdict["rule"] and verdict["action"] in {"drop", FOLLOW}):
+            return
+        from scrapy_simhash.judging.urls.acting import Target  # noqa: PLC0415 - loads numpy
+
+        known = parse_address(verdict["match_url"])
+        assert known is not None  # noqa: S101 - a rule leads there
+        target = Target(format_address(known), (parse_rule(verdict["rule"]).id,))
+        candidate = _Candidate(request, self._identify(request), [target], drawn=False)
+        described = self._describe(candidate, only_ask=False)
+        described.parked.body_bytes = 0  # it was fetched
+        await self._detector.park([described])
 
     def done(self, document: Marked) -> None:
         """Note that the items of a document came through: nothing waits for it any more."""

@@ -465,6 +465,7 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.tests = list(match.tests)
         decision.new_links = match.new_links
         decision.match_pending = match.pending
+        decision.rule = match.rule
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

@@ -418,6 +418,23 @@ async def test_inline_downloads_are_never_parked(site: Site, tmp_path: Path) -> 
     assert done.paths == SESSIONS[:1]
 
 
+async def test_what_an_inline_download_brings_is_not_dropped(site: Site, tmp_path: Path) -> None:
+    """So it is not requested again either, although only a rule makes it a near-duplicate."""
+
+    class Asking(YieldingSpider):
+        async def parse(self, response: Response) -> Any:
+            assert self.crawler.engine
+            request = Request(response.urljoin(SESSIONS[0]))
+            yield describe(await self.crawler.engine.download_async(request))
+
+    answer_sessions(site, make_partly_alike)
+    rule = pin(tmp_path, site)
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
+    assert done.paths == SESSIONS[:1]
+    assert done.decisions[-1]["rule"] == rule.text
+    assert list_parked(tmp_path) == []
+
+
 @pytest.mark.usefixtures("no_first")
 @pytest.mark.parametrize("cross_site", ["drop", "flag"])
 async def test_known_pages_of_another_site(site: Site, tmp_path: Path, cross_site: str) -> None:
@@ -851,11 +868,35 @@ async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
         assert (record.state, record.sampled) == (RuleState.ACTING, 0)
 
 
+def make_partly_alike(number: int) -> Answer:
+    words = [*make_words(number)[:240], *make_words(100 + number, 60)]
+    return Answer(make_page(words).encode())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+async def test_what_only_a_rule_dropped_is_requested_again_when_it_is_retired(
+    site: Site, tmp_path: Path, *, turned: bool
+) -> None:
+    """Start requests are never parked, so they were made; whichever of two pages came first."""
+    answer_sessions(site, make_partly_alike)
+    rule = prove(tmp_path, site)
+    first, second = (SESSIONS[0], PATHS[0]) if turned else (PATHS[0], SESSIONS[0])
+    urls = [site.url(first), site.url(second)]
+    done = await crawl(tmp_path, urls, YieldingNothing, **SKIP)
+    assert done.paths == [first]
+    assert [line["rule"] for line in done.decisions] == ["", rule.text]
+    assert list_parked(tmp_path) == [second]
+    with open_here(tmp_path) as store:
+        record = store.change_url_rule(rule.id, "retire")
+        assert record.bytes_saved == 0
+    done = await crawl(tmp_path, [site.url(PATHS[3])], YieldingNothing, **SKIP)
+    assert done.paths == [PATHS[3], second]
+    assert list_parked(tmp_path) == []
+
+
 async def test_rules_do_not_decide_about_their_samples(site: Site, tmp_path: Path) -> None:
     """Pages that are partly alike: without the rule they are new, and nobody can tell."""
-    for number, path in enumerate(SESSIONS):
-        words = [*make_words(number)[:240], *make_words(100 + number, 60)]
-        site.answers[path] = Answer(make_page(words).encode())
+    answer_sessions(site, make_partly_alike)
     prove(tmp_path, site)
     done = await follow(tmp_path, site)
     assert set(SESSIONS[:3]) <= set(done.paths)
