@@ -5,6 +5,7 @@ A function from an lxml tree to text is an extractor; SIMHASH_EXTRACTOR names it
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -85,7 +86,8 @@ def read(html: str, extract: Extractor) -> PageText:
     )
     return PageText(
         main=main or whole,
-        whole=whole or main,
+        # Extractors may find words outside of the body; a text without any is like no other.
+        whole=whole if re.search(r"\w", whole) else main or whole,
         title=make_name(tree.findtext(".//title")),
         heading=heading,
         language=make_language(tree.get("lang")),
