@@ -13,7 +13,10 @@ from msgspec import structs
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
-from scrapy_simhash.judging.urls.records import Sink, Witness, pack_row, parse_rule
+from scrapy_simhash.judging.urls.book import get_rule, set_state
+from scrapy_simhash.judging.urls.evidence import Outcome
+from scrapy_simhash.judging.urls.records import RuleState, Sink, Witness, pack_row, parse_rule
+from scrapy_simhash.judging.urls.sampling import Sample
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
@@ -108,6 +111,29 @@ def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> Non
     assert [answer.reason for answer in answers] == list(refused)
     assert list(acting.parked()) == []
     assert counted(acting) == (0, 0)
+
+
+@pytest.mark.parametrize("document", [0, 2], ids=["not judged", "another page"])
+def test_a_sample_retires_its_rule_and_releases_what_that_parked(
+    acting: Store, document: int
+) -> None:
+    def prove(stored: Session) -> None:
+        record = get_rule(stored, RULE.id)
+        assert record
+        set_state(stored, record, RuleState.ACTING, "proven", 1.0)
+
+    acting._write(prove)
+    assert add_target(acting, "b", B) == 2
+    assert park(acting, 1, 2) == ["", ""]
+    assert take(acting) == []
+    sample = Sample((RULE.id,), f"{SITE}/a?sid=3", 1, document)
+    assert acting.check_sample(sample) is Outcome.DIFFERENT
+    (change,) = acting.rule_changes
+    assert (change.rule, change.state) == (RULE.id, RuleState.RETIRED)
+    assert acting.rules_version == acting.url_rules_version()
+    assert take(acting) == urls(1, 2)
+    assert park(acting, 4) == ["unproven"]
+    assert acting.check() == []
 
 
 def test_no_request_is_parked_for_a_wall(acting: Store) -> None:
