@@ -444,7 +444,7 @@ def list_released(
     stored: Session, alive: Callable[[str], bool], crawl: str, spider: str, most: int
 ) -> list[bytes]:
     """List the keys of released requests that a crawl did not get yet, see `Store.take_parked`."""
-    # To find the name in a row takes a hundredth of what it takes to read it.
+    # A row of another spider is not decoded, unless it has this one's name somewhere else.
     name = spider.encode()
     rows = ((key, packed) for key, packed in stored.scan_rows("released", b"") if name in packed)
     read = ((key, read_parked(key, packed)) for key, packed in rows)
