@@ -1,0 +1,301 @@
+"""What a kind of store implements: tables of rows and of sets, transactions, and leases.
+
+Everything else about a store is written once above this interface: documents, probes, checks,
+mending, merging. The rows of all kinds are::
+
+    table          key                            value, or members
+    header         b"store"                       Header
+    documents      number                         Record
+    identities     identity or alias              number + 4 bytes of a checksum
+    waiting        number of a near-duplicate     Waiting: its original was pending
+    crawls         id of a crawl                  CrawlRecord
+    texts          number                         main text, zlib
+    rules          key of a URL rule (8)          UrlRuleRecord
+    parked         key of a rule + digest (16)    Parked
+    released       digest (8)                     Parked
+    sinks          number                         Sink
+    links          digest (8)                     Link
+    meta           name                           counters and lists of URL rules
+
+    aliases        number                         identities other than its own, 1 to 64 bytes
+    fingerprints   fingerprint                    scope hash (8) + number (8)
+    duplicates     number of an original          number of a near-duplicate
+    addresses      digest of a URL (2)            1 byte more of the digest + number (5)
+    tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
+
+Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
+value a key; those below it hold a *set* of members, which all have the width above, except for
+aliases. What a row means is not a kind's business, and kinds compute no checksums.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+Result = TypeVar("Result")
+
+HEADER = "header"
+DOCUMENTS = "documents"
+IDENTITIES = "identities"
+WAITING = "waiting"
+CRAWLS = "crawls"
+TEXTS = "texts"
+RULES = "rules"
+PARKED = "parked"
+RELEASED = "released"
+SINKS = "sinks"
+LINKS = "links"
+META = "meta"
+ALIASES = "aliases"
+FINGERPRINTS = "fingerprints"
+DUPLICATES = "duplicates"
+ADDRESSES = "addresses"
+TABLES = "tables"
+
+VALUES = (
+    *(HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS),
+    *(RULES, PARKED, RELEASED, SINKS, LINKS, META),
+)
+# The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
+# together (`probing.ROW_BYTES`), so the width follows from any key.
+SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, TABLES: -1}
+_ROWS_PER_SLICE = 65_536
+
+
+class Sets(NamedTuple):
+    """What `KeyValues.many` found; each member is in `joined` or in `single`.
+
+    Attributes:
+        joined: keys, and their members side by side.
+        single: further members, each behind its key, side by side.
+        crowded: keys of sets that were passed over because they have too many members.
+    """
+
+    joined: list[tuple[bytes, bytes]]
+    single: bytes
+    crowded: list[bytes]
+
+
+class KeyValues(ABC):
+    """One transaction. It sees its own writes; all of them become durable at once, or none do.
+
+    A kind on which others may commit meanwhile must find out whether that matters. `get`, `members`,
+    `has` and `scan` read a key (or all keys of a table), also where nothing is there; `put`,
+    `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a key
+    that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
+    sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
+    writes. In place of them `many` names the fingerprint and the distance: another transaction
+    matters if it wrote a key of FINGERPRINTS (these are fingerprints) within that distance. `has`
+    on TABLES is covered by that, too.
+    """
+
+    remote: ClassVar[bool] = False
+    """Whether a read is a round trip; only then is it worthwhile to call `fetch`."""
+
+    @abstractmethod
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Get the value of a key, or None."""
+
+    @abstractmethod
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Write the value of a key, whatever was there."""
+
+    @abstractmethod
+    def delete(self, table: str, key: bytes) -> None:
+        """Delete a key with its value, or a whole set, if it is there."""
+
+    @abstractmethod
+    def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Read keys that begin so with their values; of a set, the key once with each member.
+
+        DOCUMENTS come in ascending order of their keys, others in any order. The table must not be
+        changed by this transaction before the last row was read.
+        """
+
+    @abstractmethod
+    def count(self, table: str) -> int:
+        """Count the keys of a table of values; reads none of them. Cost: constant."""
+
+    @abstractmethod
+    def members(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> list[bytes]:
+        """List members of a set that begin so, ascending; the first ones, if more than `most`."""
+
+    @abstractmethod
+    def has(self, table: str, key: bytes, member: bytes) -> bool:
+        """Whether a set has a member."""
+
+    @abstractmethod
+    def add(self, table: str, key: bytes, member: bytes) -> None:
+        """Add a member to a set, unless it is there."""
+
+    @abstractmethod
+    def discard(self, table: str, key: bytes, member: bytes) -> None:
+        """Remove a member from a set, if it is there."""
+
+    @abstractmethod
+    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
+        """Read sets of TABLES, those of them that are there, in any order.
+
+        Args:
+            keys: distinct, all of one length.
+            near: the fingerprint, and the distance in bits, for which these are the keys.
+            bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
+                and cease to do so at other sizes, as long as no set of more than 1.25 times as many
+                is read, and none of fewer than half as many is passed over.
+        """
+
+    @abstractmethod
+    def take_number(self, above: int = 0) -> int:
+        """Take a document number: larger than `above`, and than all that were taken before.
+
+        A transaction that is given up may leave a gap. After a loss of data on a server, the number
+        may be in use: the caller looks.
+        """
+
+    def fetch(
+        self,
+        wanted: Iterable[tuple[str, bytes]] = (),
+        *,
+        counts: Iterable[str] = (),
+        numbers: int = 0,
+    ) -> None:
+        """Read ahead in one round trip; where reads are none, do nothing.
+
+        Args:
+            wanted: tables and keys that `get`, `members`, `has` or `many` will read. What a row
+                leads to may come along: the documents and sinks of the first 1,024 members of each
+                key of FINGERPRINTS.
+            counts: tables that `count` will count.
+            numbers: how many numbers `take_number` may take, with the documents that, against
+                expectation, have them.
+        """
+        del wanted, counts, numbers
+
+    # What follows is right for every kind, and worth writing anew for a large one.
+
+    def rows(self, table: str, prefix: bytes = b"") -> Iterator[bytes]:
+        """Read all sets of a table whose keys begin so, but ALIASES.
+
+        Yields slices of some megabytes at most: members, each behind its key, side by side, in any
+        order. In a store that is damaged, it leaves out members of a wrong width.
+        """
+        found: list[bytes] = []
+        for key, member in self.scan(table, prefix):
+            found.append(key + member)
+            if len(found) == _ROWS_PER_SLICE:
+                yield b"".join(found)
+                found.clear()
+        yield b"".join(found)
+
+    def clear(self, table: str) -> None:
+        """Delete all keys of a table. Others may go on to read TABLES as they are."""
+        for key in {key for key, _ in self.scan(table)}:
+            self.delete(table, key)
+
+    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write sets into a table that was cleared by this transaction.
+
+        Args:
+            table: TABLES or ADDRESSES.
+            sets: keys and their sorted members side by side; keys ascend over all calls.
+        """
+        for key, joined in sets:
+            width = width_of(table, key)
+            for at in range(0, len(joined), width):
+                self.add(table, key, joined[at : at + width])
+
+    def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
+        """Draw keys that begin so, at random; of a rare prefix a large server may give fewer."""
+        keys = [key for key, _ in self.scan(table, prefix)]
+        return random.sample(keys, min(most, len(keys)))
+
+    def find_strays(self) -> list[str]:
+        """List what is wrong with how TABLES are laid out by this kind, one line each."""
+        return []
+
+
+class Leases(Protocol):
+    """The leases of the crawls that use a store; one ends with its process, however that ends."""
+
+    def take(self, crawl: str) -> None:
+        """Take the lease of a crawl that starts here; a StoreError if another process has it."""
+
+    def give_back(self, crawl: str) -> None:
+        """End the lease of a crawl, if this process has it."""
+
+    def alive(self, crawl: str) -> bool:
+        """Whether the lease of a crawl is valid; on a server, when the transaction began."""
+
+
+class Engine(ABC):
+    """A store of one kind that is open: begins transactions, and has what is the kind's own.
+
+    It is made with `(place, readonly=...)`; making it changes nothing but what an empty store is,
+    and raises a StoreUnusableError where there is none and it may not be made.
+    """
+
+    url: str
+    readonly: bool
+    leases: Leases
+    client: ClassVar[str] = ""
+    """The distribution that this kind uses, whose version a store's header notes."""
+    durable: ClassVar[bool] = True
+    shared: ClassVar[bool] = False
+    """Whether others may commit while a transaction reads, so that a check repeats itself."""
+    restarts: int = 0
+    """How many times a writing transaction began again, because of what others committed."""
+
+    @abstractmethod
+    def read(self, work: Callable[[KeyValues], Result]) -> Result:
+        """Run a function that reads; it may run several times, and must keep nothing."""
+
+    @abstractmethod
+    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
+        """Run a function and commit what it wrote, durably; it may run several times.
+
+        If it raises, nothing is written, and the error goes on. With `alone` nobody else commits
+        from its begin to its end: for work that reads or rewrites a whole table.
+
+        Raises:
+            StoreUnavailableError: nothing was written, unless it says that this is not known.
+        """
+
+    @abstractmethod
+    def measure(self) -> tuple[str, int]:
+        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+
+    def measure_tables(self, values: KeyValues) -> int:
+        """Measure the bytes that TABLES take; by default, those of their keys and members."""
+        return sum(map(len, values.rows(TABLES)))
+
+    def find_damage(self) -> list[str]:
+        """List what is wrong below the rows, as in a file, one line each."""
+        return []
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store, and give back all leases of this process; a second call is harmless."""
+
+
+def width_of(table: str, key: bytes) -> int:
+    """Tell the width in bytes of the members of a set; 0 where they differ."""
+    width = SETS[table]
+    return width if width >= 0 else 9 - len(key)
+
+
+def cut(joined: bytes, width: int) -> list[bytes]:
+    """Cut members that stand side by side."""
+    return [joined[at : at + width] for at in range(0, len(joined), width)]
+
+
+def all_keys(probes: Iterable[Iterable[bytes]]) -> list[tuple[str, bytes]]:
+    """Name the keys of several probes for `fetch`, each once."""
+    return [(TABLES, key) for key in dict.fromkeys(chain.from_iterable(probes))]
