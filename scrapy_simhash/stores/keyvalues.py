@@ -32,11 +32,18 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
 
@@ -66,20 +73,6 @@ VALUES = (
 # together (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, TABLES: -1}
 _ROWS_PER_SLICE = 65_536
-
-
-class Sets(NamedTuple):
-    """What `KeyValues.many` found; each member is in `joined` or in `single`.
-
-    Attributes:
-        joined: keys, and their members side by side.
-        single: further members, each behind its key, side by side.
-        crowded: keys of sets that were passed over because they have too many members.
-    """
-
-    joined: list[tuple[bytes, bytes]]
-    single: bytes
-    crowded: list[bytes]
 
 
 class KeyValues(ABC):
@@ -142,7 +135,7 @@ class KeyValues(ABC):
 
     @abstractmethod
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
-        """Read sets of TABLES, those of them that are there, in any order.
+        """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
 
         Args:
             keys: distinct, all of one length.
@@ -181,12 +174,16 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for a large one.
 
-    def rows(self, table: str, prefix: bytes = b"") -> Iterator[bytes]:
+    def rows(
+        self, table: str, prefix: bytes = b"", *, tolerant: bool = False
+    ) -> Iterator[bytes]:
         """Read all sets of a table whose keys begin so, but ALIASES.
 
-        Yields slices of some megabytes at most: members, each behind its key, side by side, in any
-        order. In a store that is damaged, it leaves out members of a wrong width.
+        Yields slices of some megabytes: members, each behind its key, side by side, in any order.
+        Where members can be damaged so that they have a wrong width, it raises a StoreError;
+        `tolerant` leaves them out.
         """
+        del tolerant
         found: list[bytes] = []
         for key, member in self.scan(table, prefix):
             found.append(key + member)
@@ -217,8 +214,15 @@ class KeyValues(ABC):
         keys = [key for key, _ in self.scan(table, prefix)]
         return random.sample(keys, min(most, len(keys)))
 
-    def find_strays(self) -> list[str]:
-        """List what is wrong with how TABLES are laid out by this kind, one line each."""
+    def measure_tables(self) -> tuple[int, int]:
+        """Measure the bytes that TABLES take, and count the sets that `many` passes over."""
+        sizes = Counter(key for key, _ in self.scan(TABLES))
+        octets = sum(count * (ROW_BYTES - len(key)) + len(key) for key, count in sizes.items())
+        return octets, sum(count > MOST_IN_BUCKET for count in sizes.values())
+
+    def find_strays(self, design: Design) -> list[str]:
+        """List what is wrong with how this kind lays out the tables of a design, one line each."""
+        del design
         return []
 
 
@@ -236,22 +240,41 @@ class Leases(Protocol):
 
 
 class Engine(ABC):
-    """A store of one kind that is open: begins transactions, and has what is the kind's own.
+    """A store of one kind: where it is, its transactions, and what is the kind's own.
 
-    It is made with `(place, readonly=...)`; making it changes nothing but what an empty store is,
-    and raises a StoreUnusableError where there is none and it may not be made.
+    Made with `(place, readonly=...)`, which changes nothing; `open` opens it. `Store` does all
+    else, and wraps `errors` in a StoreUnavailableError.
     """
 
-    url: str
-    readonly: bool
-    leases: Leases
+    kind: ClassVar[str]
+    """Name of the kind; a store that another kind made is refused."""
     client: ClassVar[str] = ""
-    """The distribution that this kind uses, whose version a store's header notes."""
+    """The distribution that this kind uses; a store's header notes its version."""
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Errors of the kind itself, which transactions may raise."""
     durable: ClassVar[bool] = True
+    """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False
     """Whether others may commit while a transaction reads, so that a check repeats itself."""
+
+    url: str
+    """Where the store is, for display, without password."""
+    readonly: bool
+    leases: Leases
     restarts: int = 0
     """How many times a writing transaction began again, because of what others committed."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is a store; called before `open`, and changes nothing."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open the store, or make an empty one, without any rows, where there is none.
+
+        Raises:
+            StoreUnusableError: it cannot be opened or, with `readonly`, there is none.
+        """
 
     @abstractmethod
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
@@ -272,30 +295,34 @@ class Engine(ABC):
     def measure(self) -> tuple[str, int]:
         """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
 
-    def measure_tables(self, values: KeyValues) -> int:
-        """Measure the bytes that TABLES take; by default, those of their keys and members."""
-        return sum(map(len, values.rows(TABLES)))
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store, and give back all leases of this process; a second call is harmless."""
+
+    # What follows few kinds have.
 
     def find_damage(self) -> list[str]:
         """List what is wrong below the rows, as in a file, one line each."""
         return []
 
-    @abstractmethod
-    def close(self) -> None:
-        """Close the store, and give back all leases of this process; a second call is harmless."""
+    def settle(self, check: Callable[[], list[str]]) -> None:
+        """Called when the store is open; `check` lists its problems, if there may be any."""
+        del check
+
+    def compact(self, design: Design, progress: Callable[[int, int], object]) -> None:
+        """Rewrite TABLES as small as they can be, while others write; see `Store.compact`."""
+        del design
+        progress(1, 1)
+
+    def backup(
+        self, folder: Path, inspect: Callable[[Path], dict[str, Any]], *, check: bool
+    ) -> dict[str, Any]:
+        """Copy the store, see `Store.backup`; `inspect` opens a copy, checks and counts it."""
+        del inspect, check
+        raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
 
 
 def width_of(table: str, key: bytes) -> int:
     """Tell the width in bytes of the members of a set; 0 where they differ."""
     width = SETS[table]
-    return width if width >= 0 else 9 - len(key)
-
-
-def cut(joined: bytes, width: int) -> list[bytes]:
-    """Cut members that stand side by side."""
-    return [joined[at : at + width] for at in range(0, len(joined), width)]
-
-
-def all_keys(probes: Iterable[Iterable[bytes]]) -> list[tuple[str, bytes]]:
-    """Name the keys of several probes for `fetch`, each once."""
-    return [(TABLES, key) for key in dict.fromkeys(chain.from_iterable(probes))]
+    return width if width >= 0 else ROW_BYTES - len(key)
