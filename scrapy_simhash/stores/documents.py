@@ -40,7 +40,7 @@ from scrapy_simhash.stores.records import (
     unpack,
     unpack_identity,
 )
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
+from scrapy_simhash.tables.sets import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:

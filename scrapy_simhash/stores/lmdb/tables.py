@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.tables.joins.tables import sort_distinct
+from scrapy_simhash.tables.sets import sort_distinct
 from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
     ROW,
