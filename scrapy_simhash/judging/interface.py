@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.tables.probing import Probe
 

@@ -338,9 +338,7 @@ class Judge(Matcher):
             make_duplicate(record, match)
             if match.pending and (original := writing.get(match.document)):
                 waiting = Waiting(match.document, original.text_digest, document.crawl)
-        return writing.add(
-            number, record, document.text, aliases=document.aliases, waiting=waiting
-        )
+        return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
 
 
 def make_duplicate(record: Record, match: Match) -> None:

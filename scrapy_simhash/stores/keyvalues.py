@@ -174,9 +174,7 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for a large one.
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, tolerant: bool = False
-    ) -> Iterator[bytes]:
+    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
         """Read all sets of a table whose keys begin so, but ALIASES.
 
         Yields slices of some megabytes: members, each behind its key, side by side, in any order.
@@ -314,9 +312,7 @@ class Engine(ABC):
         del design
         progress(1, 1)
 
-    def backup(
-        self, folder: Path, inspect: Inspect, *, check: bool
-    ) -> dict[str, Any]:
+    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         """Copy the store, see `Store.backup`; `inspect` counts what is in a copy, and checks it."""
         del inspect, check
         raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")

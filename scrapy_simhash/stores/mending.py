@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.tables import Design
 
 Entry: TypeAlias = tuple[bytes, bytes]
 
@@ -63,13 +62,15 @@ def find_problems(stored: Documents) -> list[str]:
     return problems + stored.values.find_strays(stored.design)
 
 
-def rebuild(stored: Documents, design: Design) -> dict[str, int]:
-    """Restore everything but the records, see `Store.rebuild`; reads them some times."""
+def mend(stored: Documents) -> tuple[NDArray[np.uint64], dict[str, int]]:
+    """Restore everything but the records and the tables; reads the records some times.
+
+    Returns the fingerprints that belong in the tables, sorted, (n,), and counts, see
+    `Store.rebuild`.
+    """
     found = read_trusted(stored)
     mended = Mender(stored, in_memory=stored.remote).mend()
-    found = add_indexed(stored, found)
-    stored.rewrite_tables(design, found)
-    return {"fingerprints": found.size, "tables": len(design.tables), **mended}
+    return add_indexed(stored, found), mended
 
 
 def trusted_fingerprints(stored: Documents) -> NDArray[np.uint64]:

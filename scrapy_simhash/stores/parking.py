@@ -407,7 +407,9 @@ def _get_parked(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[byte
     return _get_rows(stored, "parked", list(keys))
 
 
-def _get_rows(stored: Documents, table: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Parked]]:
+def _get_rows(
+    stored: Documents, table: str, keys: Sequence[bytes]
+) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows with these keys."""
     stored.prefetch_rows((table, key) for key in keys)
     for key in keys:

@@ -36,8 +36,8 @@ from scrapy_simhash.judging.urls.records import (
     UrlRuleRecord,
     unpack_row,
 )
-from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
+from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

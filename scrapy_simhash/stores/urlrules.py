@@ -23,6 +23,7 @@ from scrapy_simhash.judging.urls.records import (
 )
 from scrapy_simhash.judging.urls.sampling import check_sample
 from scrapy_simhash.stores import parking
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
     FormFound,
@@ -38,7 +39,6 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.rows import SpentForms
 
 if TYPE_CHECKING:
@@ -366,9 +366,7 @@ class UrlRuleStore(ABC):
 
     def read_url_rows(self) -> UrlRows:
         """Read all rows of the tables of URL rules, as `copy_url_rows` takes them; at once."""
-        return self.read(
-            lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES}
-        )
+        return self.read(lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES})
 
     def copy_url_rows(self, rows: UrlRows) -> None:
         """Copy rows of a store whose documents were copied unchanged, with their numbers."""

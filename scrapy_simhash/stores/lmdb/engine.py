@@ -77,9 +77,7 @@ class LmdbEngine(Engine):
     def compact(self, design: Design, progress: Callable[[int, int], object]) -> None:
         compact(self._environment.folder, self.write, design, progress)
 
-    def backup(
-        self, folder: Path, inspect: Inspect, *, check: bool
-    ) -> dict[str, Any]:
+    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         return back_up(self._environment, folder, inspect, check=check)
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.tables.sets import sort_distinct
 from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
     ROW,
@@ -29,6 +28,7 @@ from scrapy_simhash.tables.probing import (
     permuted_of,
     unpack_buckets,
 )
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -63,9 +63,7 @@ class TableDatabases(NamedTuple):
 class Tables:
     """The tables in a transaction; the sets of `keyvalues.TABLES`."""
 
-    def __init__(
-        self, transaction: lmdb.Transaction[bytes], databases: TableDatabases
-    ) -> None:
+    def __init__(self, transaction: lmdb.Transaction[bytes], databases: TableDatabases) -> None:
         self.transaction = transaction
         self.databases = databases
 
