@@ -84,7 +84,7 @@ def _evaluate(config: Config, options: argparse.Namespace) -> Iterator[dict[str,
     if options.label or options.results:
         way = _TO_LABEL
     for other, names in _OPTIONS.items():
-        given = [f"--{name}" for name in names if getattr(options, name) not in (None, False)]
+        given = [f"--{name}" for name in names if getattr(options, name) is not None]
         if given and other != way:
             raise ValueError(f"{', '.join(given)}: for {other}, and this command is about {way}")
     if way == _TO_LABEL:
@@ -260,7 +260,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "without, stored pages are judged again",
     )
     folder = parser.add_argument_group("labelled pages")
-    folder.add_argument("--errors", action="store_true", help="list the wrong pairs, and why")
+    folder.add_argument(
+        "--errors", action="store_true", default=None, help="list the wrong pairs, and why"
+    )
     folder.add_argument(
         "--workers", type=int, metavar="N", help="number of processes (default: SIMHASH_WORKERS)"
     )
@@ -310,8 +312,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     labels.add_argument(
         "--results",
         action="store_true",
-        help="ask for no labels; weight the labelled pairs by how many the store has at their distance, and "
-        "recommend settings",
+        help="ask for nothing; weight the labelled pairs by how many the store has at their "
+        "distance, and recommend settings",
     )
     labels.add_argument(
         "--seed",

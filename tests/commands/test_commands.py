@@ -232,12 +232,10 @@ def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
     assert done.err == f"ignored {said}\n"
 
 
-@pytest.mark.parametrize(
-    "arguments", [["query", "--fingerprint", "nix.html"], ["import", "nix.html"]]
-)
+@pytest.mark.parametrize("arguments", [["query", "--fingerprint", "nix"], ["import", "nix"]])
 def test_a_file_that_is_not_there_is_named(run: Run, arguments: list[str]) -> None:
     done = run(*arguments)
-    told = f"{arguments[0]}: nix.html: No such file or directory; check that path\n"
+    told = f"{arguments[0]}: nix: No such file or directory; check that path\n"
     assert (done.exit_code, done.err) == (2, f"scrapy simhash {told}")
 
 

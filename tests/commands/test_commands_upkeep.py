@@ -178,8 +178,9 @@ def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
         (("check", "--rebuild", "--tables", "nonsense"), "'nonsense' is not a table design"),
         (
             ("check", "--rebuild", "--tables", "10"),
-            "distance 7: table design 10 is complete for 0 to 4 bits",
+            "distance 7: table design 10 is complete for 0",
         ),
+        (("check", "--tables", "10"), "--tables 10 needs --rebuild"),
         (("check", "--rebuild", "--tables", "8:3+4"), "flips 4 bits; at most 3"),
     ],
 )
