@@ -9,7 +9,6 @@ not among them. Not measured: labels that people get wrong.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,8 +79,8 @@ def find_near(
 def measure(corpus: Corpus, truth: Truth, labels: int, samples: int) -> list[dict[str, Any]]:
     """Give so many labels to several samples of the pairs, and judge what is recommended."""
     with show_steps("pages", len(corpus.pages)) as advance:
-        made = asyncio.run(fingerprint_all(corpus, CONFIG, advance, [], 1))
-    documents = make_documents(corpus, {name: page for name, (page,) in made.items()}, CONFIG)
+        made = fingerprint_all(corpus, CONFIG, advance, [], 0)
+    documents = make_documents(corpus, made, CONFIG)
     names, rows, reach_bits = find_near(corpus, documents)
     answers = {
         (first, second): truth.judge_drop(names[first - 1], names[second - 1])
