@@ -300,7 +300,7 @@ def what_if(
     *,
     json: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Find the decisions that other settings would change: `scrapy simhash what-if`."""
+    """Find the decisions that other settings would change: `scrapy simhash evaluate`."""
     # None stands for the current setting, or for the scopes in which pages were judged; `confirm`
     # is 0 to 1, or "none" for plain simhash. Lists `top` changes, by default 20, with `json` all.
     from scrapy_simhash.pages.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
