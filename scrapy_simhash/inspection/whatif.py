@@ -332,14 +332,12 @@ def what_if(
 
 def _make_rule(config: Config, distance: int | None, confirm: float | str | None) -> Rule:
     if confirm is None:
-        return Rule(
-            config.distance if distance is None else distance, config.confirm, config.min_features
-        )
+        return Rule(config.distance if distance is None else distance, config.confirm)
     similarity = None if isinstance(confirm, str) else confirm
     if distance is None:
         same_kind = (similarity is None) == (config.confirm is None)
         distance = config.distance if same_kind else default_distance(similarity)
-    return Rule(distance, similarity, config.min_features)
+    return Rule(distance, similarity)
 
 
 def count_changes(
