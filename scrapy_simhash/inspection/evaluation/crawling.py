@@ -66,7 +66,7 @@ def crawl(
     problems = list(corpus.problems)
     known = _forget_addresses(corpus)
     made: dict[str, PageFingerprint | str] = {}
-    crawled = []
+    crawled: list[dict[str, Any]] = []
     for seed in range(orders):
         made = fingerprint_all(known, config, advance, [] if crawled else problems, seed)
         documents = make_documents(known, made, config)

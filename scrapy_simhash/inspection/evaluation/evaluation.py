@@ -31,6 +31,7 @@ from scrapy_simhash.inspection.evaluation.quality import (
 from scrapy_simhash.judging import Document, StoredDocument, compare, make_document
 from scrapy_simhash.judging.comparison import Deciding
 from scrapy_simhash.judging.documents import facts_of, look_at
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.links import measure_new_links
@@ -136,7 +137,7 @@ async def _fingerprint_all(
     seed: int,
 ) -> dict[str, PageFingerprint | str]:
     made: dict[str, PageFingerprint | str] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory, config.min_features)
+    workers = Workers(config.workers, config.page_timeout, config.page_memory, MIN_FEATURES)
     recipe = make_recipe(config.extractor, config.features)
     # Keeps only as many bodies in memory as the workers need.
     room = asyncio.Semaphore(2 * max(1, config.workers))
@@ -251,7 +252,7 @@ def _judge(
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     plain_bits = NO_DISTANCE
-    if not any(each.stub or each.features < config.min_features for each in (first, second)):
+    if not any(each.stub or each.features < MIN_FEATURES for each in (first, second)):
         plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
     new_links = None
     if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:
@@ -306,7 +307,7 @@ def _find_problem(row: LabelledRow, found: list[StoredDocument | None]) -> str:
 
 def _as_document(stored: StoredDocument, config: Config) -> Document | None:
     """Make a stored document ready to be judged; None if it is too short for plain simhash."""
-    if config.confirm is None and not stored.stub and stored.features < config.min_features:
+    if config.confirm is None and not stored.stub and stored.features < MIN_FEATURES:
         return None
     looked_at = look_at(stored, config.rule)
     return Document(**facts_of(stored) | {"fingerprints": looked_at, "scope": ""})

@@ -34,7 +34,7 @@ from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import visit_documents
 from scrapy_simhash.stores.urls import server_address
 from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.tables.joins.tables import sort_distinct
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
