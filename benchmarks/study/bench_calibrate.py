@@ -1,9 +1,9 @@
-"""What `calibrate` recommends from a hundred labels, and how right that is on all other labels.
+"""What a hundred labels recommend, and how right that is on all other labels.
 
 `python benchmarks/study/bench_calibrate.py FOLDER... [--labels 100] [--samples 5] [--output FILE]`.
 The pages of a folder go into a store, as a crawl would put them there. Of the pairs that
-`calibrate` would show, those that the folder has a label for are sampled in its order, with several
-seeds; the labels are given, and the recommendation is judged on the pairs of `pairs.csv` that were
+`evaluate --label` would show, those that the folder has a label for are sampled in its order,
+with several seeds; the labels are given, and the recommendation is judged on the pairs of `pairs.csv` that were
 not among them. Not measured: labels that people get wrong.
 """
 
@@ -60,7 +60,7 @@ _HEAD = (
 def find_near(
     corpus: Corpus, documents: Mapping[str, Document | None]
 ) -> tuple[list[str], NDArray[np.int64], int]:
-    """Put the pages into a store, and find the pairs that `calibrate` would show."""
+    """Put the pages into a store, and find the pairs that `evaluate --label` would show."""
     # Returned are the page of each document, from 1; the pairs by these numbers with their
     # distance; and the bits that the tables reach.
     names = [name for name in corpus.pages if documents.get(name) is not None]
