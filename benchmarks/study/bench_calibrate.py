@@ -3,8 +3,8 @@
 `python benchmarks/study/bench_calibrate.py FOLDER... [--labels 100] [--samples 5] [--output FILE]`.
 The pages of a folder go into a store, as a crawl would put them there. Of the pairs that
 `evaluate --label` would show, those that the folder has a label for are sampled in its order,
-with several seeds; the labels are given, and the recommendation is judged on the pairs of `pairs.csv` that were
-not among them. Not measured: labels that people get wrong.
+with several seeds; the labels are given, and the recommendation is judged on the pairs of
+`pairs.csv` that were not among them. Not measured: labels that people get wrong.
 """
 
 from __future__ import annotations
