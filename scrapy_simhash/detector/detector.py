@@ -133,9 +133,11 @@ class Detector:
             raise RuntimeError("this detector is open")
         try:
             await asyncio.to_thread(self._open, spider)
+            await self._workers.start()
         except BaseException:
             await self.close()
             raise
+        self.is_open = True
 
     def _open(self, spider: str) -> None:
         config = self._config
@@ -163,7 +165,6 @@ class Detector:
                 ) from error
         if not config.readonly:
             self._store.start_crawl(self.crawl, spider)
-        self._workers.start()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
@@ -177,18 +178,17 @@ class Detector:
         )
         if learns:
             self._writer.load_rules()
-        self.is_open = True
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
         self.is_open = False
+        await self._workers.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        self._workers.stop()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")

@@ -108,7 +108,7 @@ def _fingerprint(
             rows = []
             for page in _read_rows(batches):
                 if not started and page.get("html") is not None:
-                    workers.start()
+                    runner.run(workers.start())
                     started = True
                 rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
                 if len(rows) == _ROWS_PER_BATCH:
@@ -117,7 +117,7 @@ def _fingerprint(
             if rows:
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
         finally:
-            workers.stop()
+            runner.run(workers.stop())
 
 
 def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

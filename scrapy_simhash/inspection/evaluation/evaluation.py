@@ -192,11 +192,11 @@ async def fingerprint_all(
             is_file = config.files and error.reason == "binary"
             return fingerprint_file(body, seed) if is_file else error.reason
 
-    workers.start()
+    await workers.start()
     try:
         await asyncio.gather(*map(fingerprint, corpus.pages.values()))
     finally:
-        workers.stop()
+        await workers.stop()
     return made
 
 
