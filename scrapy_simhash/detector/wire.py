@@ -33,25 +33,18 @@ _PLACE_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
 
 
-class How(NamedTuple):
-    """How pages are read, the same for all of a crawl."""
-
-    recipe: Recipe
-    seed: int
-    keep_text: bool
-    min_features: int | None
-    memory_bytes: int
-    timeout_seconds: float
-
-
 class Order(NamedTuple):
-    """A page to read."""
+    """A page to read, and how."""
 
     number: int  # no other page of the process has it
     body: bytes
     encoding: str | None
     url: str
-    how: How
+    recipe: Recipe
+    seed: int
+    keep_text: bool
+    memory_bytes: int
+    timeout_seconds: float
     second_opinion: str = ""  # why only the second reader shall read it
 
 

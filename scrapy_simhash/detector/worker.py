@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.detector.wire import READY, Place, pack_answer
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.pages import fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
@@ -75,8 +77,6 @@ def main(orders_file: int, place_file: int, crawl_process: int) -> None:
 
 def _warm_up() -> None:
     """Load everything, so that what the first page sets up does not count as its memory."""
-    from scrapy_simhash.pages import fingerprint_page  # noqa: PLC0415 - loads numpy
-
     # OpenBLAS sets up 32 MB.
     fingerprint_page(
         f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
@@ -85,7 +85,7 @@ def _warm_up() -> None:
 
 def _answer(order: Order, place: Place, bound: MemoryBound) -> bytes:
     """Read a page; the process ends if that takes more memory than it may."""
-    number, memory_bytes = order.number, order.how.memory_bytes
+    number, memory_bytes = order.number, order.memory_bytes
     found: PageFingerprint | UnjudgedError
 
     @contextmanager
@@ -115,7 +115,7 @@ def work(
 ) -> PageFingerprint:
     """Fingerprint a page in this process; raises UnjudgedError or MemoryError, nothing else."""
     # A page that breaks the fast reader is read by the second one: at once if that raises.
-    recipe, second_opinion = order.how.recipe, order.second_opinion
+    recipe, second_opinion = order.recipe, order.second_opinion
     made = None
     if not second_opinion:
         try:
@@ -127,7 +127,7 @@ def work(
     if made is None:
         second = replace(recipe, extractor=SECOND_EXTRACTOR, extractor_version=0)
         made = replace(_read(order, second, loading), second_opinion=second_opinion)
-    return made if order.how.keep_text else replace(made, text="")
+    return made if order.keep_text else replace(made, text="")
 
 
 # Whose readers this process has loaded.
@@ -138,17 +138,14 @@ def _read(
     order: Order, recipe: Recipe, loading: Callable[[], AbstractContextManager[None]]
 ) -> PageFingerprint:
     """Read a page by a recipe, whose readers are loaded first: trafilatura takes 1 s and 60 MB."""
-    from scrapy_simhash.pages import fingerprint_page, make_recipe  # noqa: PLC0415 - loads numpy
-
     if recipe not in _loaded:
         _loaded.add(recipe)
         # What cannot be loaded is told when the page is read.
         with loading(), suppress(Exception):
             make_recipe(recipe.extractor, recipe.features)
-    how = order.how
     try:
         return fingerprint_page(
-            order.body, order.encoding, recipe, how.seed, order.url, how.min_features
+            order.body, order.encoding, recipe, order.seed, order.url, MIN_FEATURES
         )
     except (UnjudgedError, MemoryError):
         raise

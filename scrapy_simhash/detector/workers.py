@@ -11,6 +11,7 @@ and without waiting.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import pickle
@@ -20,13 +21,12 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import PAGE_MEMORY_BYTES
-from scrapy_simhash.detector.wire import READY, How, Order, Place, take_answers
+from scrapy_simhash.detector.wire import READY, Order, Place, take_answers
 from scrapy_simhash.detector.worker import OUT_OF_MEMORY_EXIT_CODE, work
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
@@ -67,13 +67,10 @@ class Workers:
         count: int,
         page_timeout_seconds: float,
         page_memory_bytes: int = PAGE_MEMORY_BYTES,
-        min_features: int | None = None,
     ) -> None:
-        # `min_features` as for `fingerprint_page`.
         self._count = count
         self._page_timeout_seconds = page_timeout_seconds
         self._page_memory_bytes = page_memory_bytes
-        self._min_features = min_features
         self._crew: Crew | None = None
 
     async def start(self) -> None:
@@ -113,17 +110,16 @@ class Workers:
         In the event loop that `start` was called in.
         """
         bounds = self._page_memory_bytes, self._page_timeout_seconds
-        how = How(recipe, seed, keep_text, self._min_features, *bounds)
-        order = Order(next(_numbers), body, encoding, url, how)
+        order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
         if self._crew is not None:
             return await self._crew.submit(order)
         try:
             return work(order)
         except MemoryError:
-            raise UnjudgedError("out_of_memory", f"{how.memory_bytes} bytes") from None
+            raise UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes") from None
 
 
-_numbers = count(1)
+_numbers = itertools.count(1)
 
 
 @dataclass(eq=False, slots=True)
@@ -301,16 +297,16 @@ _crews: SharedByKey[tuple[int, asyncio.AbstractEventLoop], Crew] = SharedByKey(C
 
 def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> UnjudgedError | None:
     """Say why the page is unjudged that a worker was at when it ended; None to read it again."""
-    how = job.order.how
+    order = job.order
     if timed_out:
-        return UnjudgedError("timed_out", f"{how.timeout_seconds} seconds")
+        return UnjudgedError("timed_out", f"{order.timeout_seconds} seconds")
     if exit_code == OUT_OF_MEMORY_EXIT_CODE:
-        return UnjudgedError("out_of_memory", f"{how.memory_bytes} bytes")
+        return UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes")
     job.deaths += 1
     if job.deaths < _MOST_DEATHS:
         return None
-    if how.recipe.extractor == DEFAULT_EXTRACTOR and not job.order.second_opinion:
-        job.order = job.order._replace(second_opinion="worker_died")
+    if order.recipe.extractor == DEFAULT_EXTRACTOR and not order.second_opinion:
+        job.order = order._replace(second_opinion="worker_died")
         return None
     return UnjudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
 
@@ -359,7 +355,7 @@ class Channel:
             self._loop.add_writer(self._socket, self._write)
         self._outgoing += pickle.dumps([job.order for job in jobs], pickle.HIGHEST_PROTOCOL)
         self._write()
-        self._watch(min(job.order.how.timeout_seconds for job in jobs))
+        self._watch(min(job.order.timeout_seconds for job in jobs))
 
     def _write(self) -> None:
         """Write what the socket takes now."""
@@ -423,10 +419,10 @@ class Channel:
         if current is None:
             ends = self._last_heard + _BEGINNING_SECONDS
         else:
-            ends = began + (_BEGINNING_SECONDS if loading else current.order.how.timeout_seconds)
+            ends = began + (_BEGINNING_SECONDS if loading else current.order.timeout_seconds)
         left = ends - time.monotonic()
         if left > 0:
-            self._watch(min(left, *(job.order.how.timeout_seconds for job in self._jobs)))
+            self._watch(min(left, *(job.order.timeout_seconds for job in self._jobs)))
         else:
             self.end(timed_out=True)
 

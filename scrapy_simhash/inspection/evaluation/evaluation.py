@@ -169,7 +169,7 @@ async def fingerprint_all(
 ) -> dict[str, list[PageFingerprint | str]]:
     """Fingerprint the pages with each seed; a `str` is the reason why a page is unjudged."""
     made: dict[str, list[PageFingerprint | str]] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory, MIN_FEATURES)
+    workers = Workers(config.workers, config.page_timeout, config.page_memory)
     recipe = make_recipe(config.extractor, config.features)
     # Keeps only as many bodies in memory as the workers need.
     room = asyncio.Semaphore(2 * max(1, config.workers))
