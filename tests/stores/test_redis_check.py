@@ -141,7 +141,7 @@ def test_what_was_planted_is_found_and_mended(
         assert problems == ["there is a text of document 1, but no such document"]
     else:
         assert problems == []
-    waiting = store._read(lambda stored: stored.list_waiting())
+    waiting = store.read(lambda stored: stored.list_waiting())
     assert [(number, note.original, note.crawl) for number, note in waiting] == [(3, 2, CRAWL)]
 
 
