@@ -113,6 +113,8 @@ class Workers:
         order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
         if self._crew is not None:
             return await self._crew.submit(order)
+        if self._count:
+            raise UnjudgedError("worker_died", "the workers are not running")
         try:
             return work(order)
         except MemoryError:
@@ -283,7 +285,6 @@ class Crew:
         self._is_stopped = True
         for channel in list(self._channels):
             channel.end()
-        self._hand_out()
 
     async def join(self) -> None:
         """Wait until the processes are gone that were ended."""
