@@ -115,7 +115,7 @@ def _describe(advised: dict[str, Any], rest: Sequence[Judged]) -> dict[str, Any]
     chosen = advised["recommended"]
     rule = CONFIG.rule
     if chosen is not None:
-        rule = Rule(chosen["distance"], chosen["confirm"], CONFIG.min_features)
+        rule = Rule(chosen["distance"], chosen["confirm"])
     return {
         "labels": advised["labels"],
         "recommended": chosen,

@@ -161,7 +161,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if made and seed is None:
             logger.info(
                 "Made store %s with a secret seed of its own; to merge it with other stores one "
-                "day, begin those as copies of it (scrapy simhash merge %s --into COPY)",
+                "day, begin those as copies of it (scrapy simhash import %s --into COPY)",
                 *2 * [printable(self.url)],
             )
 

@@ -182,10 +182,10 @@ def test_bulk_loaded_fingerprints_have_no_texts(tmp_path: Path) -> None:
 def test_the_command_says_what_it_made_anew(tmp_path: Path, run: Run) -> None:
     fill(str(tmp_path / "a"), "0-0", seed=1)
     fill(str(tmp_path / "b"), "1-0", seed=2)
-    refused = run("merge", "a", "b", "--into", "c")
+    refused = run("import", "a", "b", "--into", "c")
     assert (refused.exit_code, refused.out) == (2, "")
     assert REFUSED in refused.err
-    done = run("-s", "SIMHASH_CONFIRM=None", "merge", "a", "b", "--into", "c")
+    done = run("-s", "SIMHASH_CONFIRM=None", "import", "a", "b", "--into", "c")
     assert "new fingerprints from the texts of b, which has another seed" in done.out
 
 

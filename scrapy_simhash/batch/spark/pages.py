@@ -23,6 +23,7 @@ from scrapy_simhash.detector import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.judging.documents import FACT_COLUMNS
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_text, make_recipe
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.pages.text import PageText
@@ -99,7 +100,7 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout, config.page_memory, config.min_features)
+    workers = Workers(1, config.page_timeout, config.page_memory, MIN_FEATURES)
     with asyncio.Runner() as runner:
         started = False
         try:

@@ -110,7 +110,7 @@ class Tables:
                 elif not tolerant:
                     raise StoreError(
                         f"the tables are damaged: key {key.hex()} has {len(value)} octets, not "
-                        "whole rows; mend them with `scrapy simhash rebuild`"
+                        "whole rows; mend them with `scrapy simhash check --rebuild`"
                     )
         parts = [permuted_of(unpack_buckets(buckets))]
         for database in (*self.layout.single, self.layout.databases.hot):
