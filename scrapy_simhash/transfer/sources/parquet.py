@@ -73,7 +73,7 @@ class ParquetSource(Source):
         self.recipe, self.seed = found[0]
         stats = [(path.name, path.stat()) for path in self._files]
         summed = "".join(f"{name}\0{one.st_size}\0{one.st_mtime_ns}\0" for name, one in stats)
-        self._digest = xxhash.xxh3_128_hexdigest(summed)
+        self._digest = xxhash.xxh3_128_hexdigest(summed.encode())
 
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
