@@ -137,7 +137,7 @@ async def _fingerprint_all(
     seed: int,
 ) -> dict[str, PageFingerprint | str]:
     made: dict[str, PageFingerprint | str] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory, MIN_FEATURES)
+    workers = Workers(config.workers, config.page_timeout, config.page_memory)
     recipe = make_recipe(config.extractor, config.features)
     # Keeps only as many bodies in memory as the workers need.
     room = asyncio.Semaphore(2 * max(1, config.workers))
@@ -157,11 +157,11 @@ async def _fingerprint_all(
                 made[page.id] = fingerprint_file(body, seed) if is_file else error.reason
             advance()
 
-    workers.start()
+    await workers.start()
     try:
         await asyncio.gather(*map(fingerprint, corpus.pages.values()))
     finally:
-        workers.stop()
+        await workers.stop()
     return made
 
 
