@@ -21,12 +21,10 @@ from scrapy_simhash.stores.parking import ParkingGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judging import Document, LostPage, Marked, Verdict
-    from scrapy_simhash.judging.urls.evidence import Outcome
+    from scrapy_simhash.judging import Document, Marked, Verdict
     from scrapy_simhash.judging.urls.records import RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
     from scrapy_simhash.stores import Store
-    from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -152,24 +150,6 @@ class GroupWriter:
         """Forget a parked request that was made, in the commit of a later group."""
         self._queue.put(_Unparked(key))
 
-    def take_parked(self, spider: str) -> Future[list[TakenRequest]]:
-        """Call `Store.take_parked` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.take_parked(self._crawl, spider))
-
-    def sample_parked(self, spider: str, share: float, most: int) -> Future[list[TakenRequest]]:
-        """Call `Store.sample_parked` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.sample_parked(self._crawl, spider, share, most))
-
-    def check_sample(self, sample: Sample) -> Future[Outcome | None]:
-        """Call `Store.check_sample` after earlier marks; the future may have an error."""
-
-        def check() -> Outcome | None:
-            outcome = self._store.check_sample(sample)
-            self._look_at_rules()
-            return outcome
-
-        return self._ask(check)
-
     def mark(self, document: Marked, *, done: bool) -> None:
         """Mark a document done or withdraw it, in the commit of a later group."""
         self._queue.put(_Mark(document, done))
@@ -177,10 +157,6 @@ class GroupWriter:
     def keep_request(self, number: int, request: bytes | None) -> None:
         """Keep the request of a dropped document, in the commit of a later group."""
         self._queue.put(_Kept(number, request))
-
-    def take_lost(self, spider: str, *, ending: bool = False) -> Future[list[LostPage]]:
-        """Call `Store.take_lost` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.take_lost(self._crawl, spider, ending=ending))
 
     def ask(self, question: Callable[[Store], _Result]) -> Future[_Result]:
         """Ask the store something after earlier marks; the future may have a StoreError."""
@@ -268,7 +244,9 @@ class GroupWriter:
         for each in asked:
             if each.answer.set_running_or_notify_cancel():
                 try:
-                    each.answer.set_result(each.ask())
+                    answer = each.ask()
+                    self._look_at_rules()
+                    each.answer.set_result(answer)
                 except Exception as error:  # noqa: BLE001
                     each.answer.set_exception(error)
 
