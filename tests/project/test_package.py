@@ -121,6 +121,15 @@ def test_reference_has_every_command() -> None:
     assert set(table_rows("Commands")) == set(COMMANDS)
 
 
+def test_messages_and_pages_name_commands_that_exist() -> None:
+    root = PACKAGE.parent
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html"), *root.glob("docs/*.md")]
+    for path in (*files, root / "README.md", root / "CONTRIBUTING.md"):
+        text = re.sub(r'"\n +f?"', "", path.read_text("utf-8"))
+        for name in re.findall(r"scrapy simhash (?:-s \S+ )*([a-z][a-z-]+)", text):
+            assert name in COMMANDS, f"{path}: scrapy simhash {name}"
+
+
 def test_reference_names_the_methods_of_a_store() -> None:
     tree = ast.parse((PACKAGE / "stores/store.py").read_text())
     (store,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == Store.__name__]

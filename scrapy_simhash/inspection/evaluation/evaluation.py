@@ -67,12 +67,12 @@ _PAIRS_PER_TRANSACTION = 64
 def evaluate_labelled(
     config: Config, labelled: Path, seeds: int = 1
 ) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge labelled pairs of a folder, see `read_corpus`, or of a file from `calibrate`."""
+    """Judge labelled pairs of a folder, see `read_corpus`, or of a file of `evaluate --label`."""
     # Returns the figures, including the `problems` of rows left out, and the answers.
     if not labelled.exists():
         raise InspectionError(
             f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file from "
-            "`scrapy simhash calibrate`"
+            "`scrapy simhash evaluate --label`"
         )
     if labelled.is_file():
         if seeds > 1:
@@ -85,7 +85,7 @@ def evaluate_labelled(
             judged, problems = judge_labels(store, labels, config)
             figures = _describe(store.recipe, config, judged, problems)
         figures["note"] = (
-            "each pair counts once, however many it stands for; calibrate --results weights the "
+            "each pair counts once, however many it stands for; --results weights the "
             "pairs by how many the store has at their distance"
         )
         return figures, judged
