@@ -27,7 +27,7 @@ from scrapy_simhash.crawl.policy import (
     count,
     make_page,
 )
-from scrapy_simhash.crawl.refetch import LostPages
+from scrapy_simhash.crawl.refetch import SAMPLED, LostPages
 from scrapy_simhash.crawl.running import fail_command, is_looking, tell_bad_setting
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
@@ -194,7 +194,7 @@ class SimhashDownloaderMiddleware:
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 count(self._crawler, "failed/page")
                 self._report("Not followed", response, error)
-        if decision.is_near_duplicate:
+        if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
                 near_duplicate_found,
@@ -215,7 +215,9 @@ class SimhashDownloaderMiddleware:
             if reason is None:
                 fingerprinter = self._crawler.request_fingerprinter
                 assert fingerprinter is not None  # noqa: S101 - it made the request
-                sampled = self.parked.list_sampled(request) if self.parked else ()
+                sampled: tuple[str, ...] = ()
+                if self.parked is not None and SAMPLED in request.meta:
+                    sampled = self.parked.list_sampled(request)
                 asked = make_page(request, response, fingerprinter, sampled)
                 decision = await self._detector.judge(asked, on_read=read.append)
             else:

@@ -18,6 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.judging import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,11 +87,13 @@ class Delivery(Follower):
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged and goes on; also whether a spider middleware sees it."""
-        page.scheduled = self._is_scheduled(request)
-        if page.scheduled and page.pending:
-            self._expected.add(page.pending)
-        else:
-            self._detector.mark_done(page.pending)
+        decision, page.scheduled = page.decision, self._is_scheduled(request)
+        if decision.document and decision.status != "near_duplicate":
+            page.pending = Version(decision.document, bytes.fromhex(decision.text_digest))
+            if page.scheduled:
+                self._expected.add(page.pending)
+            else:
+                self._detector.mark_done(page.pending)
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from scrapy_simhash.judging import Version
 from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ class JudgedPage:
 
     decision: Decision
     links: PageLinks = NO_LINKS
+    pending: Marked = 0  # the document whose items have to be delivered, with its text
     scheduled: bool = False  # whether a spider middleware will see it
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines
@@ -33,14 +33,6 @@ class JudgedPage:
     batches: set[tuple[str, int]] = field(default_factory=set)
     consumed: bool = False  # whether its callback has ended
     on_done: list[Callable[[], object]] = field(default_factory=list)
-
-    @property
-    def pending(self) -> Marked:
-        """The document whose items have to be delivered, with its text; or 0."""
-        decision = self.decision
-        if decision.status == "near_duplicate" or not decision.document:
-            return 0
-        return Version(decision.document, bytes.fromhex(decision.text_digest))
 
 
 # By their requests, and once they reach the spider by their responses, too: other middlewares may

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import structs
 from scrapy.http import Request
 
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
-from scrapy_simhash.crawl.places import Places, SeenLinks
+from scrapy_simhash.crawl.places import Places
 from scrapy_simhash.crawl.policy import count, identify, is_closing
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.pages.links import digest_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
 
+# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
+_SLOT_BITS = 21
+_SLOTS = 2**_SLOT_BITS - 1
+_HALF = np.dtype("<u4")
+_HALF_BITS = 32
 # Links of dropped pages in memory, 300 bytes each. Those beyond are not remembered.
 _MOST_FOUND = 50_000
 # So many wait before they are written: a crawl that is killed forgets no more.
@@ -50,6 +57,38 @@ _LONGEST = 2_000
 # Requested by one crawl: what a site makes up, such as a calendar, ends there.
 MOST_LATE = 1_000
 _LOSING = {"drop", "ignore-outlinks"}
+
+
+class SeenLinks:
+    """Digests of addresses: 32 bits of each, in the slot that 21 others name."""
+
+    # A later digest takes the slot of an earlier one. So none is found that was not added, but for
+    # one in four billion, and of very large crawls some are forgotten: their links then count as
+    # those of dropped pages only, until somebody asks whether they were requested.
+
+    def __init__(self) -> None:
+        self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
+
+    def add(self, digests: bytes) -> None:
+        """Add the digests of a page's links, as `PageLinks` has them."""
+        halves = np.frombuffer(digests, _HALF)
+        self._tags[halves[::2] & _SLOTS] = halves[1::2]
+
+    def add_url(self, url: str) -> None:
+        """Add an address."""
+        digest = digest_link(url)
+        self._tags[digest & _SLOTS] = digest >> _HALF_BITS
+
+    def find_new(self, digests: bytes) -> list[int]:
+        """Find the places of the digests that were not added."""
+        halves = np.frombuffer(digests, _HALF)
+        new = self._tags[halves[::2] & _SLOTS] != halves[1::2]
+        found: list[int] = np.flatnonzero(new).tolist()
+        return found
+
+    def __contains__(self, url: object) -> bool:
+        digest = digest_link(str(url))
+        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
 
 
 class LostLinks(Follower):

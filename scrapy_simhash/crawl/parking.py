@@ -448,7 +448,7 @@ class ParkedRequests(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note a page; if its request was parked, or made to check rules, that has an end."""
         decision, meta = page.decision, request.meta
-        if decision.is_judged:
+        if decision.status != "unjudged":
             self._pages += 1
             self._bytes += decision.body_bytes or 0
         self._note_changes()
@@ -467,7 +467,7 @@ class ParkedRequests(Follower):
 
     def list_sampled(self, request: Request) -> tuple[str, ...]:
         """List the ids of the rules that a page is to check."""
-        match read_mark(request, SAMPLED, None) if SAMPLED in request.meta else None:
+        match read_mark(request, SAMPLED, None):
             case [[*rules], _, _]:
                 return tuple(rules)
         return ()

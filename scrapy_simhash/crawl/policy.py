@@ -99,7 +99,7 @@ class Actions:
 
     def settle(self, request: Request, decision: Decision) -> None:
         """Choose the action on a page, and count the decision."""
-        if decision.is_near_duplicate:
+        if decision.status == "near_duplicate":
             decision.action = self._choose(request, decision)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")

@@ -125,6 +125,11 @@ class Decision(msgspec.Struct, kw_only=True):
         ignored = self.is_near_duplicate and self.action in {"drop", "ignore-outlinks"}
         return self.links if ignored else 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Make the dict that a line of the log is."""
+        line: dict[str, Any] = msgspec.to_builtins(self)
+        return line
+
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}
@@ -153,9 +158,9 @@ class DecisionLog:
         self._thread = threading.Thread(target=self._run, name="scrapy_simhash-log", daemon=True)
         self._thread.start()
 
-    def write(self, decision: Decision) -> None:
-        """Append a decision; returns at once."""
-        self._queue.put(_make_line(decision))
+    def write(self, line: Decision | dict[str, Any]) -> None:
+        """Append a decision, or the line that it was; returns at once."""
+        self._queue.put(_make_line(line))
 
     def _run(self) -> None:
         """Write lines until there is a None among them."""
@@ -195,15 +200,14 @@ class DecisionLog:
             os.close(self._file)
 
 
-def _make_line(decision: Decision) -> bytes:
+def _make_line(decision: Decision | dict[str, Any]) -> bytes:
     # ASCII only: no line break, escape sequence or lone surrogate of a page gets through.
     with suppress(UnicodeEncodeError):  # a lone surrogate
         line = msgspec.json.encode(decision)
         if line.isascii() and b"\x7f" not in line:
             return line
-    return json.dumps(
-        msgspec.to_builtins(decision), ensure_ascii=True, separators=(",", ":")
-    ).encode()
+    plain = msgspec.to_builtins(decision)
+    return json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _ends_within_a_line(path: Path) -> bool:
