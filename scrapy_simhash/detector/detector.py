@@ -20,7 +20,6 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import Marked, Verdict, make_document
-from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.judging.urls.learner import Fetched
 from scrapy_simhash.judging.urls.proof import CONFIDENCE
 from scrapy_simhash.pages import PageFingerprint, make_recipe
@@ -94,9 +93,7 @@ class Detector:
         self._keep_text = (
             config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
         )
-        self._workers = Workers(
-            config.workers, config.page_timeout, config.page_memory, MIN_FEATURES
-        )
+        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self._relay = Relay()
@@ -120,9 +117,11 @@ class Detector:
             raise RuntimeError("this detector is open")
         try:
             await asyncio.to_thread(self._open, spider)
+            await self._workers.start()
         except BaseException:
             await self.close()
             raise
+        self.is_open = True
 
     def _open(self, spider: str) -> None:
         config = self._config
@@ -150,7 +149,6 @@ class Detector:
                 ) from error
         if not config.readonly:
             self._store.start_crawl(self.crawl, spider)
-        self._workers.start()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
@@ -164,18 +162,17 @@ class Detector:
         )
         if learns:
             self._writer.load_rules()
-        self.is_open = True
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
         self.is_open = False
+        await self._workers.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        self._workers.stop()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")
