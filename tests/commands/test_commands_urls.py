@@ -16,8 +16,8 @@ from scrapy_simhash.judging.urls.records import (
     parse_rule,
 )
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.parking import make_key
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.parking import make_key
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.detecting import fetched, judge, running

@@ -28,8 +28,8 @@ from scrapy_simhash.judging.urls.records import (
     parse_rule,
 )
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.parking import TakenRequest
 from scrapy_simhash.stores.documents import Documents, octets
+from scrapy_simhash.stores.parking import TakenRequest
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (
     Crawl,

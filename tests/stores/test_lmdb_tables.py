@@ -130,9 +130,7 @@ def test_probe_with_flipped_keys_is_complete_and_exact(
 
 
 @pytest.mark.parametrize("name", ["4", "16"])
-def test_every_bit_of_a_key_is_flipped_and_no_table_number(
-    engine: Engine, name: str
-) -> None:
+def test_every_bit_of_a_key_is_flipped_and_no_table_number(engine: Engine, name: str) -> None:
     design = parse_design(name)
     query = 0x0123_4567_89AB_CDEF
     stored = {query ^ 1 << bit for bit in range(64)} | {query}
@@ -167,9 +165,7 @@ def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 @pytest.mark.parametrize("name", slow_but(["4", "10"], NAMES))
 @examples(25)
 @given(data=st.data())
-def test_probe_is_complete_and_exact(
-    engine: Engine, name: str, data: st.DataObject
-) -> None:
+def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObject) -> None:
     query, stored = data.draw(neighbourhoods(name))
     packed = data.draw(st.sets(st.sampled_from(sorted(stored))), "packed") if stored else set()
 
@@ -222,9 +218,7 @@ def test_many_fingerprints_under_one_key(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 2**64, 2**70])
-def test_what_is_no_fingerprint_never_reaches_the_tables(
-    engine: Engine, bad: int
-) -> None:
+def test_what_is_no_fingerprint_never_reaches_the_tables(engine: Engine, bad: int) -> None:
     """A value of another width would take others with it."""
 
     def work(tables: Tables) -> None:
