@@ -1,138 +1,115 @@
-"""The Redis store: one server or a cluster, any number of processes on any number of hosts."""
+"""The Redis kind of store: one server or a cluster, any number of processes on any number of hosts."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import msgspec
-import numpy as np
-
-from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.merging import Row, read_rows
-from scrapy_simhash.stores.header import choose_distance
+from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine
 from scrapy_simhash.stores.redis.commits import Committer
-from scrapy_simhash.stores.redis.documents import Numbers, RedisDocuments
-from scrapy_simhash.stores.redis.mending import Rewriter, find_problems
-from scrapy_simhash.stores.redis.scripts import BEGIN, token_of
-from scrapy_simhash.stores.redis.server import (
-    RedisLeases,
-    Server,
-    make_store,
-    read_holder,
-    script,
-    unpack_header,
-)
-from scrapy_simhash.stores.redis.snapshot import (
-    RedisTables,
-    Snapshot,
-    list_fingerprints_with_rows,
-    measure,
-)
-from scrapy_simhash.stores.store import Store
-from scrapy_simhash.stores.upkeep import visit_documents
+from scrapy_simhash.stores.redis.leases import RedisLeases
+from scrapy_simhash.stores.redis.places import GENERATION, Places
+from scrapy_simhash.stores.redis.scripts import BEGIN
+from scrapy_simhash.stores.redis.server import Server, script
+from scrapy_simhash.stores.redis.tables import TableWriter
+from scrapy_simhash.stores.redis.values import Numbers, RedisValues
 from scrapy_simhash.stores.urls import server_address
-from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.tables.joins.tables import sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.stores.keyvalues import KeyValues
 
 Result = TypeVar("Result")
 
+_STORE = b"store"
 # After this number of tries, a commit that others overtook each time locks the store to finish, and
 # a read gives up if others rewrote the tables each time.
 _TRIES_BESIDE_OTHERS = 4
-# A problem that every check finds is not caused by concurrent writes.
-_CHECKS_BESIDE_OTHERS = 2
 
 
-class _OtherTablesError(Exception):
+class _OtherTablesError(BaseException):
     """Another process has replaced the tables since this one read the header."""
 
 
-class RedisStore(Store):
-    """A store on a server; `Store` documents the methods."""
+class RedisEngine(Engine):
+    """A store on a server, see `Engine`."""
 
-    _leases: RedisLeases
+    kind = "redis"
+    client = "redis"
+    shared = True
+    leases: RedisLeases
 
-    def _find(self, place: Path | str) -> bool:
-        self._pid = os.getpid()
+    def __init__(self, place: Path | str, *, readonly: bool = False) -> None:
         address = server_address(str(place))
         self.url = address.shown
-        self._server = Server(address, readonly=self.readonly)
-        self._closing.callback(self._server.close)
-        self._keys = self._server.keys
-        return bool(self._server.call("EXISTS", self._keys.header, opening=True))
-
-    def _open(self, recipe: Recipe, design: str, seed: int | None) -> bool:
-        made = not self.readonly and make_store(self._server, recipe, design, seed)
-        self._refresh(self._server.call("GET", self._keys.header, opening=True))
-        self._leases = RedisLeases(self._server)
-        self._closing.callback(self._leases.close)
-        self._numbers = Numbers(self._server, readonly=self.readonly)
-        self._committer = Committer(self._server)
-        self._rewriter = Rewriter(self._server, self._committer, self._numbers, self._begin)
-        self._alive: set[str] = set()
+        self.readonly = readonly
+        self._pid = os.getpid()
+        self._server = Server(address, readonly=readonly)
+        self._places = Places(address.prefix)
+        self._numbers = Numbers(self._server, self._places.next, readonly=readonly)
+        self._committer = Committer(self._server, self._places)
+        self.leases = RedisLeases(self._server, self._places.leases)
+        # The fields of the header, as they were when a transaction began.
+        self._header: list[bytes | None] = [None, None]
         # In a cluster, whether nobody else committed since the last commit of this process.
-        self._undisturbed = not self._server.address.cluster
-        return made
+        self._undisturbed = not address.cluster
 
-    def _refresh(self, packed: bytes | None) -> None:
+    def exists(self) -> bool:
+        return bool(self._server.call("EXISTS", self._places.header, opening=True))
+
+    def open(self) -> None:
+        self._refresh(self._read_header(opening=True))
+        if self._header[0] is not None:
+            return
+        if self.readonly:
+            raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
+        # Reading all keys takes too long; another program's data would use one of these.
+        places = self._places
+        names = [places.seq, places.log, places.next, places[CRAWLS].single, places[WAITING].single]
+        for name in [*names, places[DOCUMENTS].name(bytes(8))]:
+            if self._server.call("EXISTS", name, opening=True):
+                raise StoreUnusableError(
+                    f"the server at {self.url} has a key {name.decode()!r}, but no header of a "
+                    "store: the data is another program's, or damaged. Name another prefix "
+                    "(?prefix=...) in SIMHASH_STORE"
+                )
+
+    def _read_header(self, *, opening: bool = False) -> list[bytes | None]:
+        command = ("HMGET", self._places.header, _STORE, GENERATION)
+        header: list[bytes | None] = self._server.call(*command, opening=opening)
+        return header
+
+    def _refresh(self, header: list[bytes | None]) -> None:
         """Adopt the header: another process may have changed the tables."""
-        if packed != self._packed_header or packed is None:
-            self._take_over(unpack_header(packed, self.url))
-            self._tables = RedisTables(self._keys, self._design, self._header.base)
-            self._packed_header = packed or b""
+        self._header = header
+        self._places = self._places.of(int(header[1] or 0))
 
-    def _begin(
-        self, ahead: Callable[[RedisDocuments], object] | None = None
-    ) -> tuple[RedisDocuments, bytes]:
-        """Begin to read; returns the documents, and the number of the last commit.
+    def _is_latest(self) -> bool:
+        """Whether the header is still the same; tables are deleted after it names new ones."""
+        return self._read_header() == self._header
 
-        What `ahead` reads first is read in the same round trip.
-        """
-        if os.getpid() != self._pid:
-            raise StoreUnavailableError(
-                f"the store at {self.url} was opened before a fork; open it in the child"
-            )
-        while True:
-            self._numbers.begin()
-            self._seq = b""
-            snapshot = Snapshot(self._server, self._begin_with)
-            snapshot.read.add(token_of(self._keys.header))
-            addressed = self._header.addressed
-            stored = RedisDocuments(snapshot, self._tables, self._numbers, addressed=addressed)
-            with suppress(_OtherTablesError):
-                if ahead is None or not self._undisturbed:
-                    snapshot.run([])
-                if ahead is not None:
-                    ahead(stored)
-                if not self._seq:  # `ahead` read nothing
-                    snapshot.run([])
-                return stored, self._seq
-
-    def _begin_with(self, commands: list[tuple[object, ...]]) -> list[Any]:
+    def _begin(self, values: RedisValues, commands: list[tuple[object, ...]]) -> list[Any]:
         """Begin to read, and run commands in the same round trip."""
-        keys, cluster = self._keys, self._server.address.cluster
-        names = [keys.header, keys.seq, keys.leases, keys.log, keys.applied]
-        begin = script(BEGIN, names, "cluster" if cluster else "")
+        cluster = self._server.address.cluster
+        if commands and not self._undisturbed:
+            self._begin(values, [])
+            return self._server.run(commands)
+        places = self._places
+        names = [places.header, places.seq, places.leases, places.log, places.applied]
+        begin = script(BEGIN, names, _STORE, GENERATION, "cluster" if cluster else "")
         self._undisturbed = not cluster  # if this fails, the next one begins by itself
-        (packed, seq, alive, unapplied), *answers = self._server.run([begin, *commands])
+        (header, seq, holders, unapplied), *answers = self._server.run([begin, *commands])
         if unapplied and not self.readonly:
             self._committer.complete(unapplied)
-        self._alive = set(map(read_holder, alive)) | self._leases.held
-        if packed != self._packed_header:
-            self._refresh(packed)
+        self.leases.take_over(holders)
+        if header != self._header:
+            self._refresh(header)
             raise _OtherTablesError
-        self._seq = seq
+        values.seq = seq
         if cluster:
             self._undisturbed = seq == self._committer.applied
             self._committer.applied = seq
@@ -141,143 +118,75 @@ class RedisStore(Store):
                 return self._server.run(commands)
         return answers
 
-    def _is_alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl was valid when the commit began."""
-        return crawl in self._alive
-
-    def _has_waiting(self) -> bool:
-        return bool(self._server.call("HLEN", self._keys.waiting))
-
-    def _measure(self) -> tuple[str, int]:
-        return "memory_bytes", measure(self._server, self._keys.all_patterns())
-
-    def _read(
-        self,
-        work: Callable[[RedisDocuments], Result],
-        ahead: Callable[[RedisDocuments], object] | None = None,
-    ) -> Result:
-        """Run a function that reads the store; run it again if others replaced the tables."""
-        for _ in range(_TRIES_BESIDE_OTHERS):
-            stored = self._begin(ahead)[0]
-            packed = self._packed_header
+    def _work(self, work: Callable[[KeyValues], Result]) -> tuple[RedisValues, Result]:
+        """Run a function in a transaction; again if it began with the header of other tables."""
+        if os.getpid() != self._pid:
+            raise StoreUnavailableError(
+                f"the store at {self.url} was opened before a fork; open it in the child"
+            )
+        while True:
+            self._numbers.begin()
+            writer = TableWriter(self._server, self._places, self._committer.require_alone)
+            values = RedisValues(self._server, self._places, self._numbers, self._begin, writer)
+            # Nearly always it is still the same.
+            values.know(HEADER, _STORE, self._header[0])
             try:
-                result = work(stored)
+                with suppress(_OtherTablesError):
+                    result = work(values)
+                    values.run([])
+                    return values, result
+            except BaseException:
+                writer.abandon()
+                raise
+
+    def read(self, work: Callable[[KeyValues], Result]) -> Result:
+        for _ in range(_TRIES_BESIDE_OTHERS):
+            try:
+                result = self._work(work)[1]
             except StoreUnavailableError:
                 raise
             except StoreError:  # tables that are half deleted look damaged
-                if self._is_latest(packed):
+                if self._is_latest():
                     raise
             else:
-                if self._is_latest(packed):
+                if self._is_latest():
                     return result
         raise StoreUnavailableError(
             f"the tables of the store at {self.url} were rewritten while they were being read, "
             f"{_TRIES_BESIDE_OTHERS} times; try again when no rebuild or import is running"
         )
 
-    def _is_latest(self, packed: bytes) -> bool:
-        """Whether this is still the header; tables are deleted after it names new ones."""
-        return bool(self._server.call("GET", self._keys.header) == packed)
-
-    def _commit(
-        self,
-        work: Callable[[RedisDocuments], Result],
-        ahead: Callable[[RedisDocuments], object] | None = None,
-    ) -> Result:
-        """Run a function and commit its writes; start over if other commits interfere."""
-        for _ in range(_TRIES_BESIDE_OTHERS):
-            stored, seq = self._begin(ahead)
-            result = work(stored)
-            if self._committer.commit(stored, seq):
+    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
+        for _ in range(0 if alone else _TRIES_BESIDE_OTHERS):
+            values, result = self._work(work)
+            if self._committer.commit(values):
                 self._numbers.settle()
                 return result
-            self._overtaken += 1
+            self.restarts += 1
         with self._committer.alone():
-            stored, seq = self._begin(ahead)
-            result = work(stored)
-            self._committer.commit_alone(stored, seq)
-            self._numbers.settle()
-            return result
+            values, result = self._work(work)
+            values.writer.finish(values.writes)
+            try:
+                self._committer.commit_alone(values)
+            except BaseException:
+                values.writer.abandon()
+                raise
+            values.writer.settle()
+        self._numbers.settle()
+        return result
 
-    def close(self) -> None:
-        if os.getpid() == self._pid:  # do not close a forked child's copy
-            super().close()
+    def measure(self) -> tuple[str, int]:
+        names = {name for pattern in self._places.patterns for name in self._server.scan(pattern)}
+        return "memory_bytes", self._server.measure(names)
 
-    def start_crawl(self, crawl: str, spider: str) -> None:
-        self._require_writable()
-        self._server.warn_of_loss()
-        super().start_crawl(crawl, spider)
-
-    def visit(self, take: Callable[[StoredDocument], object]) -> int:
-        # Not by `_read`: each document is passed once, and no tables are read.
-        return visit_documents(take, self._begin()[0].scan())
-
-    def check(self) -> list[str]:
-        """List the problems that repeated checks find each time."""
-        problems = self._read(find_problems)
-        for _ in range(_CHECKS_BESIDE_OTHERS):
-            if not problems:
-                break
-            again = set(self._read(find_problems))
-            problems = [problem for problem in problems if problem in again]
-        return problems
-
-    def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
-        del folder, check
+    def backup(self, *_: object, **__: object) -> NoReturn:
         raise StoreError(
             f"the store at {self.url} is on a server, which makes its own backups: BGSAVE writes "
             "them, and appendonly keeps later writes. `scrapy simhash export` writes the "
             "fingerprints to a file"
         )
 
-    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Do nothing: buckets have no unused space, and removed rows free it at once."""
-        self._require_writable()
-        if progress is not None:
-            progress(1, 1)
-
-    def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
-        self._require_writable()
-        with self._committer.alone():
-            self._begin()
-            design = self._header.design if tables is None else parse_design(tables).name
-            choose_distance(self.distance, self.confirm, parse_design(design))
-            self._rewriter.drop_unfinished(self._header)
-            mended = self._rewriter.mend()
-            self._rewriter.mend_addresses()
-            found = list_fingerprints_with_rows(self._server)
-            header = msgspec.structs.replace(self._header, addressed=True)
-            self._rewriter.rewrite_tables(header, design, found)
-            self._begin()
-            return {
-                "fingerprints": int(found.size),
-                "tables": len(self._tables.design.tables),
-                **mended,
-            }
-
-    def read_rows(self, numbers: Sequence[int]) -> list[Row]:
-        def work(stored: RedisDocuments) -> list[Row]:
-            stored.fetch(records=numbers, waiting=numbers)
-            stored.snapshot.fetch((self._keys.texts(each), b"%d" % each) for each in numbers)
-            records = map(stored.get, numbers)
-            stored.fetch(records=[each.original for each in records if each and each.original])
-            return read_rows(stored, numbers, stored.list_identities(numbers))
-
-        return self._read(work)
-
-    def _load(self, fingerprints: NDArray[np.uint64]) -> int:
-        with self._committer.alone():
-            self._begin()
-            before = list_fingerprints_with_rows(self._server)
-            design = self._header.design
-            if self._choosing and not before.size:
-                design = choose_design(fingerprints.size, self.distance).name
-            together = sort_distinct(np.concatenate([before, fingerprints]))
-            self._rewriter.drop_unfinished(self._header)
-            self._rewriter.rewrite_tables(self._header, design, together, fingerprints)
-            self._begin()
-            return int(together.size - before.size)
-
-    def _list_identities(self, numbers: Collection[int]) -> Mapping[int, Sequence[bytes]]:
-        del numbers
-        return {}  # `remove` looks up those of each document
+    def close(self) -> None:
+        if os.getpid() == self._pid:  # do not close a forked child's copy
+            self.leases.close()
+            self._server.close()
