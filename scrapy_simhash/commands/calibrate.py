@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._addresses import host_of
 from scrapy_simhash._printable import plural, printable
+from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.commands.evaluate import format_ratio, format_share
 from scrapy_simhash.commands.frame import Command
 from scrapy_simhash.commands.look import list_features
@@ -63,7 +64,7 @@ def calibrate(
         config = replace(config, distance=min(config.distance, reach_bits))
         # Labelled pairs are judged with confirmation, which compares all fingerprints.
         confirmed = replace(config, confirm=CONFIRM if config.confirm is None else config.confirm)
-        known = survey(store, seed, config.expire_days)
+        known = survey(store, find_all, seed, config.expire_days)
         if not known.pairs:
             return
         if not results:

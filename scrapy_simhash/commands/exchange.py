@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash.batch import merge_stores
-from scrapy_simhash.batch.exchange import export_archive
-from scrapy_simhash.batch.sources.base import KINDS
+from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
     Command,
@@ -23,6 +21,8 @@ from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.duplicates import list_kept
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.transfer.exchange import merge_stores
+from scrapy_simhash.transfer.sources.base import KINDS
 
 if TYPE_CHECKING:
     import argparse
@@ -108,8 +108,10 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
-    from scrapy_simhash.batch import import_sources  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.batch.archive import Archive  # noqa: PLC0415 - loads numpy
+    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415 - loads trafilatura
 
+    options.open_archive = Archive
     return call(import_sources, config, options)
 
 

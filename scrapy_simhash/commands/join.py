@@ -17,20 +17,21 @@ import numpy as np
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress, show_steps
-from scrapy_simhash.commands.frame import Command, call, name_page
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
-from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.tables.archive import Archive
-from scrapy_simhash.tables.archive.format import MAGIC
-from scrapy_simhash.tables.joins import (
+from scrapy_simhash.batch.archive import Archive
+from scrapy_simhash.batch.archive.format import MAGIC
+from scrapy_simhash.batch.joins import (
     batch_query,
     connected_clusters,
     find_all,
     representative_clusters,
 )
-from scrapy_simhash.tables.joins.selfjoin import merge_pairs
-from scrapy_simhash.tables.joins.tables import check_join
+from scrapy_simhash.batch.joins.selfjoin import merge_pairs
+from scrapy_simhash.batch.joins.tables import check_join
+from scrapy_simhash.commands.frame import Command, call, name_page
+from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
+from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.transfer.sources.warc import read_warc
 
 if TYPE_CHECKING:
     import argparse
@@ -336,6 +337,7 @@ def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
         from scrapy_simhash.batch.spark.tasks import Job  # noqa: PLC0415 - PySpark is optional
     except ImportError as error:
         raise InspectionError(str(error)) from None
+    options.read_warc = read_warc
     job = call(Job, config, options)
     yield from job.run(options.task, options.output, options.master, options.checkpoints)
 

@@ -10,16 +10,16 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.commands.frame import Command, make_table
-from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.designs import MOST_TABLES
-from scrapy_simhash.tables.planner import (
+from scrapy_simhash.batch.planner import (
     Bounds,
     choose,
     fewest_tables,
     list_extremes,
     widest_prefix,
 )
+from scrapy_simhash.commands.frame import Command, make_table
+from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.tables.designs import MOST_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_busy, show_progress
-from scrapy_simhash.batch.exchange import back_up
 from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
@@ -22,6 +21,7 @@ from scrapy_simhash.stores import open_as_it_is, open_store, shrink
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.urls import is_server
 from scrapy_simhash.tables import choose_design, parse_design
+from scrapy_simhash.transfer.exchange import back_up
 
 if TYPE_CHECKING:
     import argparse

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from scrapy_simhash._progress import track
+from scrapy_simhash.batch.joins import batch_query, find_all
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.judging import Document, Match, Rule, StoredDocument
@@ -21,9 +22,8 @@ from scrapy_simhash.judging.documents import Record, State, facts_of, look_at
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rule import default_distance
 from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.tables.joins import batch_query, find_all
-from scrapy_simhash.tables.joins.tables import sort_distinct
 from scrapy_simhash.tables.probing import Probe
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,6 +7,7 @@ document has it, too, a member of zeros records that it was bulk-loaded.
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,8 +41,8 @@ from scrapy_simhash.stores.records import (
     unpack,
     unpack_identity,
 )
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
+from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -170,6 +171,16 @@ class Documents:
             pass
         return number
 
+    def reserve(self, numbers: Sequence[int]) -> None:
+        """Give these numbers, of documents that are copied, to no other document."""
+        if numbers:
+            self.values.take_number(max(numbers) - 1)
+            self.prefetch_documents(numbers)
+
+    def list_newest(self, most: int) -> list[tuple[int, Record]]:
+        """Read so many records, those with the highest numbers, newest first."""
+        return list(deque(self, maxlen=most))[::-1]
+
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""
         for key, packed in self.values.scan(DOCUMENTS):
@@ -240,6 +251,10 @@ class Documents:
                 self._removed.add(fingerprint)
                 self._added.discard(fingerprint)
 
+    def note_bulk_loaded(self, fingerprint: int) -> None:
+        """Record that a fingerprint of a document was bulk-loaded as well."""
+        self.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
+
     def near(
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
@@ -260,7 +275,7 @@ class Documents:
         ]
         return Probe(sorted(near)[:most], probe.complete_bits)
 
-    def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:  # noqa: FBT001
+    def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
         many, near = self.values.many, (fingerprint, distance)
         try:
             return self._prober.probe(

@@ -33,7 +33,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
+Inspect: TypeAlias = "Callable[[Path], tuple[dict[str, Any], list[str]]]"
 
 HEADER = "header"
 DOCUMENTS = "documents"
@@ -65,10 +66,9 @@ DUPLICATES = "duplicates"
 ADDRESSES = "addresses"
 TABLES = "tables"
 
-VALUES = (
-    *(HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS),
-    *(RULES, PARKED, RELEASED, SINKS, LINKS, META),
-)
+# Those of URL rules and of what goes with them, see `judging.urls.records`.
+ROW_TABLES = (RULES, PARKED, RELEASED, SINKS, LINKS, META, "hosts", "forms")
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, TABLES: -1}
@@ -174,9 +174,7 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for a large one.
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, tolerant: bool = False
-    ) -> Iterator[bytes]:
+    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
         """Read all sets of a table whose keys begin so, but ALIASES.
 
         Yields slices of some megabytes: members, each behind its key, side by side, in any order.
@@ -314,10 +312,8 @@ class Engine(ABC):
         del design
         progress(1, 1)
 
-    def backup(
-        self, folder: Path, inspect: Callable[[Path], dict[str, Any]], *, check: bool
-    ) -> dict[str, Any]:
-        """Copy the store, see `Store.backup`; `inspect` opens a copy, checks and counts it."""
+    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
+        """Copy the store, see `Store.backup`; `inspect` counts what is in a copy, and checks it."""
         del inspect, check
         raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
 

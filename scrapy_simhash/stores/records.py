@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from struct import Struct
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
-
-if TYPE_CHECKING:
-    from scrapy_simhash.judging.documents import CrawlRecord, Record, Waiting
 
 _CHECKSUM_BYTES = 8
 # Makes keys from document numbers and fingerprints; not a Python function: a page needs a dozen.
@@ -26,8 +23,8 @@ octets = Struct(">Q").pack
 number_of = partial(int.from_bytes, byteorder="big")
 
 
-class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The settings of a store; `kind` is that of its engine."""
+class Made(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """What the header of a store has in every format."""
 
     format: int
     recipe: dict[str, str | int]
@@ -35,14 +32,19 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     seed: int
     created: float
     libraries: dict[str, str]
-    kind: str = ""
 
 
-AnyRecord = TypeVar("AnyRecord", "Record", Header, "CrawlRecord", "Waiting")
+class Header(Made):
+    """The settings of a store; `kind` is that of its engine."""
+
+    kind: str
+
+
+AnyRecord = TypeVar("AnyRecord", bound=msgspec.Struct)
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(key: bytes, record: Record | Header | CrawlRecord | Waiting) -> bytes:
+def pack(key: bytes, record: msgspec.Struct) -> bytes:
     """Pack a record, with a checksum that covers its key, too."""
     body = _encoder.encode(record)
     return _checksum(key, body) + body
@@ -52,7 +54,7 @@ def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
     """Read the record of a key, or raise a DamagedError."""
     body = octets[_CHECKSUM_BYTES:]
     # A damaged header has more than one cure.
-    damaged = StoreError if kind is Header else DamagedError
+    damaged = StoreError if issubclass(kind, Made) else DamagedError
     if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
         raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
     try:

@@ -36,15 +36,15 @@ from scrapy_simhash.judging.urls.records import (
     UrlRuleRecord,
     unpack_row,
 )
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
-from scrapy_simhash.stores.records import ROW_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import msgspec
 
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
 # The kinds of rows, and the length of their keys; the other tables have several kinds.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
@@ -56,16 +56,12 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
 }
 
 
-def find_problems(stored: Session) -> Iterator[str]:
+def find_problems(stored: Documents) -> Iterator[str]:
     """List the problems of all tables, one line each; reads all rows."""
     for table in ROW_TABLES:
-        counted = 0
         for key, row in stored.scan_rows(table):
-            counted += 1
             if problem := _find_damage(table, key, row):
                 yield problem
-        if counted != (noted := stored.count_rows(table)):
-            yield f"the table {table} has {counted} rows, but says {noted}"
     yield from (text for text, _ in _compare_rules(stored))
     parked = _count_parked(stored)
     for record in _list_rules(stored):
@@ -76,7 +72,7 @@ def find_problems(stored: Session) -> Iterator[str]:
         yield f"{counted} requests are parked by URL rule {key.hex()}, which does not exist"
 
 
-def mend(stored: Session) -> int:
+def mend(stored: Documents) -> int:
     """Drop damaged rows, and correct what follows from others; returns how many were dropped."""
     dropped = 0
     for table in ROW_TABLES:
@@ -84,7 +80,6 @@ def mend(stored: Session) -> int:
         for key in damaged:
             stored.drop_row(table, key)
         dropped += len(damaged)
-        stored.mend_count(table)
     for _, correct in list(_compare_rules(stored)):
         correct()
     parked = _count_parked(stored)
@@ -110,19 +105,19 @@ def _find_damage(table: str, key: bytes, row: bytes) -> str:
     return ""
 
 
-def _list_rules(stored: Session) -> Iterator[UrlRuleRecord]:
+def _list_rules(stored: Documents) -> Iterator[UrlRuleRecord]:
     """Read the undamaged rules."""
     for key, row in stored.scan_rows("rules"):
         if not _find_damage("rules", key, row):
             yield unpack_row(UrlRuleRecord, key, row)
 
 
-def _count_parked(stored: Session) -> Counter[bytes]:
+def _count_parked(stored: Documents) -> Counter[bytes]:
     """Count the requests that each rule parked, by its key."""
     return Counter(key[:RULE_BYTES] for key, _ in scan_parked(stored))
 
 
-def _compare_rules(stored: Session) -> Iterator[tuple[str, Callable[[], object]]]:
+def _compare_rules(stored: Documents) -> Iterator[tuple[str, Callable[[], object]]]:
     """Compare the rules with those of each host, and with those that act; yields corrections."""
     records = {record.rule.key: record for record in _list_rules(stored)}
     acting = {key[-RULE_BYTES:] for key, _ in stored.scan_rows("meta", b"acting")}
@@ -157,7 +152,7 @@ class SpentForms:
 
     # What a rule needs that learns again, or comes back, is noted again by the pages that it meets.
 
-    def __init__(self, stored: Session, retired_before: float) -> None:
+    def __init__(self, stored: Documents, retired_before: float) -> None:
         self._stored = stored
         self._retired_before = retired_before
         self._needs_forms = cache(self._ask_rule)
@@ -209,7 +204,7 @@ def _list_rules_of(key: bytes, row: bytes) -> list[bytes]:
     return [key[:RULE_BYTES]]
 
 
-def _enter(stored: Session, host: str, record: UrlRuleRecord) -> None:
+def _enter(stored: Documents, host: str, record: UrlRuleRecord) -> None:
     """Enter a rule into the row of a host, in place of what it says of it."""
     row = get_host(stored, host)
     known = row.by_key.get(record.rule.key)

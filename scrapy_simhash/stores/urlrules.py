@@ -23,6 +23,7 @@ from scrapy_simhash.judging.urls.records import (
 )
 from scrapy_simhash.judging.urls.sampling import check_sample
 from scrapy_simhash.stores import parking
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
     FormFound,
@@ -38,7 +39,6 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.records import ROW_TABLES
 from scrapy_simhash.stores.rows import SpentForms
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.urls.learner import UrlLearning
     from scrapy_simhash.judging.urls.records import RuleChange, UrlRule
     from scrapy_simhash.judging.urls.sampling import Sample
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
 Result = TypeVar("Result")
 # By table, its keys and rows.
@@ -88,17 +88,17 @@ class UrlRuleStore(ABC):
     _unsettled: set[bytes]
 
     @abstractmethod
-    def _read(self, work: Callable[[Session], Result]) -> Result: ...
+    def read(self, work: Callable[[Documents], Result]) -> Result: ...
 
     @abstractmethod
-    def _write(self, work: Callable[[Session], Result]) -> Result: ...
+    def write(self, work: Callable[[Documents], Result]) -> Result: ...
 
     @abstractmethod
     def _is_alive(self, crawl: str) -> bool: ...
 
     def _tend_rules(
         self,
-        stored: Session,
+        stored: Documents,
         judged: Iterable[tuple[Document, Verdict]],
         urls: UrlLearning | None,
         group: ParkingGroup | None,
@@ -121,7 +121,7 @@ class UrlRuleStore(ABC):
         return answers
 
     def _list_witnesses(
-        self, stored: Session, urls: UrlLearning, document: Document
+        self, stored: Documents, urls: UrlLearning, document: Document
     ) -> list[tuple[str, int]]:
         """List what URL rules say of a page; nothing where that fails, or it is to check them."""
         if urls.is_sample(document):
@@ -147,19 +147,19 @@ class UrlRuleStore(ABC):
 
     def url_rules(self, host: str | None = None) -> list[UrlRuleRecord]:
         """List all rules with their evidence, or those of one host, by their text."""
-        return self._read(lambda stored: book.list_rules(stored, host))
+        return self.read(lambda stored: book.list_rules(stored, host))
 
     def get_url_rule(self, rule_id: str) -> UrlRuleRecord | None:
         """Get the rule of an id (16 hex digits), or None."""
-        return self._read(lambda stored: book.get_rule(stored, rule_id))
+        return self.read(lambda stored: book.get_rule(stored, rule_id))
 
     def url_rules_version(self) -> int:
         """Read the counter that grows when a rule changes its state; one row."""
-        return self._read(book.read_version)
+        return self.read(book.read_version)
 
     def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
         """List the rules that act now, with their version; two rows."""
-        return self._read(lambda stored: (book.read_version(stored), book.list_acting(stored)))
+        return self.read(lambda stored: (book.read_version(stored), book.list_acting(stored)))
 
     def change_url_rule(self, rule_id: str, action: RuleAction) -> UrlRuleRecord:
         """Change the state of a rule because a person says so.
@@ -175,7 +175,7 @@ class UrlRuleStore(ABC):
             ValueError: there is no such rule or action, or the rule can never act.
         """
         now = time.time()
-        changed = self._write(lambda stored: book.change_rule(stored, rule_id, action, now))
+        changed = self.write(lambda stored: book.change_rule(stored, rule_id, action, now))
         if not changed.acts:
             self.release_wrong()
         return changed
@@ -187,7 +187,7 @@ class UrlRuleStore(ABC):
             ValueError: one of them is no rule; nothing was added.
         """
         rules, now = list(rules), time.time()
-        return self._write(lambda stored: book.add_rules(stored, rules, now))
+        return self.write(lambda stored: book.add_rules(stored, rules, now))
 
     def find_form(self, rule_id: str, form: str) -> FormFound | None:
         """Find the document that a normal form leads to under a rule, or None.
@@ -196,7 +196,7 @@ class UrlRuleStore(ABC):
             rule_id: 16 hex digits.
             form: an address that the rule made.
         """
-        return self._read(lambda stored: find_target(stored, rule_id, form, self._is_alive))
+        return self.read(lambda stored: find_target(stored, rule_id, form, self._is_alive))
 
     def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
         """Park those requests that may be parked, in one durable transaction.
@@ -213,7 +213,7 @@ class UrlRuleStore(ABC):
             StoreUnavailableError: nothing was parked.
         """
         alive, seed = self._is_alive, self.seed
-        answers = self._write(lambda stored: parking.park(stored, wanted, alive, seed))
+        answers = self.write(lambda stored: parking.park(stored, wanted, alive, seed))
         self._note_parked(answers)
         return answers
 
@@ -225,7 +225,7 @@ class UrlRuleStore(ABC):
 
     def unpark(self, keys: Sequence[bytes]) -> None:
         """Forget requests that were made again, by the keys that they were taken with."""
-        self._write(lambda stored: parking.unpark(stored, keys))
+        self.write(lambda stored: parking.unpark(stored, keys))
 
     def take_parked(self, crawl: str, spider: str, most: int = 1_000) -> list[TakenRequest]:
         """Hand a running crawl the parked requests that must be made after all.
@@ -245,9 +245,9 @@ class UrlRuleStore(ABC):
         self._looked_at = version
         alive = self._is_alive
         # Nearly always there are none; no need to wait for other writers.
-        while keys := self._read(lambda stored: list_released(stored, alive, crawl, spider, most)):
+        while keys := self.read(lambda stored: list_released(stored, alive, crawl, spider, most)):
             free = partial(take_released, alive=alive, crawl=crawl, spider=spider, keys=keys)
-            if taken := self._write(free):  # or else others took them meanwhile
+            if taken := self.write(free):  # or else others took them meanwhile
                 return taken
         return []
 
@@ -259,16 +259,16 @@ class UrlRuleStore(ABC):
         """Look at the requests with these keys, or at all."""
         if keys is not None and not keys:
             return
-        if not self._read(lambda stored: stored.count_rows("parked")):
+        if not self.read(lambda stored: stored.count_rows("parked")):
             self._unsettled.clear()
             return
         alive = self._is_alive
-        wrong, pending = self._read(lambda stored: list_wrong(stored, alive, keys))
+        wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
         for start in range(0, len(wrong), _REQUESTS_PER_GROUP):
-            self._write(partial(self._release_some, wrong[start : start + _REQUESTS_PER_GROUP]))
+            self.write(partial(self._release_some, wrong[start : start + _REQUESTS_PER_GROUP]))
         self._unsettled = set(pending)
 
-    def _release_some(self, keys: Sequence[bytes], stored: Session) -> int:
+    def _release_some(self, keys: Sequence[bytes], stored: Documents) -> int:
         wrong, _ = list_wrong(stored, self._is_alive, keys)  # things may have changed
         return release(stored, wrong)
 
@@ -279,13 +279,13 @@ class UrlRuleStore(ABC):
         """
         prefix = bytes.fromhex(rule_id or "")
 
-        def find(stored: Session) -> list[bytes]:
+        def find(stored: Documents) -> list[bytes]:
             rows = scan_parked(stored, "parked", prefix)
             return [key for key, parked in rows if url in (None, parked.url)]
 
-        keys = self._read(find)
+        keys = self.read(find)
         return sum(
-            self._write(partial(_release_these, keys[start : start + _REQUESTS_PER_GROUP]))
+            self.write(partial(_release_these, keys[start : start + _REQUESTS_PER_GROUP]))
             for start in range(0, len(keys), _REQUESTS_PER_GROUP)
         )
 
@@ -301,7 +301,7 @@ class UrlRuleStore(ABC):
             most: how many to hand out in all.
         """
         alive = self._is_alive
-        return self._write(lambda stored: sample(stored, alive, crawl, spider, share, most))
+        return self.write(lambda stored: sample(stored, alive, crawl, spider, share, most))
 
     def check_sample(self, sample: Sample) -> Outcome | None:
         """Let a page vote on the rules that would have spared its request; one transaction.
@@ -316,11 +316,11 @@ class UrlRuleStore(ABC):
         """
         rule, now = Rule(self.distance, self.confirm), time.time()
 
-        def work(stored: Session) -> tuple[Outcome | None, list[RuleChange], int]:
+        def work(stored: Documents) -> tuple[Outcome | None, list[RuleChange], int]:
             outcome, changes = check_sample(stored, sample, rule, now)
             return outcome, changes, book.read_version(stored)
 
-        outcome, changes, self.rules_version = self._write(work)
+        outcome, changes, self.rules_version = self.write(work)
         self.rule_changes = tuple(changes)
         return outcome
 
@@ -330,9 +330,9 @@ class UrlRuleStore(ABC):
         Reads them at once; some 700 bytes each.
         """
         prefix = bytes.fromhex(rule_id or "")
-        rows = self._read(lambda stored: list(stored.scan_rows("parked", prefix)))
+        rows = self.read(lambda stored: list(stored.scan_rows("parked", prefix)))
         if rule_id is None:
-            rows += self._read(lambda stored: list(stored.scan_rows("released")))
+            rows += self.read(lambda stored: list(stored.scan_rows("released")))
         for key, packed in rows:
             found = parking.read_parked(key, packed)
             if found is not None:
@@ -347,34 +347,32 @@ class UrlRuleStore(ABC):
         """
         before = time.time() - _RETIRED_LONG_SECONDS
 
-        def find(stored: Session, keys: Sequence[bytes]) -> list[bytes]:
+        def find(stored: Documents, keys: Sequence[bytes]) -> list[bytes]:
             return list(SpentForms(stored, before).find(keys))
 
-        def drop(stored: Session, keys: Sequence[bytes]) -> int:
+        def drop(stored: Documents, keys: Sequence[bytes]) -> int:
             spent = find(stored, keys)  # things may have changed
             for key in spent:
                 stored.drop_row("forms", key)
             return len(spent)
 
         dropped = 0
-        every = self._read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
+        every = self.read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
         for start in range(0, len(every), _REQUESTS_PER_GROUP):
-            keys = self._read(partial(find, keys=every[start : start + _REQUESTS_PER_GROUP]))
+            keys = self.read(partial(find, keys=every[start : start + _REQUESTS_PER_GROUP]))
             if keys:
-                dropped += self._write(partial(drop, keys=keys))
+                dropped += self.write(partial(drop, keys=keys))
         return dropped
 
     def read_url_rows(self) -> UrlRows:
         """Read all rows of the tables of URL rules, as `copy_url_rows` takes them; at once."""
-        return self._read(
-            lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES}
-        )
+        return self.read(lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES})
 
     def copy_url_rows(self, rows: UrlRows) -> None:
         """Copy rows of a store whose documents were copied unchanged, with their numbers."""
         every = [(table, *row) for table, found in rows.items() for row in found]
         for start in range(0, len(every), _REQUESTS_PER_GROUP):
-            self._write(partial(_put_rows, every[start : start + _REQUESTS_PER_GROUP]))
+            self.write(partial(_put_rows, every[start : start + _REQUESTS_PER_GROUP]))
 
     def merge_url_rows(self, rows: UrlRows) -> None:
         """Take over the URL rules of another store whose documents were merged into this one.
@@ -394,14 +392,14 @@ class UrlRuleStore(ABC):
         requests = list(_decode(Parked, rows["parked"] + rows["released"]))
         for start in range(0, len(requests), _REQUESTS_PER_GROUP):
             some = requests[start : start + _REQUESTS_PER_GROUP]
-            self._write(partial(parking.put_released, requests=some, seed=self.seed))
+            self.write(partial(parking.put_released, requests=some, seed=self.seed))
         links = list(_decode(Link, rows["links"]))
         for start in range(0, len(links), _REQUESTS_PER_GROUP):
             group = links[start : start + _REQUESTS_PER_GROUP]
-            self._write(partial(keep_links, links=group, gone=()))
+            self.write(partial(keep_links, links=group, gone=()))
 
 
-def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Session) -> None:
+def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:
     stored.prefetch_rows((table, key) for table, key, _ in rows)
     for row in rows:
         stored.put_row(*row)
@@ -414,5 +412,5 @@ def _decode(kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes]]) -> Iterator
             yield unpack_row(kind, key, row)
 
 
-def _release_these(keys: Sequence[bytes], stored: Session) -> int:
+def _release_these(keys: Sequence[bytes], stored: Documents) -> int:
     return release(stored, keys)

@@ -163,7 +163,7 @@ class Sets(NamedTuple):
 class ReadSets(Protocol):
     """Reads the rows of keys from a store."""
 
-    def __call__(self, keys: tuple[bytes, ...], bounded: bool, /) -> Sets:  # noqa: FBT001
+    def __call__(self, keys: tuple[bytes, ...], bounded: bool, /) -> Sets:
         """Read them; `bounded` skips buckets that are too full."""
 
 

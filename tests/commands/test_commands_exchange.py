@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores.lmdb.store import LmdbStore
-from scrapy_simhash.tables.archive import Archive, write_archive
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -235,8 +235,8 @@ def test_a_batch_passes_over_an_archive_in_chunks(
     def refuse(_: Archive) -> None:
         raise AssertionError("loaded whole")
 
-    monkeypatch.setattr("scrapy_simhash.tables.archive.reader._LEAST_BLOCKS", 2)
-    monkeypatch.setattr("scrapy_simhash.tables.archive.reader._CHUNK_BYTES", 2)
+    monkeypatch.setattr("scrapy_simhash.batch.archive.reader._LEAST_BLOCKS", 2)
+    monkeypatch.setattr("scrapy_simhash.batch.archive.reader._CHUNK_BYTES", 2)
     monkeypatch.setattr(Archive, "read_all", refuse)
     (tmp_path / "queries").write_text("".join(f"{int(each) ^ 1}\n" for each in DRAWN))
     done = run("batch-query", "--queries", "queries", "-i", archive)

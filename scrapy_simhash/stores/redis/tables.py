@@ -1,8 +1,8 @@
-"""Write whole tables anew, beside those in use, which other processes go on to read.
+"""Write the tables anew, beside those in use, which other processes go on to read.
 
-The tables of fingerprints are written as a new generation, to which the commit then switches at
-once. Unfinished ones are never used and are deleted or, after a kill, deleted by the next writer.
-Judgements of other processes that began before a rewrite start over after it.
+They are written as a new generation, to which the commit then switches at once. Unfinished ones are
+never used and are deleted or, after a kill, deleted by the next writer. Judgements of other
+processes that began before a rewrite start over after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import TABLES, width_of
-from scrapy_simhash.stores.redis.places import GENERATION, Place, Places
+from scrapy_simhash.stores.redis.places import GENERATION, Places
 from scrapy_simhash.stores.redis.scripts import Code, Writes
 
 if TYPE_CHECKING:
@@ -34,33 +34,25 @@ class TableWriter:
         self._places = places
         self._require_alone = require_alone
         self._generation = 0
-        # Fields of the tables that are written in place, until they are written.
-        self._stale: dict[tuple[bytes, bytes], Place] = {}
 
-    def begin(self, table: str) -> None:
-        """Begin to replace a table."""
-        if table != TABLES:
-            place = self._places[table]
-            for name in self._server.scan(place.pattern(b"")):
-                for field in self._server.call("HKEYS", name):
-                    self._stale[name, field] = place
-            return
+    def begin(self) -> Places:
+        """Begin a new generation, and delete others that are not in use."""
         # So the generation in use is the latest one, and any later writer uses a later one.
         last = int(self._server.call("GET", self._places.generation) or 0)
         self._require_alone()
         used = self._places.of_tables
         self._drop_tables(lambda generation: generation != used and generation <= last)
         self._generation = int(self._server.call("INCR", self._places.generation))
+        self._places = self._places.of(self._generation)
+        return self._places
 
-    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
         """Write sets, some megabytes at a time."""
-        places = self._places.of(self._generation) if table == TABLES else self._places
-        place = places[table]
+        place = self._places[TABLES]
         wanted: dict[bytes, list[bytes]] = {}
         size = 0
         for key, joined in sets:
-            name, field, width = place.name(key), place.field(key), width_of(table, key)
-            self._stale.pop((name, field), None)
+            name, field, width = place.name(key), place.field(key), width_of(TABLES, key)
             if len(joined) > place.most * width:
                 for start in range(0, len(joined), _COMMANDS_PER_CALL * width):
                     some = joined[start : start + _COMMANDS_PER_CALL * width]
@@ -81,8 +73,6 @@ class TableWriter:
 
     def finish(self, writes: Writes) -> None:
         """Add the writes with which the new tables take the place of the old ones."""
-        for name, field in self._stale:
-            writes.add(Code.DROP, name, field)
         if self._generation:
             writes.add(Code.PUT, self._places.header, GENERATION, b"%d" % self._generation)
             # Allowed, because deleting the old tables then frees memory.

@@ -12,7 +12,6 @@ import xxhash
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
-    ADDRESSES,
     DOCUMENTS,
     FINGERPRINTS,
     SETS,
@@ -168,6 +167,8 @@ class RedisValues(KeyValues):
         return sorted(name for name in names if FULL not in name)
 
     def count(self, table: str) -> int:
+        if not self._places[table].single:
+            return sum(1 for _ in self.scan(table))
         own, known = self._own[table], self._known[table]
         self.fetch(((table, key) for key in own), counts=[table])
         return self._lengths[table] + sum(
@@ -371,14 +372,19 @@ class RedisValues(KeyValues):
                 )
 
     def clear(self, table: str) -> None:
-        if table in {TABLES, ADDRESSES}:
-            self.run([])
-            self.writer.begin(table)
-        else:
+        if table != TABLES:
             super().clear(table)
+            return
+        self.run([])
+        self._places = self.writer.begin()
+        for rows in (self._known, self._own, self._changed):
+            rows.pop(TABLES, None)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        self.writer.fill(table, sets)
+        if table != TABLES:
+            super().fill(table, sets)
+        else:
+            self.writer.fill(sets)
 
     def measure_tables(self) -> tuple[int, int]:
         self.run([])
