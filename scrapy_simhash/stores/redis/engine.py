@@ -90,7 +90,9 @@ class RedisEngine(Engine):
 
     def _is_latest(self) -> bool:
         """Whether the header is still the same; tables are deleted after it names new ones."""
-        return self._read_header() == self._header
+        known, found = self._header, self._read_header()
+        self._refresh(found)
+        return found == known
 
     def _begin(self, values: RedisValues, commands: list[tuple[object, ...]]) -> list[Any]:
         """Begin to read, and run commands in the same round trip."""
@@ -132,7 +134,13 @@ class RedisEngine(Engine):
             values.know(HEADER, _STORE, self._header[0])
             try:
                 with suppress(_OtherTablesError):
-                    result = work(values)
+                    try:
+                        result = work(values)
+                    except StoreUnavailableError:
+                        raise
+                    except StoreError:
+                        values.run([])  # it may not have begun, and the header be another one
+                        raise
                     values.run([])
                     return values, result
             except BaseException:

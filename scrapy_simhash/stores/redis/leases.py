@@ -108,4 +108,3 @@ class RedisLeases:
         for crawl in list(self._held):
             with suppress(StoreError):
                 self.give_back(crawl)
-

@@ -180,4 +180,3 @@ class Places(defaultdict[str, Place]):
 def glob(prefix: bytes) -> bytes:
     """Make the pattern of what begins so."""
     return _GLOB.sub(rb"\\\g<0>", prefix) + b"*"
-

@@ -27,9 +27,7 @@ _BYTES_PER_CALL, _COMMANDS_PER_CALL = 4 * 2**20, 1_024
 class TableWriter:
     """Writes tables for a process that is alone; `require_alone` raises if it is no longer."""
 
-    def __init__(
-        self, server: Server, places: Places, require_alone: Callable[[], object]
-    ) -> None:
+    def __init__(self, server: Server, places: Places, require_alone: Callable[[], object]) -> None:
         self._server = server
         self._places = places
         self._require_alone = require_alone

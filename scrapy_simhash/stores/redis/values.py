@@ -136,8 +136,10 @@ class RedisValues(KeyValues):
         """Read what the server has: values, or members side by side."""
         self.run([])
         place = self._places[table]
-        hashes = self._scan_hash(place.single, prefix) if place.single else self._scan_hashes(
-            self._list_hashes(table, prefix)
+        hashes = (
+            self._scan_hash(place.single, prefix)
+            if place.single
+            else self._scan_hashes(self._list_hashes(table, prefix))
         )
         for name, found in hashes:
             for field, stored in sorted(found.items()):
@@ -145,9 +147,7 @@ class RedisValues(KeyValues):
                 if key.startswith(prefix):
                     yield key, stored
 
-    def _scan_hash(
-        self, name: bytes, prefix: bytes
-    ) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+    def _scan_hash(self, name: bytes, prefix: bytes) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         seen: set[bytes] = set()
         cursor = None
         while cursor != 0:
@@ -156,9 +156,7 @@ class RedisValues(KeyValues):
             yield name, {field: found[field] for field in found.keys() - seen}
             seen.update(found)
 
-    def _scan_hashes(
-        self, names: Sequence[bytes]
-    ) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+    def _scan_hashes(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         for some in _cut(names, _HASHES_PER_CALL):
             yield from zip(some, self.run([("HGETALL", name) for name in some]), strict=True)
 
@@ -208,9 +206,11 @@ class RedisValues(KeyValues):
         if stored == b"":
             return self._list_crowded(table, [(key, prefix, most)])[0]
         width = width_of(table, key)
-        return [] if stored is None else [
-            stored[at : at + width] for at in range(0, len(stored), width)
-        ]
+        return (
+            []
+            if stored is None
+            else [stored[at : at + width] for at in range(0, len(stored), width)]
+        )
 
     def _list_crowded(
         self, table: str, wanted: Sequence[tuple[bytes, bytes, int | None]]
@@ -262,11 +262,15 @@ class RedisValues(KeyValues):
         by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
         for table, key in chain(wanted, reserved):
             by_table[table][key] = None
-        rows = [] if cluster else [
-            (key[:8], key[8:])
-            for key in by_table.pop(FINGERPRINTS, ())
-            if key[:8] not in self._known[FINGERPRINTS]
-        ]
+        rows = (
+            []
+            if cluster
+            else [
+                (key[:8], key[8:])
+                for key in by_table.pop(FINGERPRINTS, ())
+                if key[:8] not in self._known[FINGERPRINTS]
+            ]
+        )
         commands: list[tuple[object, ...]] = []
         read: list[tuple[str, list[bytes]]] = []
         for table, keys in by_table.items():
@@ -343,9 +347,7 @@ class RedisValues(KeyValues):
 
     # Whole tables
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, tolerant: bool = False
-    ) -> Iterator[bytes]:
+    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
         if self._own[table] or self._changed[table]:
             yield from super().rows(table, prefix, tolerant=tolerant)
             return
