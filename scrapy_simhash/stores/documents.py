@@ -1,7 +1,8 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
-document has it, too, a member of zeros records that it was bulk-loaded.
+document has it, too, a member of zeros records that it was bulk-loaded. A kind that may lose rows
+of one table and not of another (`marks_bulk_loaded`) has that member for each of them.
 """
 
 from __future__ import annotations
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables import Design
 
 BULK_LOADED = bytes(16)
-# Nearly every fingerprint has one document. Of fewer than this, one read brings all scopes.
-_FEW_MEMBERS = 16
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 
 
@@ -228,7 +227,7 @@ class Documents:
             key = octets(fingerprint)
             if not values.members(FINGERPRINTS, key, most=1):
                 rows = self._prober.split(fingerprint)
-                if values.has(TABLES, *rows[0]):
+                if not values.marks_bulk_loaded and values.has(TABLES, *rows[0]):
                     values.add(FINGERPRINTS, key, BULK_LOADED)
                 else:
                     for table_row in rows:
@@ -251,9 +250,13 @@ class Documents:
                 self._removed.add(fingerprint)
                 self._added.discard(fingerprint)
 
-    def note_bulk_loaded(self, fingerprint: int) -> None:
-        """Record that a fingerprint of a document was bulk-loaded as well."""
-        self.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
+    def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
+        """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
+        if not self.values.marks_bulk_loaded:
+            indexed, _ = self.read_indexed()
+            fingerprints = indexed[contains(fingerprints, indexed)]
+        marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
+        self.values.fill(FINGERPRINTS, marked)
 
     def near(
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
@@ -295,21 +298,20 @@ class Documents:
 
         `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
-        key = octets(fingerprint)
-        found = self.values.members(FINGERPRINTS, key, most=_FEW_MEMBERS)
-        if not found:
-            return [0]
-        loaded = found[0] == BULK_LOADED
         wanted = b"" if scope is None else scope_hash(scope)
-        if len(found) == _FEW_MEMBERS:
-            more = None if most is None else most + 1
-            found = self.values.members(FINGERPRINTS, key, wanted, more)
-        numbers = [
-            number_of(row[8:]) for row in found if row.startswith(wanted) and row != BULK_LOADED
-        ]
-        if loaded:
+        found = self.values.members(FINGERPRINTS, octets(fingerprint), wanted, most)
+        numbers = [number_of(row[8:]) for row in found]
+        # Among those of all scopes the mark, whose number is 0, comes first.
+        if (wanted or not numbers) and self.is_bulk_loaded(fingerprint):
             numbers.insert(0, 0)
-        return numbers if most is None else numbers[: max(most, loaded)]
+        return numbers[:most]
+
+    def is_bulk_loaded(self, fingerprint: int) -> bool:
+        """Whether a fingerprint in the tables was bulk-loaded."""
+        key = octets(fingerprint)
+        if self.values.has(FINGERPRINTS, key, BULK_LOADED):
+            return True
+        return not (self.values.marks_bulk_loaded or self.values.members(FINGERPRINTS, key, most=1))
 
     def read_fingerprints(self) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,). Reads one table."""
@@ -353,6 +355,8 @@ class Documents:
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
         held, (indexed, noted) = self.read_fingerprints(), self.read_indexed()
+        if self.values.marks_bulk_loaded:
+            return noted
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
     # What goes with documents
@@ -471,11 +475,11 @@ class Documents:
         wanted += self._list_keys({probe[1:] for probe in probes})
         self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
         near: set[bytes] = set()
-        for _, fingerprint, bits in probes:
+        for scope, fingerprint, bits in probes:
             # The same call as the judge's.
             probe = self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True)
-            near.update(octets(found) for _, found in probe.near[:MOST_CANDIDATES])
-            near.add(octets(fingerprint))
+            found = [fingerprint, *(found for _, found in probe.near[:MOST_CANDIDATES])]
+            near.update(octets(one) + scope_hash(scope) for one in found)
         known = [number for name in identities if (number := self.find_number(name))]
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, key) for key in near]

@@ -36,7 +36,13 @@ from scrapy_simhash.judging.judge import (
     take_lost,
     withdraw,
 )
-from scrapy_simhash.judging.merging import Merger, copy_crawls, copy_rows, is_original
+from scrapy_simhash.judging.merging import (
+    Merger,
+    copy_crawls,
+    copy_rows,
+    is_original,
+    read_rows,
+)
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.simhash import hamming_distance
@@ -464,9 +470,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             design = stored.design
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
-            indexed, _ = stored.read_indexed()
-            for known in indexed[contains(fingerprints, indexed)].tolist():
-                stored.note_bulk_loaded(known)
+            stored.note_bulk_loaded(fingerprints)
             before = trusted_fingerprints(stored)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
@@ -618,8 +622,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             ValueError: the folder is inside the store.
         """
 
-        def inspect(copy: Path) -> tuple[dict[str, Any], list[str]]:
-            with Store(type(self.engine)(copy, readonly=True), None) as store:
+        def inspect(copy: Engine) -> tuple[dict[str, Any], list[str]]:
+            with Store(copy, None) as store:
                 problems = store.check() if check else []
                 counted = store.read(
                     lambda stored: {
@@ -840,4 +844,4 @@ def _list_originals(stored: Documents, record: Record, reach_bits: int) -> Itera
     distance = min(record.distance, reach_bits)
     probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
     near = (found for probe in probes for _, found in probe.near)
-    return (found for found in near if 0 in stored.numbers(found, most=0))
+    return (found for found in near if stored.is_bulk_loaded(found))

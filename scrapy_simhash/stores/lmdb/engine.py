@@ -78,7 +78,10 @@ class LmdbEngine(Engine):
         compact(self._environment.folder, self.write, design, progress)
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-        return back_up(self._environment, folder, inspect, check=check)
+        def open_copy(copy: Path) -> tuple[dict[str, Any], list[str]]:
+            return inspect(LmdbEngine(copy, readonly=True))
+
+        return back_up(self._environment, folder, open_copy, check=check)
 
     def close(self) -> None:
         self._closing.close()
