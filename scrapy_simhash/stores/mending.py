@@ -91,13 +91,12 @@ def read_trusted(stored: Documents) -> NDArray[np.uint64]:
 
 def add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Add the documents' fingerprints to the trusted ones; only these remain bulk-loaded."""
-    _, noted = stored.read_indexed()
+    indexed, noted = stored.read_indexed()
+    if stored.values.marks_bulk_loaded:
+        return indexed  # marks without a row in the tables are those of an import that died
     for fingerprint in noted[~contains(held, noted)].tolist():
         stored.values.discard(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
-    indexed, _ = stored.read_indexed()
-    if stored.values.marks_bulk_loaded:
-        return indexed
-    return sort_distinct(np.concatenate([held, indexed]))
+    return sort_distinct(np.concatenate([held, stored.read_indexed()[0]]))
 
 
 class Mender:

@@ -470,8 +470,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             design = stored.design
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
-            stored.note_bulk_loaded(fingerprints)
             before = trusted_fingerprints(stored)
+            stored.note_bulk_loaded(fingerprints)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
             return together.size - before.size

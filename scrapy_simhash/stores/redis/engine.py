@@ -1,4 +1,4 @@
-"""The Redis kind of store: one server or a cluster, any number of processes on any number of hosts."""
+"""The Redis kind of store: one server or a cluster, for processes on any number of hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scrapy_simhash.stores.redis.values import Numbers, RedisValues
 from scrapy_simhash.stores.urls import server_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_simhash.stores.keyvalues import KeyValues

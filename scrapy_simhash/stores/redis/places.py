@@ -22,9 +22,9 @@ and the field has the others::
 The header's hash has a second field, for the generation of the tables in use. In a cluster, every
 tag also has `{...}:seq`: the number of the last commit that wrote there.
 
-Redis stores small hashes compactly (as a "listpack"), so identities and fingerprints are spread over
-65,536 hashes each: 15 to a hash at a million documents. A set is a field with its members side by
-side.
+Redis stores small hashes compactly (as a "listpack"), so identities and fingerprints are spread
+over 65,536 hashes each: 15 to a hash at a million documents. A set is a field with its members side
+by side.
 """
 
 from __future__ import annotations

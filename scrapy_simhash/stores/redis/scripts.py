@@ -56,6 +56,7 @@ class Writes:
 
     def __init__(self) -> None:
         self.even_when_full = True  # allowed if the server's memory is full: it only deletes
+        self.size = 0  # in bytes, roughly
         self._packed: dict[bytes, list[bytes]] = {}
 
     def __bool__(self) -> bool:
@@ -64,6 +65,7 @@ class Writes:
     def add(self, code: Code, name: bytes, field: bytes, value: bytes = b"", most: int = 0) -> None:
         """Add a write to a hash; beyond `most` members, a set becomes a key of its own."""
         self.even_when_full = self.even_when_full and code in _REMOVING
+        self.size += len(name) + len(field) + len(value)
         tag = name[: name.index(b"}") + 1]
         self._packed.setdefault(tag, []).extend(
             (

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import TABLES, width_of
-from scrapy_simhash.stores.redis.places import GENERATION, Places
-from scrapy_simhash.stores.redis.scripts import Code, Writes
+from scrapy_simhash.stores.redis.places import GENERATION, NEVER, Places
+from scrapy_simhash.stores.redis.scripts import APPLY, Code, Writes
+from scrapy_simhash.stores.redis.server import script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,6 +69,28 @@ class TableWriter:
     def _send(self, wanted: dict[bytes, list[bytes]]) -> None:
         self._require_alone()
         self._server.run([("HSET", name, *pairs) for name, pairs in wanted.items()])
+
+    def add(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add members to sets of another table, at once and not with the commit."""
+        place, writes = self._places[table], Writes()
+        for key, joined in sets:
+            width = width_of(table, key)
+            for at in range(0, len(joined), width):
+                row = (place.name(key), place.field(key), joined[at : at + width])
+                writes.add(Code.ADD, *row, place.most)
+            if writes.size > _BYTES_PER_CALL:
+                self._apply(writes)
+                writes = Writes()
+        self._apply(writes)
+
+    def _apply(self, writes: Writes) -> None:
+        self._require_alone()
+        self._server.run(
+            [
+                script(APPLY, [tag + b":seq", tag + NEVER], "", packed)
+                for tag, packed in writes.pack().items()
+            ]
+        )
 
     def finish(self, writes: Writes) -> None:
         """Add the writes with which the new tables take the place of the old ones."""

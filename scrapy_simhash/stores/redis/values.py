@@ -20,7 +20,7 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     width_of,
 )
-from scrapy_simhash.stores.records import number_of, octets
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.places import FULL, glob
 from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Writes
 from scrapy_simhash.stores.redis.server import script
@@ -65,6 +65,8 @@ class RedisValues(KeyValues):
     """
 
     remote = True
+    # In a cluster the nodes have different rows, and one may fail over without its last ones.
+    marks_bulk_loaded = True
 
     def __init__(
         self, server: Server, places: Places, numbers: Numbers, begin: Run, writer: TableWriter
@@ -383,10 +385,11 @@ class RedisValues(KeyValues):
             rows.pop(TABLES, None)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        if table != TABLES:
-            super().fill(table, sets)
-        else:
+        if table == TABLES:
             self.writer.fill(sets)
+        else:
+            self.writer.add(table, sets)
+            self._known.pop(table, None)
 
     def measure_tables(self) -> tuple[int, int]:
         self.run([])
