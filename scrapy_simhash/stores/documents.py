@@ -66,8 +66,10 @@ class Documents:
 
     def __init__(self, values: KeyValues, prober: Prober) -> None:
         self.values = values
+        self.remote = values.remote
+        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        # A transaction on a server judges again what it probed ahead.
+        # Of a remote kind: it asks again in judging what it probed ahead.
         self._probes: dict[tuple[int, int, int | None, bool], Probe] = {}
         self._added: set[int] = set()
         self._removed: set[int] = set()
@@ -263,11 +265,11 @@ class Documents:
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
         probed = (fingerprint, distance, most, bounded)
+        if not self.remote:
+            return self._probe(*probed)
         probe = self._probes.get(probed)
         if probe is None:
-            probe = self._probe(*probed)
-            if self.values.remote:
-                self._probes[probed] = probe
+            probe = self._probes[probed] = self._probe(*probed)
             return probe
         changed = self._added | self._removed
         near = [found for found in probe.near if found[1] not in changed]
@@ -298,20 +300,22 @@ class Documents:
 
         `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
-        wanted = b"" if scope is None else scope_hash(scope)
-        found = self.values.members(FINGERPRINTS, octets(fingerprint), wanted, most)
+        key = octets(fingerprint)
+        if scope is None:  # the mark, whose number is 0, comes first
+            found = self.values.members(FINGERPRINTS, key, most=most)
+            if not found and not self.values.marks_bulk_loaded:
+                return [0]
+            return [number_of(row[8:]) for row in found]
+        found = self.values.members(FINGERPRINTS, key, scope_hash(scope), most)
         numbers = [number_of(row[8:]) for row in found]
-        # Among those of all scopes the mark, whose number is 0, comes first.
-        if (wanted or not numbers) and self.is_bulk_loaded(fingerprint):
-            numbers.insert(0, 0)
-        return numbers[:most]
+        return [0, *numbers][:most] if self.is_bulk_loaded(fingerprint) else numbers
 
     def is_bulk_loaded(self, fingerprint: int) -> bool:
         """Whether a fingerprint in the tables was bulk-loaded."""
         key = octets(fingerprint)
-        if self.values.has(FINGERPRINTS, key, BULK_LOADED):
-            return True
-        return not (self.values.marks_bulk_loaded or self.values.members(FINGERPRINTS, key, most=1))
+        if self.values.marks_bulk_loaded:
+            return self.values.has(FINGERPRINTS, key, BULK_LOADED)
+        return self.values.members(FINGERPRINTS, key, most=1) in ([], [BULK_LOADED])
 
     def read_fingerprints(self) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,). Reads one table."""
@@ -321,8 +325,8 @@ class Documents:
         """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
         table = self.design.tables[number]
         parts = [np.empty(0, np.uint64)]
-        for rows in self.values.rows(TABLES, bytes((number,)), tolerant=tolerant):
-            parts.append(permuted_of(np.frombuffer(rows, ROW)))
+        slices = self.values.rows(TABLES, bytes((number,)), tolerant=tolerant)
+        parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
         return sort_distinct(table.restore_array(np.concatenate(parts)))
 
     def read_tables(self, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
@@ -442,11 +446,6 @@ class Documents:
         return self.values.draw(table, prefix, most)
 
     # Reading ahead, where each read is a round trip
-
-    @property
-    def remote(self) -> bool:
-        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
-        return self.values.remote
 
     def prefetch(
         self,

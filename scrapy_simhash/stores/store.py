@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -173,27 +173,29 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
             return True
 
-        with self._explaining():
+        try:
             return self.engine.write(work)
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
     def read(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that reads the documents in one transaction; it may run several times."""
-        with self._explaining():
+        try:
             return self.engine.read(lambda values: work(self._begin(values)))
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
     def write(self, work: Callable[[Documents], Result], *, alone: bool = False) -> Result:
         """Run a function in one durable transaction, see `Engine.write`."""
         self._require_writable()
-        with self._explaining():
-            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Turn an error of the kind into one of the store."""
         try:
-            yield
+            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
         except self.engine.errors as error:
-            raise StoreUnavailableError(f"the store at {self.url} failed: {error}") from error
+            raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> StoreUnavailableError:
+        """Make an error of the store from one of its kind."""
+        return StoreUnavailableError(f"the store at {self.url} failed: {error}")
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""

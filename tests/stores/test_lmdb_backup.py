@@ -9,12 +9,12 @@ from typing import Any
 
 import lmdb
 import pytest
+from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
 from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.environment import shrink
-from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run
@@ -174,7 +174,7 @@ STOPPED = """
 import os, sys
 from pathlib import Path
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 
 calls, sync = 0, os.fsync
 def stop(file):
@@ -187,7 +187,7 @@ def stop(file):
 os.fsync = stop
 print("ready", flush=True)
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with Store(folder / "store", readonly=True, distance=0) as store:
     store.backup(folder / "backup")
 """
 
@@ -229,11 +229,11 @@ def test_full_disk_leaves_nothing(
 SMALL_FILES = """
 import resource, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores import StoreUnavailableError
 
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with Store(folder / "store", readonly=True, distance=0) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
     try:
         store.backup(folder / "backup")
