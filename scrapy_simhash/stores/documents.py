@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -46,14 +46,45 @@ from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, perm
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.tables import Design
 
+_Query: TypeAlias = tuple[int, int, int | None, bool]
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
+
+
+class _Probed:
+    """What a transaction on a server probed ahead, for it asks again when it judges."""
+
+    def __init__(self) -> None:
+        self._found: dict[_Query, Probe] = {}
+        self._added: set[int] = set()
+        self._removed: set[int] = set()
+
+    def note(self, fingerprint: int, *, added: bool) -> None:
+        """Note that the transaction added a fingerprint to the tables, or removed it."""
+        (self._added if added else self._removed).add(fingerprint)
+        (self._removed if added else self._added).discard(fingerprint)
+
+    def get(self, query: _Query, probe: Callable[[int, int, int | None, bool], Probe]) -> Probe:
+        """Get the answer to a query, with what changed since it was found."""
+        if query not in self._found:
+            self._found[query] = probe(*query)
+            return self._found[query]
+        near, complete_bits = self._found[query]
+        fingerprint, distance, most, _ = query
+        changed = self._added | self._removed
+        near = [found for found in near if found[1] not in changed]
+        near += [
+            (bits, added)
+            for added in self._added
+            if (bits := hamming_distance(fingerprint, added)) <= distance
+        ]
+        return Probe(sorted(near)[:most], complete_bits)
 
 
 class Documents:
@@ -69,10 +100,7 @@ class Documents:
         self.remote = values.remote
         """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        # Of a remote kind: it asks again in judging what it probed ahead.
-        self._probes: dict[tuple[int, int, int | None, bool], Probe] = {}
-        self._added: set[int] = set()
-        self._removed: set[int] = set()
+        self._probed = _Probed() if values.remote else None
 
     @property
     def design(self) -> Design:
@@ -234,8 +262,8 @@ class Documents:
                 else:
                     for table_row in rows:
                         values.add(TABLES, *table_row)
-                self._added.add(fingerprint)
-                self._removed.discard(fingerprint)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=True)
             values.add(FINGERPRINTS, key, row)
 
     def _unindex(self, number: int, record: Record) -> None:
@@ -249,8 +277,8 @@ class Documents:
             if not values.members(FINGERPRINTS, key, most=1):
                 for table_row in self._prober.split(fingerprint):
                     values.discard(TABLES, *table_row)
-                self._removed.add(fingerprint)
-                self._added.discard(fingerprint)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=False)
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
@@ -264,21 +292,10 @@ class Documents:
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        probed = (fingerprint, distance, most, bounded)
-        if not self.remote:
-            return self._probe(*probed)
-        probe = self._probes.get(probed)
-        if probe is None:
-            probe = self._probes[probed] = self._probe(*probed)
-            return probe
-        changed = self._added | self._removed
-        near = [found for found in probe.near if found[1] not in changed]
-        near += [
-            (bits, added)
-            for added in self._added
-            if (bits := hamming_distance(fingerprint, added)) <= distance
-        ]
-        return Probe(sorted(near)[:most], probe.complete_bits)
+        probe = (fingerprint, distance, most, bounded)
+        if self._probed is None:
+            return self._probe(*probe)
+        return self._probed.get(probe, self._probe)
 
     def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
         many, near = self.values.many, (fingerprint, distance)

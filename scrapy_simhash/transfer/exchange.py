@@ -1,4 +1,4 @@
-"""Exchange data between stores: the commands `import` (archives), `backup`, `merge`."""
+"""Exchange data between stores: the commands `export` and `import`, of stores and archives."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _make_reseeder(config: Config, store: Store, seed: int, where: str) -> Resee
             f"{store.url} was made with another seed than {where}, and fingerprints of different "
             "seeds cannot be compared. New ones can only be made in plain simhash, from texts that "
             f"SIMHASH_KEEP_TEXT kept, but {obstacle}. Start stores that you want to merge as "
-            "copies of one store, even an empty one (scrapy simhash merge STORE --into COPY)"
+            "copies of one store, even an empty one (scrapy simhash import STORE --into COPY)"
         )
     return reseeder
 

@@ -79,13 +79,13 @@ def test_the_default_recipe_of_0_1_0_is_refused_with_its_cure_and_goes_on_with_i
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"archive": "base-2.archive"}, ("base-2.archive", "`scrapy simhash rebuild` of")),
-        ({"merging": "base-1.archive"}, ("base-1.archive", "`scrapy simhash rebuild` of")),
+        ({"archive": "base-2.archive"}, ("base-2.archive", "`rebuild` of")),
+        ({"merging": "base-1.archive"}, ("base-1.archive", "`rebuild` of")),
         (
             {"design": "11,11,10,11,11,10:3"},
-            ("11,11,10,11,11,10:3", "`scrapy simhash rebuild --tables 4` of"),
+            ("11,11,10,11,11,10:3", "`rebuild --tables 4` of"),
         ),
-        ({"design": "32,32:1"}, ("'32,32:1'", "`scrapy simhash rebuild --tables 4` of")),
+        ({"design": "32,32:1"}, ("'32,32:1'", "`rebuild --tables 4` of")),
     ],
     ids=["archive", "first archive", "design", "block widths"],
 )

@@ -340,6 +340,6 @@ def test_what_people_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "folder" / "notes.html").write_text("<p>Some words")
     warned = run(*command, "--dry-run")
     assert "  5 pages have only the URL of their file" in warned.out
-    moved = run("merge", "s", "--into", "t").out.splitlines()
+    moved = run("import", "s", "--into", "t").out.splitlines()
     assert moved[0].endswith(": 4 documents, copied unchanged")
     assert moved[1] == "  2 done, 2 near-duplicates"

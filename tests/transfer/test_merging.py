@@ -326,17 +326,17 @@ def test_stores_that_cannot_be_compared(
     fill(tmp_path / "a")
     Store(tmp_path / "b", **fields).close()
     before = (tmp_path / "b" / "data.mdb").read_bytes()
-    done = run("merge", "a", "b", "--into", "c")
+    done = run("import", "a", "b", "--into", "c")
     assert (done.exit_code, done.out) == (2, "")
     assert message in done.err
     assert not (tmp_path / "c").exists()
     with pytest.raises(StoreMismatchError):
         merge(tmp_path / "b", tmp_path / "a")
     assert (tmp_path / "b" / "data.mdb").read_bytes() == before
-    done = run("merge", "a", "--into", "a")
+    done = run("import", "a", "--into", "a")
     assert done.exit_code == 2
     assert "cannot be merged into itself" in done.err
-    assert run("merge", "nowhere", "--into", "c").exit_code == 2
+    assert run("import", "nowhere", "--into", "c").exit_code == 2
 
 
 def test_an_import_of_a_store_is_a_merge(run: Run, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_cannot_be_made_anew_is_refused_unharmed(
                 )
             )
         assert why in str(refused.value)
-        assert "(scrapy simhash merge STORE --into COPY)" in str(refused.value)
+        assert "(scrapy simhash import STORE --into COPY)" in str(refused.value)
     assert [read_files(tmp_path / name) for name in "ab"] == before
     assert not (tmp_path / "c").exists()
 
@@ -182,10 +182,10 @@ def test_bulk_loaded_fingerprints_have_no_texts(tmp_path: Path) -> None:
 def test_the_command_says_what_it_made_anew(tmp_path: Path, run: Run) -> None:
     fill(str(tmp_path / "a"), "0-0", seed=1)
     fill(str(tmp_path / "b"), "1-0", seed=2)
-    refused = run("merge", "a", "b", "--into", "c")
+    refused = run("import", "a", "b", "--into", "c")
     assert (refused.exit_code, refused.out) == (2, "")
     assert REFUSED in refused.err
-    done = run("-s", "SIMHASH_CONFIRM=None", "merge", "a", "b", "--into", "c")
+    done = run("-s", "SIMHASH_CONFIRM=None", "import", "a", "b", "--into", "c")
     assert "new fingerprints from the texts of b, which has another seed" in done.out
 
 
@@ -195,7 +195,7 @@ def test_a_new_store_says_how_to_share_its_seed(
     caplog.set_level(logging.INFO, "scrapy_simhash")
     open_store(home).close()
     assert "to merge it with other stores one day, begin those as copies of it" in caplog.text
-    assert f"(scrapy simhash merge {home} --into COPY)" in caplog.text
+    assert f"(scrapy simhash import {home} --into COPY)" in caplog.text
     caplog.clear()
     open_store(home).close()
     list(merge_stores(PLAIN, [home], str(tmp_path / "copy")))

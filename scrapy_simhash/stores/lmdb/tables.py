@@ -200,7 +200,7 @@ class Tables:
             elif not tolerant:
                 raise StoreError(
                     f"the tables are damaged: key {key.hex()} has {len(value)} octets, not whole "
-                    "rows; mend them with `scrapy simhash rebuild`"
+                    "rows; mend them with `scrapy simhash check --rebuild`"
                 )
             if size > _ROWS_PER_SLICE:
                 yield unpack_buckets(buckets).tobytes()

@@ -180,6 +180,7 @@ class RedisEngine(Engine):
                 values.writer.abandon()
                 raise
             values.writer.settle()
+            self._refresh(self._read_header())
         self._numbers.settle()
         return result
 

@@ -20,7 +20,7 @@ from scrapy_simhash.stores.keyvalues import (
     KeyValues,
     width_of,
 )
-from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.records import number_of, octets
 from scrapy_simhash.stores.redis.places import FULL, glob
 from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Writes
 from scrapy_simhash.stores.redis.server import script
@@ -380,6 +380,7 @@ class RedisValues(KeyValues):
             super().clear(table)
             return
         self.run([])
+        self._numbers.pass_over(self._find_last())
         self._places = self.writer.begin()
         for rows in (self._known, self._own, self._changed):
             rows.pop(TABLES, None)
@@ -399,12 +400,24 @@ class RedisValues(KeyValues):
 
     def find_strays(self, design: Design) -> list[str]:
         problems = []
+        following = int(self._server.call("GET", self._places.next) or 0) + 1
+        if following <= self._find_last():
+            problems.append(
+                f"the next document would get number {following}, which is already in use"
+            )
         for key, joined in self._scan_stored(TABLES, b""):
             if len(joined) % width_of(TABLES, key):
                 problems.append(_describe_odd(key, joined))
             elif not (joined or self._list_members(TABLES, key, joined)):
                 problems.append(f"key {key.hex()} is marked as too full, but has no rows")
         return problems
+
+    def _find_last(self) -> int:
+        """Find the highest number of a document; after a failover, the counter may be behind."""
+        names = self._list_hashes(DOCUMENTS)[-1:]
+        place = self._places[DOCUMENTS]
+        fields = (field for name in names for field in self._server.call("HKEYS", name))
+        return max((number_of(place.read(names[0], field)) for field in fields), default=0)
 
 
 def _describe_odd(key: bytes, joined: bytes) -> str:
@@ -466,14 +479,18 @@ class Numbers:
     def take(self, above: int) -> int:
         """Take the next number, starting at 1, that is larger than `above`."""
         if above:
-            del self._reserved[self._taken :]
-            last = int(self._server.call("GET", self._key) or 0)
-            if last < above:
-                self._server.call("INCRBY", self._key, above - last)
+            self.pass_over(above)
         for command in self.ask(1):
             self.take_over(command, self._server.call(*command))
         self._taken += 1
         return self._reserved[self._taken - 1]
+
+    def pass_over(self, number: int) -> None:
+        """Never hand out numbers up to this one."""
+        del self._reserved[self._taken :]
+        last = int(self._server.call("GET", self._key) or 0)
+        if last < number:
+            self._server.call("INCRBY", self._key, number - last)
 
     def settle(self) -> None:
         """End a commit: the numbers taken are now in use."""
