@@ -52,9 +52,10 @@ def place(table: str, key: bytes | int) -> tuple[bytes, bytes]:
 
 def bucket(client: Redis, fingerprint: int) -> tuple[bytes, bytes]:
     """Where the first table, which permutes nothing, has a fingerprint."""
-    (places,) = {PLACES.of(PLACES.read_generation(name)) for name in client.keys(PLACES.tables)}
+    (generation,) = {PLACES.read_generation(name) for name in client.keys(PLACES.tables)}
+    table = PLACES.of(generation)[TABLES]
     key = bytes(1) + octets(fingerprint)[:2]
-    return places[TABLES].name(key), places[TABLES].field(key)
+    return table.name(key), table.field(key)
 
 
 def flip_record(client: Redis, number: int) -> None:
