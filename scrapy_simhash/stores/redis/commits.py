@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.redis.leases import Heartbeat
@@ -29,10 +30,9 @@ from scrapy_simhash.stores.redis.scripts import (
     even_when_full,
 )
 from scrapy_simhash.stores.redis.server import Server, is_out_of_memory, script
-from scrapy_simhash.stores.redis.values import TOKEN_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.values import RedisValues
@@ -125,6 +125,7 @@ _COMMITS_REMEMBERED = 128
 # The longest that a page waits while others rewrite the tables; then it passes unjudged.
 WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
+_TOKEN_BYTES = 8
 # The lock of a dead process expires after this time; a thread of a living one renews it earlier.
 # redis-py's own lock cannot be taken or kept on a server without memory.
 LOCK_SECONDS = 30.0
@@ -152,7 +153,9 @@ class Committer:
         writes, places, seq = values.writes, self._places, values.seq
         if not writes:
             return True
-        token, written = secrets.token_bytes(16), b"".join(values.written)
+        token = secrets.token_bytes(16)
+        tables = {(table, b"") for table, _ in values.written}
+        written = b"".join(_make_tokens(values.written | tables))
         here, elsewhere = self._slots.split(writes.pack())
         if not writes.even_when_full:
             self._slots.require_memory(elsewhere)
@@ -234,11 +237,16 @@ class Committer:
         return bool(self._server.run_script(LOCK, [self._places.lock], turn, milliseconds, kind))
 
 
+def _make_tokens(keys: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Make the tokens that stand for keys, or for their tables."""
+    return (xxhash.xxh3_64_digest(b"%b %b" % (table.encode(), key)) for table, key in keys)
+
+
 def _matters(commit: Commit, values: RedisValues) -> bool:
     """Whether a commit may have changed what a transaction read."""
     written = commit.written
-    tokens = {written[at : at + TOKEN_BYTES] for at in range(0, len(written), TOKEN_BYTES)}
-    if not tokens.isdisjoint(values.read):
+    tokens = {written[at : at + _TOKEN_BYTES] for at in range(0, len(written), _TOKEN_BYTES)}
+    if not tokens.isdisjoint(_make_tokens(values.read)):
         return True
     came = np.frombuffer(commit.fingerprints, ">u8").astype(np.uint64)
     probed = np.array(list(values.probed), np.uint64)

@@ -6,6 +6,7 @@ With its memory full, it runs only scripts with the flag `allow-oom`: they keep 
 only delete. The scripts are in `lua/`; each lists its keys, arguments and result.
 """
 
+from collections import defaultdict
 from enum import IntEnum
 from importlib.resources import files
 from struct import Struct
@@ -46,7 +47,7 @@ class Code(IntEnum):
 
 
 _REMOVING = {Code.DELETE, Code.DISCARD, Code.DROP}
-_HEAD, _FIELD, _VALUE = Struct(">BHH"), Struct(">H"), Struct(">I")
+_HEAD = Struct(">BHHHI")
 
 
 # Each write describes the result ("this set has the member"), not an action, so writing twice
@@ -57,23 +58,18 @@ class Writes:
     def __init__(self) -> None:
         self.even_when_full = True  # allowed if the server's memory is full: it only deletes
         self.size = 0  # in bytes, roughly
-        self._packed: dict[bytes, list[bytes]] = {}
+        self._packed: defaultdict[bytes, list[bytes]] = defaultdict(list)
 
     def __bool__(self) -> bool:
         return bool(self._packed)
 
     def add(self, code: Code, name: bytes, field: bytes, value: bytes = b"", most: int = 0) -> None:
         """Add a write to a hash; beyond `most` members, a set becomes a key of its own."""
-        self.even_when_full = self.even_when_full and code in _REMOVING
+        if code not in _REMOVING:
+            self.even_when_full = False
         self.size += len(name) + len(field) + len(value)
-        tag = name[: name.index(b"}") + 1]
-        self._packed.setdefault(tag, []).extend(
-            (
-                *(_HEAD.pack(code, most, len(name)), name),
-                *(_FIELD.pack(len(field)), field),
-                *(_VALUE.pack(len(value)), value),
-            )
-        )
+        head = _HEAD.pack(code, most, len(name), len(field), len(value))
+        self._packed[name[: name.index(b"}") + 1]] += (head, name, field, value)
 
     def pack(self) -> dict[bytes, bytes]:
         """Pack the writes by hash tag, and so by slot of a cluster, in order."""

@@ -8,8 +8,6 @@ from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import xxhash
-
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
@@ -27,7 +25,7 @@ from scrapy_simhash.stores.redis.server import script
 from scrapy_simhash.tables.probing import Sets, unpack_buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.server import Server
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     Run = Callable[["RedisValues", list[tuple[object, ...]]], list[Any]]
 
-TOKEN_BYTES = 8
 Item = TypeVar("Item")
 
 # A row has up to some kilobytes.
@@ -56,8 +53,8 @@ class RedisValues(KeyValues):
 
     Attributes:
         seq: number of the last commit when this transaction began; empty until then.
-        read: tokens of what was read, see `_token`.
-        written: tokens of what was written.
+        read: tables and keys that were read; empty for all keys of a table.
+        written: those that were written.
         probed: fingerprints whose neighbours were sought, and within how many bits.
         fingerprints: the keys of FINGERPRINTS that were written.
         writes: the writes themselves.
@@ -72,8 +69,8 @@ class RedisValues(KeyValues):
         self, server: Server, places: Places, numbers: Numbers, begin: Run, writer: TableWriter
     ) -> None:
         self.seq = b""
-        self.read: set[bytes] = set()
-        self.written: set[bytes] = set()
+        self.read: set[tuple[str, bytes]] = set()
+        self.written: set[tuple[str, bytes]] = set()
         self.probed: dict[int, int] = {}
         self.fingerprints: set[bytes] = set()
         self.writes = Writes()
@@ -108,7 +105,7 @@ class RedisValues(KeyValues):
         own = self._own[table]
         if key in own:
             return own[key]
-        self.read.add(_token(table, key))
+        self.read.add((table, key))
         return self._get_stored(table, key)
 
     def _get_stored(self, table: str, key: bytes) -> bytes | None:
@@ -118,7 +115,7 @@ class RedisValues(KeyValues):
         return known[key]
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        self.read.add(_token(table))
+        self.read.add((table, b""))
         own = {*self._own[table], *self._changed[table]}
         stored = (row for row in self._scan_stored(table, prefix) if row[0] not in own)
         written = sorted(key for key in own if key.startswith(prefix))
@@ -185,7 +182,7 @@ class RedisValues(KeyValues):
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
         if table != TABLES:  # see `KeyValues`
-            self.read.add(_token(table, key))
+            self.read.add((table, key))
         changed = self._changed[table].get(key, {})
         stored = self._own[table][key] if key in self._own[table] else self._get_stored(table, key)
         # Of those that are read, this transaction may remove some.
@@ -258,60 +255,58 @@ class RedisValues(KeyValues):
         counts: Iterable[str] = (),
         numbers: int = 0,
     ) -> None:
-        places, cluster = self._places, self._server.address.cluster
         self._ahead = max(self._ahead, numbers)
-        reserved = [(DOCUMENTS, octets(number)) for number in self._numbers.reserved[: self._ahead]]
+        reserved = self._numbers.reserved[: self._ahead]
         by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
-        for table, key in chain(wanted, reserved):
+        for table, key in chain(wanted, ((DOCUMENTS, octets(number)) for number in reserved)):
             by_table[table][key] = None
-        rows = (
-            []
-            if cluster
-            else [
-                (key[:8], key[8:])
-                for key in by_table.pop(FINGERPRINTS, ())
-                if key[:8] not in self._known[FINGERPRINTS]
-            ]
-        )
+        known = self._known[FINGERPRINTS]
+        rows = [key for key in by_table.pop(FINGERPRINTS, ()) if key[:8] not in known]
+        if self._server.address.cluster:  # where no script can read what rows lead to
+            by_table[FINGERPRINTS] = {key[:8]: None for key in rows}
+            rows = []
+        commands, read = self._list_reads(by_table)
+        lengths = [table for table in counts if table not in self._lengths]
+        commands += [("HLEN", self._places[table].single) for table in lengths]
+        commands += (numbering := self._numbers.ask(numbers))
+        commands += [self._follow(rows)] if rows else []
+        answers = iter(self.run(commands) if commands else ())
+        for table, keys in read:
+            self._known[table].update(zip(keys, next(answers), strict=True))
+        for table in lengths:
+            self._lengths[table] = next(answers)
+        for command in numbering:
+            self._numbers.take_over(command, next(answers))
+        if rows:
+            self._keep(rows, *next(answers))
+
+    def _list_reads(
+        self, wanted: Mapping[str, Iterable[bytes]]
+    ) -> tuple[list[tuple[object, ...]], list[tuple[str, list[bytes]]]]:
+        """Make the commands that read keys not known yet; also returns table and keys of each."""
         commands: list[tuple[object, ...]] = []
         read: list[tuple[str, list[bytes]]] = []
-        for table, keys in by_table.items():
-            known, place = self._known[table], places[table]
+        for table, keys in wanted.items():
+            known, place = self._known[table], self._places[table]
             hashes: defaultdict[bytes, list[bytes]] = defaultdict(list)
-            for key in {key[:8]: None for key in keys} if table == FINGERPRINTS else keys:
+            for key in keys:
                 if key not in known:
                     hashes[place.name(key)].append(key)
             for name, some in hashes.items():
                 commands.append(("HMGET", name, *map(place.field, some)))
                 read.append((table, some))
-        lengths = [table for table in counts if table not in self._lengths]
-        commands += [("HLEN", places[table].single) for table in lengths]
-        numbering = self._numbers.ask(numbers)
-        commands += numbering
-        if rows:
-            commands.append(self._follow(rows))
-        answers = iter(self.run(commands) if commands else ())
-        for table, some in read:
-            self._known[table].update(zip(some, next(answers), strict=True))
-        for table in lengths:
-            self._lengths[table] = next(answers)
-        if numbering:
-            self._numbers.take_over(numbering[0], next(answers))
-        if rows:
-            self._keep(rows, *next(answers))
+        return commands, read
 
-    def _follow(self, rows: Iterable[tuple[bytes, bytes]]) -> tuple[object, ...]:
+    def _follow(self, rows: Iterable[bytes]) -> tuple[object, ...]:
         """Make the command that reads rows of fingerprints, and the records to which they lead."""
         place = self._places[FINGERPRINTS]
-        sets = ((place.name(key), place.field(key), prefix) for key, prefix in rows)
+        sets = ((place.name(row), place.field(row[:8]), row[8:]) for row in rows)
         tables = (self._places[table].parts() for table in _FOLLOWED)
         return script(FOLLOW, [], *chain.from_iterable(chain(tables, sets)))
 
-    def _keep(
-        self, rows: Iterable[tuple[bytes, bytes]], sets: Iterable[bytes], found: Sequence[bytes]
-    ) -> None:
+    def _keep(self, rows: Iterable[bytes], sets: Iterable[bytes], found: Sequence[bytes]) -> None:
         """Keep what `_follow` found."""
-        self._known[FINGERPRINTS].update((key, joined) for (key, _), joined in zip(rows, sets))
+        self._known[FINGERPRINTS].update(zip((row[:8] for row in rows), sets, strict=True))
         for at, table in enumerate(_FOLLOWED, 1):
             known = self._known[table]
             for key, value in zip(found[::3], found[at::3], strict=True):
@@ -343,7 +338,7 @@ class RedisValues(KeyValues):
         if table == FINGERPRINTS:
             self.fingerprints.add(key)
         if table != TABLES:  # their rows are found by those of FINGERPRINTS
-            self.written |= {_token(table), _token(table, key)}
+            self.written.add((table, key))
         place = self._places[table]
         self.writes.add(code, place.name(key), place.field(key), value, place.most)
 
@@ -353,12 +348,11 @@ class RedisValues(KeyValues):
         if self._own[table] or self._changed[table]:
             yield from super().rows(table, prefix, tolerant=tolerant)
             return
-        self.read.add(_token(table))
+        self.read.add((table, b""))
         for some in _cut(self._scan_stored(table, prefix), _FIELDS_PER_CALL):
             whole = []
-            for key, joined in some:
-                if not joined:
-                    joined = b"".join(self._list_members(table, key, joined))
+            for key, stored in some:
+                joined = stored or b"".join(self._list_members(table, key, stored))
                 if not len(joined) % width_of(table, key):
                     whole.append((key, joined))
                 elif not tolerant:
@@ -368,12 +362,9 @@ class RedisValues(KeyValues):
                     )
             if table == TABLES:
                 yield unpack_buckets(whole).tobytes()
-            else:
-                yield b"".join(
-                    key + member
-                    for key, joined in whole
-                    for member in self._list_members(table, key, joined)
-                )
+                continue
+            members = ((key, self._list_members(table, key, joined)) for key, joined in whole)
+            yield b"".join(key + member for key, found in members for member in found)
 
     def clear(self, table: str) -> None:
         if table != TABLES:
@@ -399,6 +390,7 @@ class RedisValues(KeyValues):
         return self._server.measure(names), sum(FULL in name for name in names)
 
     def find_strays(self, design: Design) -> list[str]:
+        del design
         problems = []
         following = int(self._server.call("GET", self._places.next) or 0) + 1
         if following <= self._find_last():
@@ -422,11 +414,6 @@ class RedisValues(KeyValues):
 
 def _describe_odd(key: bytes, joined: bytes) -> str:
     return f"key {key.hex()} has {len(joined)} octets, not whole rows"
-
-
-def _token(table: str, key: bytes = b"") -> bytes:
-    """Make the token that stands for a key, or without one for its table."""
-    return xxhash.xxh3_64_digest(b"%b %b" % (table.encode(), key))
 
 
 def _change(members: list[bytes], changed: dict[bytes, bool]) -> list[bytes]:

@@ -1,6 +1,12 @@
--- A commit is a run of writes, see `Writes`: code, limit, key, field, value each.
+-- A commit is a run of writes, see `Writes`: code, limit, and lengths of key, field and value; these.
 -- A set is a field with its members side by side. Beyond `limit` members it becomes a sorted set of
 -- its own, and an empty field marks it; when it has lost half of them it is a field again.
+local function full_of(key, field)
+  return key .. ':full:' .. (string.gsub(field, '.', function(octet)
+    return string.format('%02x', octet:byte())
+  end))
+end
+
 local function find_member(set, member)
   local at = 0
   repeat
@@ -9,29 +15,31 @@ local function find_member(set, member)
   return at
 end
 
-local function add(key, field, member, limit, full)
+local function add(key, field, member, limit)
   local set = redis.call('HGET', key, field)
   if not set and limit > 0 then
     redis.call('HSET', key, field, member)
   elseif not set or set == '' then
     redis.call('HSET', key, field, '')
-    redis.call('ZADD', full, 0, member)
+    redis.call('ZADD', full_of(key, field), 0, member)
   elseif not find_member(set, member) then
     if #set < limit * #member then
       redis.call('HSET', key, field, set .. member)
-    else
-      for at = 1, #set, #member do
-        redis.call('ZADD', full, 0, string.sub(set, at, at + #member - 1))
-      end
-      redis.call('ZADD', full, 0, member)
-      redis.call('HSET', key, field, '')
+      return
     end
+    local full = full_of(key, field)
+    for at = 1, #set, #member do
+      redis.call('ZADD', full, 0, string.sub(set, at, at + #member - 1))
+    end
+    redis.call('ZADD', full, 0, member)
+    redis.call('HSET', key, field, '')
   end
 end
 
-local function discard(key, field, member, limit, full)
+local function discard(key, field, member, limit)
   local set = redis.call('HGET', key, field)
   if set == '' then
+    local full = full_of(key, field)
     redis.call('ZREM', full, member)
     if redis.call('ZCARD', full) > limit / 2 then return end
     set = table.concat(redis.call('ZRANGE', full, 0, -1))
@@ -46,21 +54,19 @@ end
 
 local function apply(writes)
   local at = 1
-  local code, limit, key, field, value
   while at <= #writes do
-    code, limit, key, field, value, at = struct.unpack('>BI2I2c0I2c0I4c0', writes, at)
+    local code, limit, of_key, of_field, of_value, start = struct.unpack('>BI2I2I2I4', writes, at)
+    local key = string.sub(writes, start, start + of_key - 1)
+    local field = string.sub(writes, start + of_key, start + of_key + of_field - 1)
+    at = start + of_key + of_field + of_value
+    local value = string.sub(writes, at - of_value, at - 1)
     if code == 1 then redis.call('HSET', key, field, value)
     elseif code == 2 then redis.call('HDEL', key, field)
-    else
-      local full = key .. ':full:' .. (string.gsub(field, '.', function(octet)
-        return string.format('%02x', octet:byte())
-      end))
-      if code == 3 then add(key, field, value, limit, full)
-      elseif code == 4 then discard(key, field, value, limit, full)
-      elseif code == 5 then
-        redis.call('HDEL', key, field)
-        redis.call('DEL', full)
-      end
+    elseif code == 3 then add(key, field, value, limit)
+    elseif code == 4 then discard(key, field, value, limit)
+    elseif code == 5 then
+      redis.call('HDEL', key, field)
+      redis.call('DEL', full_of(key, field))
     end
   end
 end
