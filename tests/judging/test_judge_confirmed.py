@@ -17,7 +17,6 @@ from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.redis.documents import RedisDocuments
-from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import edit_words, make_page, make_words
