@@ -22,9 +22,9 @@ from urlsite import HOST, UrlSite
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
-from scrapy_simhash.judging.urls.records import RuleKind, UrlRule
+from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.learning import Fetched, UrlLearning
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging import Document

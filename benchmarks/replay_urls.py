@@ -25,14 +25,14 @@ from scrapy_simhash import open_store
 from scrapy_simhash.judging import Document, Rule
 from scrapy_simhash.judging.documents import facts_of
 from scrapy_simhash.judging.rule import CONFIRM, default_distance
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.evidence import can_vote, compare_pages
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
+from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.judging.evidence import can_vote, compare_pages
+from scrapy_simhash.urls.learning import Fetched, UrlLearning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.judging.urls import UrlRule, UrlRuleRecord
+    from scrapy_simhash.urls import UrlRule, UrlRuleRecord
     from scrapy_simhash.stores import Store
 
 _GROUP = 16

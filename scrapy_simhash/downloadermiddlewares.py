@@ -183,8 +183,7 @@ class SimhashDownloaderMiddleware:
             else:
                 fingerprinter = self._crawler.request_fingerprinter
                 assert fingerprinter is not None  # noqa: S101 - it made the request
-                sampled = self.delivery.parked.list_sampled(request)
-                page = make_page(request, response, fingerprinter, sampled)
+                page = make_page(request, response, fingerprinter)
                 hand_over = partial(request.meta.__setitem__, TEXT_KEY)
                 decision = await self._detector.judge(page, None, hand_over, links.append)
             if decision.status == "near_duplicate":
@@ -203,15 +202,12 @@ class SimhashDownloaderMiddleware:
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(verdict)
         self._idle_work.outdated = True
-        scheduled = False
         with self._passing(verdict):
-            scheduled = self.delivery.judged(request, verdict, response.status)
+            self.delivery.judged(request, verdict, response.status)
         with self._passing(verdict):
             self.links.judged(request, verdict, links[-1])
         with self._passing(verdict):
             await self.delivery.parked.check(request, verdict, response.status)
-            if scheduled:
-                await self.delivery.parked.keep_dropped(request, verdict)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(

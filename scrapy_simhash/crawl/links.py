@@ -26,7 +26,7 @@ from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
 from scrapy_simhash.crawl.places import Places, SeenLinks
 from scrapy_simhash.crawl.policy import count, identify, is_closing
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
-from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.judging.rows import Link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

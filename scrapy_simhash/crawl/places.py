@@ -16,8 +16,8 @@ from scrapy_simhash.pages.places import carry_over, find_places
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.judging.rows import Link
+    from scrapy_simhash.urls.acting import ActingRules
 
 # Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
 _SLOT_BITS = 21
@@ -189,7 +189,8 @@ class Places:
                 yield carried
         yield from filter(None, (pair.carry(link.url) for pair in self._proven))
         if acting is not None:
-            yield from (target.form for target in acting.list_targets(link.url))
+            target = acting.find_target(link.url)
+            yield from () if target is None else (target.form,)
 
 
 @lru_cache(maxsize=1_024)

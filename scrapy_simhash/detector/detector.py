@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import time
-from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
-from scrapy_simhash.judging.urls.learner import Fetched
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -29,18 +27,20 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
+from scrapy_simhash.urls.acting import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.evidence import Outcome
-    from scrapy_simhash.judging.urls.records import Link, RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
+    from scrapy_simhash.judging.evidence import Outcome
+    from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, TakenRequest
+    from scrapy_simhash.stores.sampling import Sample
+    from scrapy_simhash.urls.acting import ActingRules
+    from scrapy_simhash.urls.rules import RuleChange
 
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,6 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     callback: str = ""  # name of the callback of its request; "" where that is not known
-    sampled: tuple[str, ...] = ()  # ids of the URL rules that it is fetched to check
 
 
 class Detector:
@@ -168,14 +167,9 @@ class Detector:
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
         self._has_frozen = True
-        learns = config.url_rules != "off"
-        self._writer = GroupWriter(
-            self._store,
-            self.crawl,
-            config.url_confidence if learns else None,
-            deciding=config.url_rules == "skip",
-        )
-        if learns:
+        with_rules = config.url_rules != "off"
+        self._writer = GroupWriter(self._store, self.crawl, with_rules=with_rules)
+        if with_rules:
             self._writer.load_rules()
         self.is_open = True
 
@@ -287,15 +281,13 @@ class Detector:
             requested=page.requested,
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
+            callback=page.callback,
+            form=self._name_form(page),
         )
         started = time.perf_counter()
         try:
             verdict = await self._relay.wait(
-                self._writer.submit(
-                    document,
-                    Fetched(page.callback, sampled=page.sampled),
-                    more=self._on_their_way > 0,
-                )
+                self._writer.submit(document, more=self._on_their_way > 0)
             )
         except Exception as error:
             self._store_failed(error)
@@ -304,6 +296,11 @@ class Detector:
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
         decision.text_digest = document.text_digest.hex()
+
+    def _name_form(self, page: Page) -> bytes:
+        """Name the normal form under which requests find a page; b"" if no rule is of its host."""
+        form = self.acting.find_form(page.url) if self.acting is not None else ""
+        return name_form(form, page.callback) if form else b""
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":
@@ -381,22 +378,12 @@ class Detector:
         """Claim a sample of the parked requests, see `Store.sample_parked`."""
         return await self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
 
-    async def check_sample(self, sample: Sample) -> Outcome | None:
+    async def check_sample(self, sample: Sample) -> tuple[Outcome | None, list[RuleChange]]:
         """Let a page vote on the rules that it checks, see `Store.check_sample`.
 
-        None if it has no vote, or the store fails.
+        None and no changes if the store fails.
         """
-        return await self._wait_for(lambda writer: writer.check_sample(sample), None)
-
-    def take_rule_changes(self) -> list[RuleChange]:
-        """Take the URL rules that changed their state since the last call, oldest first."""
-        changes = self._writer.rule_changes if self._writer is not None else deque()
-        return [changes.popleft() for _ in range(len(changes))]
-
-    def take_learning_errors(self) -> list[str]:
-        """Take what went wrong with URL rules since the last call, oldest first."""
-        errors = self._writer.learning_errors if self._writer is not None else deque()
-        return [errors.popleft() for _ in range(len(errors))]
+        return await self._wait_for(lambda writer: writer.check_sample(sample), (None, []))
 
     async def _wait_for(
         self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result
@@ -465,7 +452,6 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.tests = list(match.tests)
         decision.new_links = match.new_links
         decision.match_pending = match.pending
-        decision.rule = match.rule
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

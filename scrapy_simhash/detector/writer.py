@@ -7,31 +7,26 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
 from scrapy_simhash.stores.parking import ParkingGroup
+from scrapy_simhash.urls.acting import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging import Document, LostPage, Marked, Verdict
-    from scrapy_simhash.judging.urls.evidence import Outcome
-    from scrapy_simhash.judging.urls.records import RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
+    from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.stores.sampling import Sample
+    from scrapy_simhash.urls.rules import RuleChange
 
 logger = logging.getLogger(__name__)
-
-# How a page was requested that no crawl fetched.
-_UNKNOWN = Fetched()
 
 _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
@@ -50,7 +45,6 @@ class _Page(NamedTuple):
     document: Document
     verdict: Future[Verdict]
     more: bool  # others are on their way
-    fetched: Fetched
 
 
 class _Wanted(NamedTuple):
@@ -95,27 +89,14 @@ _Entry: TypeAlias = "_Page | _Wanted | _Note | _Question | None"
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `confidence` is what URL rules need to act; None to learn none. With `deciding`, those that
-    # act are evidence in the grey zone. `acting` are those that act since the last commit;
-    # `rule_changes` are changes of states, and `learning_errors` what went wrong with rules, until
-    # somebody takes them.
+    # `acting` are the URL rules that act since the last commit.
 
-    def __init__(
-        self,
-        store: Store,
-        crawl: str,
-        confidence: float | None = None,
-        *,
-        deciding: bool = False,
-    ) -> None:
+    def __init__(self, store: Store, crawl: str, *, with_rules: bool = False) -> None:
         self._store = store
         self._crawl = crawl
-        self._confidence = confidence
-        self._deciding = deciding
+        self._with_rules = with_rules
         self.acting: ActingRules | None = None
         self.rule_texts: dict[str, str] = {}  # of these, by id
-        self.rule_changes: deque[RuleChange] = deque()
-        self.learning_errors: deque[str] = deque()
         self._version = 0  # of `acting`
         self._wanted: list[_Wanted] = []
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
@@ -131,12 +112,10 @@ class GroupWriter:
         )
         self._thread.start()
 
-    def submit(
-        self, document: Document, fetched: Fetched = _UNKNOWN, *, more: bool = False
-    ) -> Future[Verdict]:
+    def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        page = _Page(document, Future(), more, fetched)
+        page = _Page(document, Future(), more)
         self._queue.put(page)
         return page.verdict
 
@@ -160,13 +139,14 @@ class GroupWriter:
         """Call `Store.sample_parked` after earlier marks; the future may have a StoreError."""
         return self._ask(lambda: self._store.sample_parked(self._crawl, spider, share, most))
 
-    def check_sample(self, sample: Sample) -> Future[Outcome | None]:
+    def check_sample(self, sample: Sample) -> Future[tuple[Outcome | None, list[RuleChange]]]:
         """Call `Store.check_sample` after earlier marks; the future may have an error."""
 
-        def check() -> Outcome | None:
-            outcome = self._store.check_sample(sample)
-            self._look_at_rules()
-            return outcome
+        def check() -> tuple[Outcome | None, list[RuleChange]]:
+            found = self._store.check_sample(sample)
+            if found[1]:
+                self.load_rules()
+            return found
 
         return self._ask(check)
 
@@ -299,7 +279,6 @@ class GroupWriter:
             done=[mark.document for mark in done if mark.done],
             withdrawn=[mark.document for mark in done if not mark.done],
             requests=dict(mark for mark in group.marks if isinstance(mark, _Kept)),
-            urls=self._make_learning(group.pages),
             parking=parking,
         )
         self._look_at_rules()
@@ -309,27 +288,11 @@ class GroupWriter:
         for wanted in group.wanted:
             wanted.answers.set_result(list(islice(answers, len(wanted.requests))))
 
-    def _make_learning(self, pages: Sequence[_Page]) -> UrlLearning | None:
-        """Say what a store needs to learn URL rules from these pages; None for nothing."""
-        if self._confidence is None or not pages:
-            return None
-        fetched = {page.document.identity: page.fetched for page in pages}
-        return UrlLearning(self._confidence, fetched, self._deciding)
-
     def _look_at_rules(self) -> None:
-        """Take note of rules that this commit changed, or another crawl."""
-        if self._confidence is None:
-            return
-        self.rule_changes += self._store.rule_changes
-        self._store.rule_changes = ()
-        self.learning_errors += self._store.learning_errors
-        if self._store.rules_version not in {-1, self._version}:
-            try:
+        """Read the rules that act if another process, or a person, changed them."""
+        if self._with_rules and self._store.rules_version not in {-1, self._version}:
+            with suppress(StoreError):  # the group is written; the next one looks again
                 self.load_rules()
-            except StoreError:
-                pass  # the group is written; the next one looks again
-            except Exception as error:  # noqa: BLE001 - the same
-                self.learning_errors.append(describe_error(error))
 
     def load_rules(self) -> None:
         """Read the URL rules that act; blocks."""

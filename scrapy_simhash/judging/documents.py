@@ -45,6 +45,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
+        callback: name of the callback of its request; "" where that is not known.
     """
 
     identity: bytes
@@ -63,6 +64,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     link_sketch: bytes = b""
     stub: bool = False
     time: float = 0.0
+    callback: str = ""
 
     @property
     def file(self) -> bool:
@@ -93,6 +95,7 @@ class Document(PageFacts, frozen=True):
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
+        form: name of the normal form of its address, see `urls.acting`; b"" where no rule acts.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
@@ -103,6 +106,7 @@ class Document(PageFacts, frozen=True):
     not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
+    form: bytes = b""
 
     def __post_init__(self) -> None:
         # LMDB would refuse or cut it in the middle of a transaction.
@@ -140,7 +144,6 @@ class Match:
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
         pending: nobody has its items yet; its crawl is at work on them.
-        rule: of `judging.urls`, as text: without it the two would not match; otherwise "".
     """
 
     document: int
@@ -152,7 +155,6 @@ class Match:
     new_links: float | None = None
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
-    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +357,7 @@ def _laid_out(*names: str) -> Callable[[_Kind], _Kind]:
     *("identity", "state", "delivered", "crawl", "fingerprints", "text_digest", "scope", "url"),
     *("title", "language", "features", "words", "first_time", "time", "original", "distance"),
     *("similarity", "heading", "canonical", "whole_words", "sketch", "link_sketch", "stub"),
-    *("tests", "spared"),
+    *("tests", "spared", "callback"),
 )
 class Record(PageFacts, frozen=False, kw_only=True):  # type: ignore[misc]
     """A document."""

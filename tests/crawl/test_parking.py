@@ -18,15 +18,9 @@ from twisted.python.failure import Failure
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
-from scrapy_simhash.judging.urls.book import get_rule, host_key, set_state
-from scrapy_simhash.judging.urls.records import (
-    Parked,
-    RuleState,
-    Sink,
-    UrlRule,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.stores.rulebook import get_rule, host_key, set_state
+from scrapy_simhash.judging.rows import Parked, Sink, pack_row
+from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.parking import TakenRequest
 from scrapy_simhash.stores.records import Session, octets

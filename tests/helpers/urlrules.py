@@ -12,24 +12,18 @@ from msgspec import structs
 
 from scrapy_simhash.judging import Document, Match, Rule, Verdict, compare
 from scrapy_simhash.judging.documents import Record, State, facts_of
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.addresses import Address
-from scrapy_simhash.judging.urls.book import find_form, get_rule, list_acting
-from scrapy_simhash.judging.urls.learner import Fetched, Learner, UrlLearning
-from scrapy_simhash.judging.urls.records import (
-    RuleKind,
-    RuleState,
-    UrlRule,
-    UrlRuleRecord,
-    parse_rule,
-)
+from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.pages.addresses import Address
+from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting
+from scrapy_simhash.urls.learning import Fetched, Learner, UrlLearning
+from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, UrlRuleRecord, parse_rule
 from scrapy_simhash.pages.sketch import sketch_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy_simhash.judging.interface import Documents
-    from scrapy_simhash.judging.urls.records import RuleChange
+    from scrapy_simhash.urls.rules import RuleChange
 
 RULE = Rule(7, 0.8)
 WORDS = 200

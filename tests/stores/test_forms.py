@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 
 from scrapy_simhash.judging.documents import Record
-from scrapy_simhash.judging.urls.book import (
+from scrapy_simhash.stores.rulebook import (
     Noted,
     forget_rule,
     get_rule,
     put_rule,
     write_form,
 )
-from scrapy_simhash.judging.urls.records import Form, UrlRule
+from scrapy_simhash.urls.rules import Form, UrlRule
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.records import Session
 from tests.helpers.documents import CRAWL, document

@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judging import Document
-from scrapy_simhash.judging.urls.book import VERSION, Entry, HostRow, host_key
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
-from scrapy_simhash.judging.urls.records import (
-    RuleKind,
-    RuleState,
-    UrlRule,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.stores.rulebook import VERSION, Entry, HostRow, host_key
+from scrapy_simhash.urls.learning import Fetched, UrlLearning
+from scrapy_simhash.judging.rows import pack_row
+from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.documents import CRAWL, begin_crawl

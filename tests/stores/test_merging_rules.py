@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scrapy_simhash.batch.exchange import merge_stores
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.urls.records import RuleState
+from scrapy_simhash.urls.rules import RuleState
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.records import ROW_TABLES
 from tests.helpers.documents import CRAWL, begin_crawl

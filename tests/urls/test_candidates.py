@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 
-from scrapy_simhash.judging.urls.addresses import Address, format_address, parse_address
-from scrapy_simhash.judging.urls.applying import apply_rule
-from scrapy_simhash.judging.urls.candidates import find_candidates
-from scrapy_simhash.judging.urls.records import UrlRule, check_rule
+from scrapy_simhash.pages.addresses import Address, format_address, parse_address
+from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.candidates import find_candidates
+from scrapy_simhash.urls.rules import UrlRule, check_rule
 from tests.helpers.urlrules import draw_addresses, draw_rules
 
 

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.urls.records import (
-    Form,
-    RuleKind,
-    UrlRule,
-    check_rule,
-    pack_row,
-    parse_rule,
-    unpack_row,
-)
+from scrapy_simhash.judging.rows import pack_row, unpack_row
+from scrapy_simhash.urls.rules import Form, RuleKind, UrlRule, check_rule, parse_rule
 from tests.helpers.urlrules import draw_rules
 
 

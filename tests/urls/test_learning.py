@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.urls import book, memory
-from scrapy_simhash.judging.urls.addresses import Address, parse_address
-from scrapy_simhash.judging.urls.applying import apply_rule
-from scrapy_simhash.judging.urls.book import change_rule, get_host, list_acting, read_version
-from scrapy_simhash.judging.urls.records import ACTS, RuleState, parse_rule
+from scrapy_simhash.urls import book, memory
+from scrapy_simhash.pages.addresses import Address, parse_address
+from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.stores.rulebook import change_rule, get_host, list_acting, read_version
+from scrapy_simhash.urls.rules import ACTS, RuleState, parse_rule
 from tests.helpers.urlrules import Crawl
 
 SID = "a.example drop-parameter sid"

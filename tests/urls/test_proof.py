@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.urls.addresses import parse_address
-from scrapy_simhash.judging.urls.applying import apply_rule
-from scrapy_simhash.judging.urls.proof import (
+from scrapy_simhash.pages.addresses import parse_address
+from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.proof import (
     Z,
     count_votes_needed,
     list_missing,
@@ -18,10 +18,10 @@ from scrapy_simhash.judging.urls.proof import (
     required_bound,
     split_rule,
 )
-from scrapy_simhash.judging.urls.proof import (
+from scrapy_simhash.urls.proof import (
     test_record as try_record,
 )
-from scrapy_simhash.judging.urls.records import RuleState, UrlRule, UrlRuleRecord, parse_rule
+from scrapy_simhash.urls.rules import RuleState, UrlRule, UrlRuleRecord, parse_rule
 
 
 @pytest.mark.parametrize(("confidence", "votes"), [(0.8, 11), (0.9, 25), (0.95, 52), (0.99, 268)])

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.urls.acting import MOST_STEPS, ActingRules, follow
-from scrapy_simhash.judging.urls.addresses import (
+from scrapy_simhash.urls.acting import MOST_STEPS, ActingRules, follow
+from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     MOST_PARTS,
     Address,
     format_address,
     parse_address,
 )
-from scrapy_simhash.judging.urls.applying import RulesOfHost, apply_rule, may_change
-from scrapy_simhash.judging.urls.records import RuleKind, UrlRule, parse_rule
+from scrapy_simhash.urls.applying import RulesOfHost, apply_rule, may_change
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
 from tests.helpers.urlrules import HOST, draw_addresses, draw_rules
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from scrapy_simhash.judging import Document, Rule, Verdict, compare
 from scrapy_simhash.judging.comparison import compare_by_rule
-from scrapy_simhash.judging.urls.book import add_rules, change_rule
-from scrapy_simhash.judging.urls.evidence import Outcome, can_vote, compare_pages
-from scrapy_simhash.judging.urls.learner import UrlLearning
-from scrapy_simhash.judging.urls.records import parse_rule
+from scrapy_simhash.stores.rulebook import add_rules, change_rule
+from scrapy_simhash.judging.evidence import Outcome, can_vote, compare_pages
+from scrapy_simhash.urls.learning import UrlLearning
+from scrapy_simhash.urls.rules import parse_rule
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.urlrules import RULE, WORDS, Crawl, make_facts
 

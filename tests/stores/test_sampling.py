@@ -7,17 +7,11 @@ from msgspec import structs
 
 from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.documents import Record, State, facts_of
-from scrapy_simhash.judging.urls.book import add_rule, get_rule, set_state
-from scrapy_simhash.judging.urls.evidence import STALE_SECONDS, Outcome
-from scrapy_simhash.judging.urls.records import (
-    RuleState,
-    Sink,
-    UrlRuleRecord,
-    Witness,
-    pack_row,
-    parse_rule,
-)
-from scrapy_simhash.judging.urls.sampling import Sample, check_sample
+from scrapy_simhash.stores.rulebook import add_rule, get_rule, set_state
+from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome
+from scrapy_simhash.judging.rows import Sink, Witness, pack_row
+from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
+from scrapy_simhash.stores.sampling import Sample, check_sample
 from scrapy_simhash.stores.records import octets
 from tests.helpers.urlrules import RULE, MemoryDocuments, make_facts
 
