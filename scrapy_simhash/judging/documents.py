@@ -245,6 +245,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         tests: what decided.
         text: its main text where texts are kept, else None.
         spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
+        new_links: share of its links that its original lacked, 0 to 1, or None.
 
     The other attributes are those of `PageFacts`.
     """
@@ -258,6 +259,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     tests: tuple[str, ...]
     text: str | None = None
     spared: bool = False
+    new_links: float | None = None
 
 
 def make_document(
@@ -357,7 +359,7 @@ def _laid_out(*names: str) -> Callable[[_Kind], _Kind]:
     *("identity", "state", "delivered", "crawl", "fingerprints", "text_digest", "scope", "url"),
     *("title", "language", "features", "words", "first_time", "time", "original", "distance"),
     *("similarity", "heading", "canonical", "whole_words", "sketch", "link_sketch", "stub"),
-    *("tests", "spared", "callback"),
+    *("tests", "spared", "callback", "new_links"),
 )
 class Record(PageFacts, frozen=False, kw_only=True):  # type: ignore[misc]
     """A document."""
@@ -374,6 +376,7 @@ class Record(PageFacts, frozen=False, kw_only=True):  # type: ignore[misc]
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     spared: bool = False
+    new_links: float | None = None
 
 
 class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

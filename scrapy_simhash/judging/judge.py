@@ -329,6 +329,7 @@ def make_duplicate(record: Record, match: Match) -> None:
     record.state, record.delivered = State.DUPLICATE, False
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
+    record.new_links = match.new_links
 
 
 def add(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging import Rule, StoredDocument
 
 # Of what the last votes of a form were; it votes again if it has more to say.
-_WEIGHTS = {Outcome.GREY: 1, Outcome.SAME: 2}
+_WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2}
 
 
 class _Page(NamedTuple):
@@ -52,6 +52,14 @@ class _Page(NamedTuple):
     def group(self) -> int:
         """Number of the document that the page shows: its own, or that of its original."""
         return self.facts.original or self.facts.document
+
+
+class _Vote(NamedTuple):
+    """A vote on a rule: the addresses of two pages, and the directory of their normal form."""
+
+    outcome: Outcome
+    pair: tuple[str, str]
+    directory: str
 
 
 def learn(
@@ -88,11 +96,19 @@ def learn(
         candidate = waiting.pop()
         if candidate in records or _undoes(candidate, records):
             continue
-        record = records[candidate] = _count_votes(candidate, by_host, rule)
+        record = records[candidate] = UrlRuleRecord(candidate)
+        votes = list(_list_votes(candidate, by_host, rule))
+        for vote in votes:
+            _add_vote(record, vote)
         if is_proven(record, confidence):
             record.state = RuleState.ACTING
-        elif (narrowed := split_rule(record)) is not None:
-            waiting.append(narrowed)
+        elif record.different:
+            conflicts, examples = (
+                [vote.pair for vote in votes if vote.outcome is outcome and vote.pair[1]]
+                for outcome in (Outcome.DIFFERENT, Outcome.SAME)
+            )
+            if (narrowed := split_rule(candidate, conflicts, examples)) is not None:
+                waiting.append(narrowed)
     _check_chains(records, by_host, rule)
     return list(records.values())
 
@@ -121,11 +137,10 @@ def _propose(by_number: Mapping[int, StoredDocument]) -> Iterator[UrlRule]:
     return (rule for rule, found in forms.items() if len(found) > 1)
 
 
-def _count_votes(
+def _list_votes(
     candidate: UrlRule, by_host: Mapping[str, Sequence[_Page]], rule: Rule
-) -> UrlRuleRecord:
-    """Compare the pages that a rule makes one."""
-    record = UrlRuleRecord(candidate)
+) -> Iterator[_Vote]:
+    """Compare the pages that a rule makes one, in the order of their arrival."""
     first: dict[str, _Page] = {}
     changing: set[str] = set()
     votes: Counter[str] = Counter()
@@ -133,11 +148,11 @@ def _count_votes(
     together = RulesOfHost([candidate])
     met = [page for host in candidate.hosts for page in by_host.get(host, ())]
     for page in sorted(met, key=lambda page: page.facts.document):
+        if together.list_loose(page.address):  # parameters that do not only occur together
+            yield _Vote(Outcome.DIFFERENT, (page.facts.url, ""), "")
         form = page.address
         if page.address.host == candidate.host and may_change(candidate, page.text):
             form = apply_rule(candidate, page.address)
-        if together.list_loose(page.address):
-            record.recent = (record.recent + Outcome.DIFFERENT)[-MOST_RECENT:]
         text = page.text if form is page.address else format_address(form)
         if form is not page.address:
             changing.add(text)
@@ -147,18 +162,16 @@ def _count_votes(
         outcome = _compare(page, kept, rule)
         if outcome is not None and page.facts.time - kept.facts.time > STALE_SECONDS:
             first[text] = page  # otherwise no later page could ever speak against the rule
-        if outcome is None or (
-            outcome is not Outcome.DIFFERENT and votes[text] >= _WEIGHTS[outcome]
-        ):
+        weight = _WEIGHTS.get(outcome, 0)
+        if outcome is None or (outcome is not Outcome.DIFFERENT and votes[text] >= weight):
             continue
         if outcome is Outcome.SAME:
             # One document has one vote: a wall that nobody knows as such yet has many forms.
             if not groups.isdisjoint({page.group, kept.group}):
                 continue
             groups |= {page.group, kept.group}
-        votes[text] = max(votes[text], _WEIGHTS.get(outcome, 0))
-        _add_vote(record, outcome, (page.facts.url, kept.facts.url), directory_of(form))
-    return record
+        votes[text] = max(votes[text], weight)
+        yield _Vote(outcome, (page.facts.url, kept.facts.url), directory_of(form))
 
 
 def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
@@ -175,29 +188,30 @@ def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
             kept.facts.link_sketch,
             kept.facts.url,
         )
-        if share is not None and share >= MOSTLY_NEW:
+        # The judge had all links of the page, and carried them over to the place of its original.
+        known = page.facts.new_links
+        if share is not None and min(share, share if known is None else known) >= MOSTLY_NEW:
             return None
     return outcome
 
 
-def _add_vote(
-    record: UrlRuleRecord, outcome: Outcome, pair: tuple[str, str], directory: str
-) -> None:
+def _add_vote(record: UrlRuleRecord, vote: _Vote) -> None:
     """Add a vote to the counts of a rule."""
-    record.recent = (record.recent + outcome)[-MOST_RECENT:]
-    if outcome is Outcome.GREY:
+    record.recent = (record.recent + vote.outcome)[-MOST_RECENT:]
+    if vote.outcome is Outcome.GREY:
         record.grey += 1
-    elif outcome is Outcome.DIFFERENT:
+    elif vote.outcome is Outcome.DIFFERENT:
         record.different += 1
-        record.conflicts = (*record.conflicts, pair)[-MOST_CONFLICTS:]
+        if vote.pair[1]:
+            record.conflicts = (*record.conflicts, vote.pair)[-MOST_CONFLICTS:]
     else:
         record.same += 1
-        record.examples = (*record.examples, pair)[:MOST_EXAMPLES]
-        if directory not in record.directories:
-            record.directories = (*record.directories, directory)[:MOST_DIRECTORIES]
+        record.examples = (*record.examples, vote.pair)[:MOST_EXAMPLES]
+        if vote.directory not in record.directories:
+            record.directories = (*record.directories, vote.directory)[:MOST_DIRECTORIES]
         digests = [
             xxhash.xxh3_64_digest(text.encode("utf-8", "surrogatepass"))
-            for text in list_values(record.rule, pair)
+            for text in list_values(record.rule, vote.pair)
         ]
         record.values = tuple(dict.fromkeys((*record.values, *digests)))[:MOST_VALUES]
 
@@ -217,6 +231,7 @@ def _check_chains(
         if target is None or len(target.rules) == 1 or kept.text == page.text:
             continue
         if _compare(page, kept, rule) is Outcome.DIFFERENT:
+            vote = _Vote(Outcome.DIFFERENT, (page.facts.url, kept.facts.url), "")
             for record in map(by_id.__getitem__, target.rules):
-                _add_vote(record, Outcome.DIFFERENT, (page.facts.url, kept.facts.url), "")
+                _add_vote(record, vote)
                 record.state = RuleState.LEARNING

@@ -14,6 +14,7 @@ import math
 import posixpath
 import sys
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -21,6 +22,9 @@ from scrapy_simhash._printable import plural
 from scrapy_simhash.pages.addresses import Address, parse_address, split_pair
 from scrapy_simhash.urls.applying import apply_rule
 from scrapy_simhash.urls.rules import MOST_EXCEPTIONS, RuleKind, UrlRule, UrlRuleRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # A rule may act when the lower bound of its share of `same` reaches this. Without a `different` it
 # takes 25 votes; .8 takes 11, .95 takes 52. On the example and on three seeds of
@@ -127,27 +131,25 @@ def is_doubtful(record: UrlRuleRecord) -> bool:
     return record.last_votes.count("g") > record.last_votes.count("s")
 
 
-def split_rule(record: UrlRuleRecord) -> UrlRule | None:
+def split_rule(
+    rule: UrlRule, conflicts: Sequence[tuple[str, str]], examples: Sequence[tuple[str, str]]
+) -> UrlRule | None:
     """Make the rule that leaves out what all conflicts of a rule have in common, or None.
 
-    That is a parameter with its value, or a folder, which no page has that is known to have voted
-    `same`.
+    That is a parameter with its value, or a folder, which no pair has that voted `same`.
+
+    Args:
+        rule: to be narrowed.
+        conflicts: all pairs of addresses that voted `different`.
+        examples: all that voted `same`.
     """
-    rule = record.rule
-    known = len(record.conflicts)
-    if not LEAST_CONFLICTS <= known >= record.different or len(rule.exceptions) >= MOST_EXCEPTIONS:
+    if len(conflicts) < LEAST_CONFLICTS or not examples or len(rule.exceptions) >= MOST_EXCEPTIONS:
         return None
-    conflicts = [_parse_pair(pair) for pair in record.conflicts]
-    examples = [_parse_pair(pair) for pair in record.examples]
-    if not examples or not all(map(all, conflicts)):
-        return None
-    for exception in _list_common(rule, conflicts):
+    opposing, agreeing = list(map(_parse_pair, conflicts)), list(map(_parse_pair, examples))
+    for exception in _list_common(rule, opposing):
         narrowed = structs.replace(rule, exceptions=tuple(sorted({*rule.exceptions, exception})))
-        covers = any(folder.startswith(exception) for folder in record.directories)
-        if (
-            not covers
-            and all(_explains(narrowed, pair) for pair in examples)
-            and not any(_explains(narrowed, pair) for pair in conflicts)
+        if all(_explains(narrowed, pair) for pair in agreeing) and not any(
+            _explains(narrowed, pair) for pair in opposing
         ):
             return narrowed
     return None

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from functools import partial
 
-from scrapy_simhash.urls.acting import Target
-from scrapy_simhash.stores.rulebook import Noted, write_form
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
-from scrapy_simhash.urls.rules import Form, UrlRule, parse_rule
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import Parking
 from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.rulebook import Noted, write_form
+from scrapy_simhash.urls.acting import Target
+from scrapy_simhash.urls.rules import Form, UrlRule, parse_rule
 from tests.helpers.documents import CRAWL, document
 
 SITE = "http://site.example"

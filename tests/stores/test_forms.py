@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 
 from scrapy_simhash.judging.documents import Record
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.records import Session
 from scrapy_simhash.stores.rulebook import (
     Noted,
     forget_rule,
@@ -15,8 +17,6 @@ from scrapy_simhash.stores.rulebook import (
     write_form,
 )
 from scrapy_simhash.urls.rules import Form, UrlRule
-from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.records import Session
 from tests.helpers.documents import CRAWL, document
 from tests.helpers.parking import OTHER_RULE, RULE, SITE, note, read_keys
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.judging import Document
-from scrapy_simhash.stores.rulebook import VERSION, Entry, HostRow, host_key
-from scrapy_simhash.urls.learning import Fetched, UrlLearning
 from scrapy_simhash.judging.rows import pack_row
-from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, parse_rule
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.redis.server import Server
+from scrapy_simhash.stores.rulebook import VERSION, Entry, HostRow, host_key
+from scrapy_simhash.urls.learning import Fetched, UrlLearning
+from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl
 from tests.helpers.urlrules import make_facts
 

@@ -12,17 +12,17 @@ from msgspec import structs
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging import Rule
-from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
-from scrapy_simhash.stores.rulebook import get_rule, set_state
 from scrapy_simhash.judging.evidence import Outcome
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
-from scrapy_simhash.urls.rules import RuleState, parse_rule
-from scrapy_simhash.stores.sampling import Sample
+from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import Session, octets
 from scrapy_simhash.stores.redis.server import Server
+from scrapy_simhash.stores.rulebook import get_rule, set_state
+from scrapy_simhash.stores.sampling import Sample
+from scrapy_simhash.urls.rules import RuleState, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.parking import (
     OTHER_RULE,
