@@ -366,7 +366,7 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
         name = answer["id"]
         yield style(
             f"{_INDENT}PINNED, BUT WRONG: it makes different pages one. See `scrapy simhash urls "
-            f"show {name}`; `scrapy simhash urls retire {name}` takes it back",
+            f"show {name}`; `scrapy simhash urls set retire {name}` takes it back",
             "bold red",
         )
     for each in answer.get("history", ()):

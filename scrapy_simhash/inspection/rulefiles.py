@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from w3lib.url import canonicalize_url
 
-from scrapy_simhash._printable import describe_error
 from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.urls import UrlRule
 from scrapy_simhash.urls.acting import MOST_STEPS, ActingRules
@@ -150,7 +150,8 @@ def _read_discarder_file(text: str) -> RuleFile:
         raise ValueError(f"is no JSON: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever the package raises
         raise ValueError(
-            f"has no rules that duplicate-url-discarder can read ({describe_error(error)}); our "
+            f"has no rules that duplicate-url-discarder can read ({type(error).__name__}: "
+            f"{error}); our "
             "own files have one rule a line, such as example.com drop-parameter sid"
         ) from None
     if not given:
@@ -178,12 +179,16 @@ def _make_discarder(
         matcher.add_or_update(place, rule.url_pattern)
 
     def apply(url: str) -> tuple[str, tuple[str, ...]]:
-        changed = []
-        matched = [*matcher.match_all(url, include_universal=False)] or matcher.match_universal()
-        for place in matched:
-            before, url = url, processors[place].process(url)
-            if url != before:
-                changed.append(_name_rule(rules[place]))
+        changed: list[str] = []
+        try:
+            matched = [*matcher.match_all(url, include_universal=False)]
+            for place in matched or matcher.match_universal():
+                before, url = url, processors[place].process(url)
+                if url != before:
+                    changed.append(_name_rule(rules[place]))
+            url = canonicalize_url(url)  # as the fingerprint of a request does
+        except ValueError:
+            pass  # a broken URL stands for itself
         return url, tuple(changed)
 
     return apply

@@ -78,7 +78,7 @@ def check_sample(
         return None, changes
     for name in sample.rules:
         record = get_rule(documents, name)
-        if record is not None and record.acts:
+        if record is not None and record.state is not RuleState.BANNED:
             change = _count(documents, record, outcome, (sample.url, target.url), time)
             changes += [] if change is None else [change]
     return outcome, changes
@@ -91,7 +91,7 @@ def _count(
     pair: tuple[str, str],
     time: float,
 ) -> RuleChange | None:
-    """Count the vote of a sample on a rule that acts; returns what it changed."""
+    """Count the vote of a sample on a rule; returns what it changed."""
     record.sampled += 1
     record.sampled_same += outcome is Outcome.SAME
     record.sampled_different += outcome is Outcome.DIFFERENT
@@ -107,7 +107,7 @@ def _count(
     if reason and record.state is RuleState.ACTING:
         return set_state(documents, record, RuleState.RETIRED, reason, time)
     put_rule(documents, record)
-    if outcome is Outcome.DIFFERENT:
+    if outcome is Outcome.DIFFERENT and record.state is RuleState.PINNED:
         return RuleChange(record.rule.id, record.rule.text, record.state, reason)
     return None
 
