@@ -22,17 +22,17 @@ import numpy as np
 import zstandard
 from machine import describe_machine, describe_versions
 
-from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.archive import Archive, write_archive
-from scrapy_simhash.tables.archive.compression import (
+from scrapy_simhash.batch.archive import Archive, write_archive
+from scrapy_simhash.batch.archive.compression import (
     BLOCK_BYTES,
     BlockDecoder,
     count_symbols,
     encode_blocks,
 )
-from scrapy_simhash.tables.archive.format import CHECKSUM, choose_key_bytes, group_blocks
-from scrapy_simhash.tables.archive.huffman import EQUAL, SYMBOLS, make_code
-from scrapy_simhash.tables.archive.writer import SORTED_ONLY
+from scrapy_simhash.batch.archive.format import CHECKSUM, choose_key_bytes, group_blocks
+from scrapy_simhash.batch.archive.huffman import EQUAL, SYMBOLS, make_code
+from scrapy_simhash.batch.archive.writer import SORTED_ONLY
+from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ import numpy as np
 from machine import describe_machine, describe_versions
 from subjects import DISTANCE, FAISS_HASH_BITS, FAISS_HASHES, FAISS_RADIUS, draw, near
 
-from scrapy_simhash.tables.joins import batch_query
+from scrapy_simhash.batch.joins import batch_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

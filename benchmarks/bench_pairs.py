@@ -55,7 +55,7 @@ def run_subject(name: str, count: int, blocks: int, pybind: str) -> None:
         start = time.perf_counter()
         pairs = simhash.find_all(numbers, blocks, DISTANCE)
     else:
-        from scrapy_simhash.tables.joins import find_all  # noqa: PLC0415
+        from scrapy_simhash.batch.joins import find_all  # noqa: PLC0415
 
         start = time.perf_counter()
         pairs = find_all(fingerprints, DISTANCE, blocks or None)

@@ -19,7 +19,7 @@ from machine import describe_machine, describe_versions
 
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.planner import expected_candidates, keys_per_table
+from scrapy_simhash.tables.costs import expected_candidates, keys_per_table
 
 if TYPE_CHECKING:
     from scrapy_simhash.stores import Store

@@ -47,7 +47,7 @@ def digest(pairs: NDArray[np.uint64]) -> str:
 
 def run_one(count: int, kind: str, queries: int) -> dict[str, Any]:
     """Be the process without Spark."""
-    from scrapy_simhash.tables.joins import (  # noqa: PLC0415
+    from scrapy_simhash.batch.joins import (  # noqa: PLC0415
         batch_query,
         connected_clusters,
         find_all,
@@ -156,8 +156,8 @@ def start(folder: str) -> Any:
 
 def measure_cells(frame: Any) -> dict[str, Any]:
     """Count what lies in the largest cell, with the crowd cut by tables of its own and without."""
+    from scrapy_simhash.batch.joins import cells as joincells  # noqa: PLC0415
     from scrapy_simhash.batch.spark.pairs import CELL_ROWS, scatter_cells  # noqa: PLC0415
-    from scrapy_simhash.tables.joins import cells as joincells  # noqa: PLC0415
 
     largest = {}
     for name, nested in (("largest_cell", joincells._MOST_NESTED), ("uncut_cell", 1)):  # noqa: SLF001

@@ -18,6 +18,7 @@ from msgspec import structs
 from scoring import print_table, share, update_json
 
 from scrapy_simhash._progress import show_steps
+from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.crawling import Truth
 from scrapy_simhash.inspection.evaluation.evaluation import (
@@ -73,7 +74,7 @@ def find_near(
                     if (document := documents[name]) is not None
                 ]
             )
-        rows, _ = find_pairs(store.list_documents(), seed=0)
+        rows, _ = find_pairs(store.list_documents(), find_all, seed=0)
         return names, rows, parse_design(store.design).reach_bits
 
 
@@ -114,7 +115,7 @@ def _describe(advised: dict[str, Any], rest: Sequence[Judged]) -> dict[str, Any]
     chosen = advised["recommended"]
     rule = CONFIG.rule
     if chosen is not None:
-        rule = Rule(chosen["distance"], chosen["confirm"], CONFIG.min_features)
+        rule = Rule(chosen["distance"], chosen["confirm"])
     return {
         "labels": advised["labels"],
         "recommended": chosen,

@@ -20,6 +20,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.evaluation import judge_by_seed
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.evaluation.quality import describe_seeds
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import turbohtml_reader
 from scrapy_simhash.pages.reading import load_reader
 from scrapy_simhash.pages.recipe import SECOND_EXTRACTOR
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.pages.text import PageText
 
-_LEAST_WORDS = Config().min_features
+_LEAST_WORDS = MIN_FEATURES
 
 
 @dataclass

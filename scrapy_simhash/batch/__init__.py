@@ -1,15 +1,9 @@
-"""Work without a crawl: import, export, merge, and batches on Spark."""
+"""Many fingerprints at once, without a crawl: joins, clusters, archives, plans, Spark.
 
-from typing import TYPE_CHECKING
+An island: of the package, only `commands` imports it.
+"""
 
-from scrapy_simhash._faces import make_face
+from scrapy_simhash.batch.stored import batch_query, export_archive, find_all, find_clusters
 
-if TYPE_CHECKING:
-    from scrapy_simhash.batch.exchange import merge_stores as merge_stores
-    from scrapy_simhash.batch.importing import import_sources as import_sources
-
-make_face(
-    __name__,
-    {"exchange": "merge_stores", "importing": "import_sources"},
-    "exchange importing sources spark",
-)
+__all__ = ["batch_query", "export_archive", "find_all", "find_clusters"]
+__all__ += ["archive", "joins", "planner", "spark"]

@@ -10,16 +10,16 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.commands.frame import Command, make_table
-from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.designs import MOST_TABLES
-from scrapy_simhash.tables.planner import (
+from scrapy_simhash.batch.planner import (
     Bounds,
     choose,
     fewest_tables,
     list_extremes,
     widest_prefix,
 )
+from scrapy_simhash.commands.frame import Command, make_table
+from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.tables.designs import MOST_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ _COSTS = ("keys", "prefix_candidates", "candidates", "bytes", "microseconds")
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     for name, about in (
         ("--documents", "how many documents, such as 8e9 or 10M"),
-        ("--max-bytes", "at most N bytes in all tables, after `compact`"),
+        ("--max-bytes", "at most N bytes in all tables, after `check --compact`"),
         ("--max-candidates", "at most N candidates for a query, on average"),
         ("--max-tables", "at most N tables"),
     ):
@@ -135,7 +135,7 @@ def _print_plan(answer: Answer) -> Iterable[Part]:
     )
     yield ""
     yield "2^(d-p): fingerprints of a table with the same prefix; keys, candidates and"
-    yield "microseconds: of a query, in all tables; bytes: after compact"
+    yield "microseconds: of a query, in all tables; bytes: after packing"
     yield ""
     yield f"fewest tables for a prefix of at least p bits, X(64, {answer['distance']}, d):"
     for start in range(0, len(answer["optimum"]), _OPTIMA_A_LINE):

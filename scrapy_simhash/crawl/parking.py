@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Share of the requests that a rule leads to a known page which are made all the same, to test it.
+# A rule that has gone bad then parks 19 different pages on average before it is caught.
+SAMPLE_SHARE = 0.05
 # The first requests of each rule in a crawl are made whatever the share of the sample is.
 _FIRST_SAMPLED = 3
 # 150 bytes each.
@@ -72,9 +75,6 @@ _MOST_HELD = 64
 _MOST_CHECKED = 1_000
 # Names of headers, as Scrapy writes them.
 _CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
-# Share of the requests that rules would spare which are made all the same. A rule that has gone bad
-# parks 19 different pages on average before one of these finds that out.
-_SAMPLE = 0.05
 
 
 # Of samples, as stats name them; all others could not be told apart.
@@ -379,7 +379,7 @@ class ParkedRequests:
         """Whether a request is one of the sample."""
         # Keyed, so that a site cannot choose addresses that are never made.
         drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
-        return drawn < _SAMPLE * 2**64
+        return drawn < SAMPLE_SHARE * 2**64
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
@@ -407,7 +407,7 @@ class ParkedRequests:
         # Not every time that a spider is idle which lives long.
         if self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
-            sample = await self._detector.sample_parked(spider.name, _SAMPLE, _MOST_CHECKED)
+            sample = await self._detector.sample_parked(spider.name, SAMPLE_SHARE, _MOST_CHECKED)
             if not is_closing(self._crawler):
                 return self._make(sample, spider, "urls/checked", sampled=True)
         return []

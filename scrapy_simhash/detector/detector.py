@@ -19,6 +19,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -107,7 +108,7 @@ class Detector:
             config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
         )
         self._workers = Workers(
-            config.workers, config.page_timeout, config.page_memory, config.min_features
+            config.workers, config.page_timeout, config.page_memory, MIN_FEATURES
         )
         self._store: Store | None = None
         self._writer: GroupWriter | None = None

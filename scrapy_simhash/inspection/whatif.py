@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from scrapy_simhash._progress import track
+from scrapy_simhash.batch.joins import batch_query, find_all
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.judging import Document, Match, Rule, StoredDocument
@@ -21,9 +22,8 @@ from scrapy_simhash.judging.documents import Record, State, facts_of, look_at
 from scrapy_simhash.judging.judge import Judge
 from scrapy_simhash.judging.rule import default_distance
 from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.tables.joins import batch_query, find_all
-from scrapy_simhash.tables.joins.tables import sort_distinct
 from scrapy_simhash.tables.probing import Probe
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -300,7 +300,7 @@ def what_if(
     *,
     json: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Find the decisions that other settings would change: `scrapy simhash what-if`."""
+    """Find the decisions that other settings would change: `scrapy simhash evaluate`."""
     # None stands for the current setting, or for the scopes in which pages were judged; `confirm`
     # is 0 to 1, or "none" for plain simhash. Lists `top` changes, by default 20, with `json` all.
     from scrapy_simhash.pages.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
@@ -332,14 +332,12 @@ def what_if(
 
 def _make_rule(config: Config, distance: int | None, confirm: float | str | None) -> Rule:
     if confirm is None:
-        return Rule(
-            config.distance if distance is None else distance, config.confirm, config.min_features
-        )
+        return Rule(config.distance if distance is None else distance, config.confirm)
     similarity = None if isinstance(confirm, str) else confirm
     if distance is None:
         same_kind = (similarity is None) == (config.confirm is None)
         distance = config.distance if same_kind else default_distance(similarity)
-    return Rule(distance, similarity, config.min_features)
+    return Rule(distance, similarity)
 
 
 def count_changes(

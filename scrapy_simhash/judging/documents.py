@@ -75,6 +75,14 @@ class PageFacts(msgspec.Struct, frozen=True):
         return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
 
 
+# The facts of a document in a row of Parquet; the importing project determines identity and scope.
+FACT_COLUMNS = {
+    field.name: field.type
+    for field in msgspec.structs.fields(PageFacts)
+    if field.name not in {"identity", "scope"}
+}
+
+
 FACTS = PageFacts.__struct_fields__
 _get_facts = attrgetter(*FACTS)
 

@@ -68,16 +68,14 @@ def design_of(header: Header) -> Design:
         raise StoreUnusableError(
             "the store has fingerprints in an archive beneath its tables "
             f"({header.archive or header.merging}), which only scrapy-simhash 0.1.0 reads. Move "
-            "them back into the tables with `scrapy simhash rebuild` of that version, then open "
-            "the store again"
+            "them back into the tables with `rebuild` of that version, then open the store again"
         )
     try:
         return parse_design(header.design)
     except ValueError as error:
         raise StoreUnusableError(
             f"the store has a table design that only scrapy-simhash 0.1.0 reads: {error}. Give it "
-            "another one with `scrapy simhash rebuild --tables 4` of that version, then open the "
-            "store again"
+            "another one with `rebuild --tables 4` of that version, then open the store again"
         ) from error
 
 
@@ -87,7 +85,7 @@ def require_reach(header: Header, distance: int) -> None:
     if distance > reach_bits:
         raise StoreUnavailableError(
             f"the tables were rebuilt as {header.design} meanwhile, which is complete for "
-            f"{reach_bits} bits but not for distance {distance}; rebuild them with a wider design"
+            f"{reach_bits} bits but not for distance {distance}; rebuild them in a wider design"
         )
 
 
@@ -127,8 +125,8 @@ def check_design(header: Header, wanted: str | None) -> None:
     if wanted is not None and wanted != header.design:
         raise StoreMismatchError(
             f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or change the store with `scrapy simhash rebuild "
-            f"--tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
+            f"'auto' or {header.design!r}, or change the store with `scrapy simhash check "
+            f"--rebuild --tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
         )
 
 
@@ -149,7 +147,7 @@ def choose_distance(distance: int | None, confirm: float | None, design: Design)
         raise StoreMismatchError(
             f"distance {distance}: table design {design.name} is complete for 0 to "
             f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
-            f"as {wider} (`scrapy simhash rebuild` gives it to a store)"
+            f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
         )
     return distance
 

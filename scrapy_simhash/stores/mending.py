@@ -26,7 +26,7 @@ from scrapy_simhash.stores.records import (
     unpack,
     unpack_identity,
 )
-from scrapy_simhash.tables.joins.tables import contains
+from scrapy_simhash.tables.sets import contains
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

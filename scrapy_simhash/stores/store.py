@@ -68,15 +68,8 @@ from scrapy_simhash.stores.upkeep import (
 )
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables import Design, choose_design, parse_design
-from scrapy_simhash.tables.joins import (
-    batch_query,
-    connected_clusters,
-    find_all,
-    representative_clusters,
-)
-from scrapy_simhash.tables.joins.selfjoin import merge_pairs
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
 from scrapy_simhash.tables.permutation import check_fingerprint
+from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -166,7 +159,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if made and seed is None:
             logger.info(
                 "Made store %s with a secret seed of its own; to merge it with other stores one "
-                "day, begin those as copies of it (scrapy simhash merge %s --into COPY)",
+                "day, begin those as copies of it (scrapy simhash import %s --into COPY)",
                 *2 * [printable(self.url)],
             )
 
@@ -609,53 +602,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         near-duplicates whose original was deleted.
         """
         return self._read(lambda stored: _list_recorded_pairs(stored, self._design.reach_bits))
-
-    def find_all(self, distance: int | None = None) -> NDArray[np.uint64]:
-        """Find all pairs of fingerprints in the tables within a distance, whatever their scopes.
-
-        Args:
-            distance: bits, 0 to 63, whatever the table design; None for the store's own.
-
-        Returns:
-            Shape (pairs, 2), sorted; cost and order are those of `tables.joins.find_all`.
-
-        Raises:
-            ValueError: the distance is out of range.
-        """
-        return find_all(self.fingerprints(), self._bits(distance))
-
-    def find_clusters(
-        self, distance: int | None = None, *, representative: bool = False
-    ) -> list[list[int]]:
-        """Cluster fingerprints by their distances and by the recorded near-duplicates.
-
-        Args:
-            distance: as for `find_all`.
-            representative: make clusters around a fingerprint that is paired with all others, see
-                `tables.joins.representative_clusters`; otherwise of all that pairs connect.
-
-        Returns:
-            Clusters of two fingerprints or more, made of the pairs of `find_all` and
-            `recorded_pairs`; the latter add near-duplicates, which are not in the tables.
-        """
-        pairs = merge_pairs(self.find_all(distance), self.recorded_pairs())
-        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
-        return [cluster.tolist() for cluster in clusters]
-
-    def batch_query(
-        self, queries: NDArray[np.uint64], distance: int | None = None
-    ) -> NDArray[np.uint64]:
-        """Find all fingerprints in the tables near any of many queries.
-
-        Args:
-            queries: in any order, shape (q,).
-            distance: bits, 0 to 63, whatever the table design; None for the store's own.
-
-        Returns:
-            Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
-            `tables.joins.batch_query`. For few queries, `query` is faster.
-        """
-        return batch_query(queries, [self.fingerprints()], self._bits(distance))
 
     @abstractmethod
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:

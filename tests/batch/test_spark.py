@@ -15,16 +15,17 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 import scrapy_simhash
+from scrapy_simhash.batch.joins import batch_query, connected_clusters, find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging import Rule, compare, make_document
 from scrapy_simhash.pages import Recipe, fingerprint_page
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.tables.joins import batch_query, connected_clusters, find_all
+from scrapy_simhash.transfer.sources.warc import read_warc
+from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.sparking import WARC_SECONDS, require_spark, spark_session, warc_record
 from tests.helpers.strategies import crowds
-from tests.tables.test_cells import crowded
 
 pytestmark = pytest.mark.slow
 
@@ -290,7 +291,7 @@ def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:
     (tmp_path / "lines/a.jsonl").write_text('{"url": "u", "text": "short"}\n')
     (tmp_path / "a.warc.gz").write_bytes(warc_record("http://a.example/", b"<html>"))
     for name, url in (("lines", "u"), ("a.warc.gz", "http://a.example/")):
-        pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000)
+        pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000, read_warc)
         assert [row.url for row in pages.collect()] == [url]
 
 

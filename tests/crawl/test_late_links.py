@@ -90,8 +90,11 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
 
 
-async def test_no_more_are_requested_than_asked_for(site: Site, tmp_path: Path) -> None:
-    done = await crawl_list(tmp_path, site, SIMHASH_LATE_LINKS=1, **LATE)
+async def test_a_crawl_requests_no_more_than_it_may(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_links, "MOST_LATE", 1)
+    done = await crawl_list(tmp_path, site, **LATE)
     assert done.counted[REQUESTED] == 1
     assert done.counted[ONLY] == len(LOST) - 1
     assert len(list_kept(tmp_path, site)) == len(LOST) - 1

@@ -56,7 +56,7 @@ async def test_page_that_cannot_be_judged_says_why(
 
 @pytest.mark.parametrize("confirm", [None, 0.8])
 async def test_short_pages_are_compared_exactly(store: Path, confirm: float | None) -> None:
-    """Below `min_features`: one other word, title or picture makes them different pages."""
+    """Below 32 distinct features: one other word, title or picture makes them different pages."""
     words = make_words(1, 20)
     short = make_page(words)
     others = [make_page(edit_words(words, 1)), make_page(words, title="A page, another")]
@@ -66,12 +66,6 @@ async def test_short_pages_are_compared_exactly(store: Path, confirm: float | No
         assert await judge(detector, *pages) == ["new", "near_duplicate", "new", "new", "new"]
     async with running(store, confirm=confirm) as detector:
         assert await judge(detector, pages[0]) == ["revisit unchanged"]
-
-
-async def test_which_pages_are_short_is_a_setting(store: Path) -> None:
-    pages = [fetched(title, make_page(make_words(1, 20), title=title)) for title in ("a", "b")]
-    async with running(store, min_features=5, confirm=None) as detector:
-        assert await judge(detector, *pages) == ["new", "near_duplicate"]
 
 
 @pytest.mark.usefixtures("warm_worker")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from scrapy_simhash.batch.joins.selfjoin import find_all
 from scrapy_simhash.inspection import whatif
 from scrapy_simhash.inspection.whatif import MOST_BITS, NearIndex
-from scrapy_simhash.tables.joins.selfjoin import find_all
 from tests.helpers.oracle import distance_between
 
 

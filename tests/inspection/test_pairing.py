@@ -5,6 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.inspection.evaluation.sampling import MOST_BITS, find_pairs
 from scrapy_simhash.judging import StoredDocument
 from scrapy_simhash.simhash import hamming_distance
@@ -78,7 +79,7 @@ def test_pairs_are_those_of_a_comparison_of_all(made: list[StoredDocument], seed
         for first, second in combinations(made, 2)
         if belong_together(first, second) and distance(first, second) <= MOST_BITS
     ]
-    rows, share = find_pairs(made, seed)
+    rows, share = find_pairs(made, find_all, seed)
     assert share == 1.0
     assert [tuple(row) for row in rows.tolist()] == expected
 
@@ -87,15 +88,15 @@ def test_of_very_many_pairs_a_part_is_looked_at() -> None:
     """A template with 1,200 pages, and 300 drops: 720,000 pairs, of which 20,000 are wanted."""
     pages = [stored(number, (0,)) for number in range(1, 1_201)]
     drops = [stored(number, (1,), original=1) for number in range(1_201, 1_501)]
-    found, share = find_pairs(pages + drops, seed=1, most=20_000)
+    found, share = find_pairs(pages + drops, find_all, seed=1, most=20_000)
     assert 0.025 < share < 0.031
     assert 10_000 < len(found) < 40_000
     pairs = 1_200 * 1_199 / 2 + 300
     assert 0.8 < len(found) / share / pairs < 1.2
-    again, _ = find_pairs(pages + drops, seed=1, most=20_000)
+    again, _ = find_pairs(pages + drops, find_all, seed=1, most=20_000)
     assert (again == found).all()
 
 
 def test_a_near_duplicate_whose_original_is_gone_has_no_pair() -> None:
-    assert not len(find_pairs([stored(2, (0,), original=1)], seed=0)[0])
-    assert not len(find_pairs([], seed=0)[0])
+    assert not len(find_pairs([stored(2, (0,), original=1)], find_all, seed=0)[0])
+    assert not len(find_pairs([], find_all, seed=0)[0])

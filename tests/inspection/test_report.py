@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrapy_simhash.batch.archive.compression import count_symbols
 from scrapy_simhash.errors import InspectionError, LabelsError
 from scrapy_simhash.inspection.report.figures import describe_fingerprints
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.tables.archive.compression import count_symbols
 from tests.helpers.commanding import Run
 from tests.helpers.reporting import (
     START,

@@ -320,21 +320,25 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
 def test_command(run: Run, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     backup = tmp_path / "backup"
-    done = run("backup", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store")
+    done = run(
+        "export", "store", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store"
+    )
     octets = (backup / "data.mdb").stat().st_size
     assert (done.exit_code, done.err) == (0, "")
     assert done.out == f"{backup}: 3 documents, 2 fingerprints, {octets:,} bytes; no problems\n"
-    done = run("backup", backup, "--store", tmp_path / "store")
+    done = run("export", "store", backup, "--store", tmp_path / "store")
     assert (done.exit_code, done.out) == (2, "")
     assert "exists already" in done.err
-    done = run("backup", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json")
+    done = run(
+        "export", "store", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json"
+    )
     assert (done.exit_code, done.answers[0]["checked"]) == (0, False)
     damage(tmp_path / "store")
-    done = run("backup", tmp_path / "third", "--store", tmp_path / "store", "--json")
+    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store", "--json")
     assert (done.exit_code, done.answers[0]["folder"]) == (1, None)
     assert "no backup was made" in done.err
     problems = done.answers[0]["problems"]
     assert problems
-    done = run("backup", tmp_path / "third", "--store", tmp_path / "store")
+    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store")
     assert (done.exit_code, done.out.splitlines()) == (1, problems)
     assert files(tmp_path).keys() == {"store", "backup", "other"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import xxhash
@@ -18,19 +18,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.batch.sources.base import START, SourcePage
-from scrapy_simhash.batch.sources.parquet import FACT_COLUMNS
-from scrapy_simhash.batch.sources.warc import SUFFIXES, open_warc
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.detector import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
 from scrapy_simhash.judging import make_document
+from scrapy_simhash.judging.documents import FACT_COLUMNS
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_text, make_recipe
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.pages.text import PageText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -101,7 +100,7 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout, config.page_memory, config.min_features)
+    workers = Workers(1, config.page_timeout, config.page_memory, MIN_FEATURES)
     with asyncio.Runner() as runner:
         started = False
         try:
@@ -181,6 +180,19 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
         raise UnjudgedError(reason, describe_error(error)) from error
 
 
+class WarcPage(Protocol):
+    """A response of a WARC file."""
+
+    url: str
+    body: bytes
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    time: float | None
+
+
+# Reads the pages of a WARC file of which only so many bytes each and one more are wanted.
+ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[WarcPage]]"
+SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 # The reason in place of a page where a file could not be read further.
 DAMAGED = "warc_damaged"
 _SOURCE_SCHEMA = pa.schema(
@@ -195,7 +207,9 @@ _HTML = ("text/html", "application/xhtml+xml")
 _BYTES_PER_BATCH = 16 << 20
 
 
-def read_warcs(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> DataFrame:
+def read_warcs(
+    spark: SparkSession, paths: Sequence[str], most_bytes: int, read_warc: ReadWarc
+) -> DataFrame:
     """Read the pages of WARC files, or of folders with such files at any depth, a task a file."""
     # Every executor must be able to read these paths. Of longer bodies only `most_bytes` and one
     # byte more are read. A response whose status or type rules out a page has a reason; records
@@ -205,7 +219,8 @@ def read_warcs(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
     files = [str(file.absolute()) for folder in folders for file in _list_warcs(folder)]
     named = spark.createDataFrame(pa.table({"path": files})).repartition(len(files))
     return named.mapInArrow(
-        lambda batches: _read_files(batches, most_bytes), from_arrow_schema(_SOURCE_SCHEMA)
+        lambda batches: _read_files(batches, most_bytes, read_warc),
+        from_arrow_schema(_SOURCE_SCHEMA),
     )
 
 
@@ -230,7 +245,9 @@ def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     )
 
 
-def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> DataFrame:
+def read_pages(
+    spark: SparkSession, paths: Sequence[str], most_bytes: int, read_warc: ReadWarc
+) -> DataFrame:
     """Read pages from files or folders of one kind, told by the suffix of the first file."""
     # All must be WARC files (see `read_warcs`), or all JSON Lines (.jsonl, .jl, also .gz), or all
     # Parquet.
@@ -239,7 +256,7 @@ def read_pages(spark: SparkSession, paths: Sequence[str], most_bytes: int) -> Da
         raise SparkError(f"{', '.join(paths)}: inputs of several kinds; name one kind at a time")
     kind = kinds.pop()
     if kind == "warc":
-        return read_warcs(spark, paths, most_bytes)
+        return read_warcs(spark, paths, most_bytes, read_warc)
     return read_lines(spark, paths) if kind == "lines" else read_parquet(spark, paths)
 
 
@@ -273,12 +290,14 @@ def _list_warcs(path: Path) -> list[Path]:
     return found
 
 
-def _read_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
+def _read_files(
+    batches: Iterable[pa.RecordBatch], most_bytes: int, read_warc: ReadWarc
+) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
     size = 0
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            for row in _read_file(Path(path), most_bytes):
+            for row in _read_file(Path(path), most_bytes, read_warc):
                 rows.append(row)
                 size += len(row.get("html", b""))
                 if size > _BYTES_PER_BATCH:
@@ -288,16 +307,15 @@ def _read_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[
         yield pa.RecordBatch.from_pylist(rows, _SOURCE_SCHEMA)
 
 
-def _read_file(path: Path, most_bytes: int) -> Iterator[dict[str, Any]]:
+def _read_file(path: Path, most_bytes: int, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
     try:
-        for entry in open_warc(path, most_bytes).read(START):
-            if isinstance(entry.page, SourcePage):
-                yield _make_source_row(entry.page)
+        for page in read_warc(path, most_bytes):
+            yield _make_source_row(page)
     except (SourceError, OSError) as error:
         yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}
 
 
-def _make_source_row(page: SourcePage) -> dict[str, Any]:
+def _make_source_row(page: WarcPage) -> dict[str, Any]:
     if page.status not in _SUCCESS:
         return {"url": page.url, "reason": "status", "detail": str(page.status)}
     kind = next((value for name, value in page.headers if name.lower() == "content-type"), "")

@@ -1,9 +1,9 @@
 """Pairs, clusters and batch queries on Spark; one shuffle builds all tables of a self-join.
 
 1. Each partition packs its fingerprints, sorted, into rows of a million.
-2. The driver takes a sample and plans cells of bounded size (`tables.joins.cells`).
+2. The driver takes a sample and plans cells of bounded size (`batch.joins.cells`).
 3. Each packed row is cut into these cells, once for each table; one task gets all parts of a cell,
-   and joins them with `tables.joins.selfjoin`.
+   and joins them with `batch.joins.selfjoin`.
 
 Only one cell yields each pair, so there are no duplicates to remove.
 
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from scrapy_simhash.batch.joins import batch as one_process
+from scrapy_simhash.batch.joins.cells import CellPlan, plan_cells
+from scrapy_simhash.batch.joins.selfjoin import join_cell
+from scrapy_simhash.batch.joins.tables import check_join, choose_join_blocks
 from scrapy_simhash.errors import SparkError
-from scrapy_simhash.tables.joins import batch as one_process
-from scrapy_simhash.tables.joins.cells import CellPlan, plan_cells
-from scrapy_simhash.tables.joins.selfjoin import join_cell
-from scrapy_simhash.tables.joins.tables import check_join, choose_join_blocks, sort_distinct
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,7 +116,7 @@ class Cells(NamedTuple):
 def find_pairs(
     fingerprints: DataFrame, distance: int, blocks: int | None = None, cell_rows: int = CELL_ROWS
 ) -> DataFrame:
-    """Find all pairs of distinct fingerprints within a distance, as `tables.joins` does."""
+    """Find all pairs of distinct fingerprints within a distance, as `batch.joins` does."""
     # Columns `first` and `second` (first < second as unsigned numbers), and `distance` in bits;
     # each pair once, in no order. A task holds up to `cell_rows` fingerprints, in some five copies
     # while it works. Two jobs run immediately; they read the input and keep 8 bytes a fingerprint.
@@ -286,7 +287,7 @@ _ROWS_PER_CHUNK = 1 << 17
 def batch_query(
     queries: DataFrame, fingerprints: DataFrame, distance: int, blocks: int | None = None
 ) -> DataFrame:
-    """Find all fingerprints within a distance of any query, as `tables.joins` does."""
+    """Find all fingerprints within a distance of any query, as `batch.joins` does."""
     # Columns `query`, `fingerprint` and `distance` in bits; each pair once, in no order. A job runs
     # immediately and collects the queries, 8 bytes each, on the driver. Each task holds 8 bytes a
     # query and up to 4 MB for each of the C(blocks, distance) tables, 120 MB with a million queries

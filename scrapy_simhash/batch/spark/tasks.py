@@ -40,6 +40,7 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError, SourceErro
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from scrapy_simhash.batch.spark.pages import ReadWarc
     from scrapy_simhash.config import Config
 
 
@@ -65,6 +66,7 @@ class Job:
     distance: int
     blocks: int | None  # None for the fastest number
     seed: int  # of the token hash
+    read_warc: ReadWarc  # such as `transfer.sources.warc.read_warc`
 
     def run(
         self, task: str, output: str, master: str | None, checkpoints: str | None
@@ -97,7 +99,7 @@ class Job:
 
     def fingerprint(self, spark: SparkSession) -> DataFrame:
         """Fingerprint pages."""
-        pages = read_pages(spark, self.inputs, self.config.max_bytes)
+        pages = read_pages(spark, self.inputs, self.config.max_bytes, self.read_warc)
         return fingerprint_pages(pages, self.config, self.seed)
 
     def pairs(self, spark: SparkSession) -> DataFrame:

@@ -32,6 +32,7 @@ from scrapy_simhash.inspection.evaluation.quality import (
 from scrapy_simhash.judging import Document, StoredDocument, compare, make_document
 from scrapy_simhash.judging.comparison import Deciding
 from scrapy_simhash.judging.documents import facts_of, look_at
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.links import measure_new_links
@@ -66,12 +67,12 @@ _PAIRS_PER_TRANSACTION = 64
 def evaluate_labelled(
     config: Config, labelled: Path, seeds: int = 1
 ) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge labelled pairs of a folder, see `read_corpus`, or of a file from `calibrate`."""
+    """Judge labelled pairs of a folder, see `read_corpus`, or of a file of `evaluate --label`."""
     # Returns the figures, including the `problems` of rows left out, and the answers.
     if not labelled.exists():
         raise InspectionError(
             f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file from "
-            "`scrapy simhash calibrate`"
+            "`scrapy simhash evaluate --label`"
         )
     if labelled.is_file():
         if seeds > 1:
@@ -84,7 +85,7 @@ def evaluate_labelled(
             judged, problems = judge_labels(store, labels, config)
             figures = _describe(store.recipe, config, judged, problems)
         figures["note"] = (
-            "each pair counts once, however many it stands for; calibrate --results weights the "
+            "each pair counts once, however many it stands for; --results weights the "
             "pairs by how many the store has at their distance"
         )
         return figures, judged
@@ -168,7 +169,7 @@ async def fingerprint_all(
 ) -> dict[str, list[PageFingerprint | str]]:
     """Fingerprint the pages with each seed; a `str` is the reason why a page is unjudged."""
     made: dict[str, list[PageFingerprint | str]] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory, config.min_features)
+    workers = Workers(config.workers, config.page_timeout, config.page_memory, MIN_FEATURES)
     recipe = make_recipe(config.extractor, config.features)
     # Keeps only as many bodies in memory as the workers need.
     room = asyncio.Semaphore(2 * max(1, config.workers))
@@ -287,7 +288,7 @@ def _judge(
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     plain_bits = NO_DISTANCE
-    if not any(each.stub or each.features < config.min_features for each in (first, second)):
+    if not any(each.stub or each.features < MIN_FEATURES for each in (first, second)):
         plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
     new_links = None
     if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:
@@ -342,7 +343,7 @@ def _find_problem(row: LabelledRow, found: list[StoredDocument | None]) -> str:
 
 def _as_document(stored: StoredDocument, config: Config) -> Document | None:
     """Make a stored document ready to be judged; None if it is too short for plain simhash."""
-    if config.confirm is None and not stored.stub and stored.features < config.min_features:
+    if config.confirm is None and not stored.stub and stored.features < MIN_FEATURES:
         return None
     looked_at = look_at(stored, config.rule)
     return Document(**facts_of(stored) | {"fingerprints": looked_at, "scope": ""})

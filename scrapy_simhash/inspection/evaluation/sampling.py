@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.judging.comparison import find_nearest
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.tables.joins import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -39,6 +38,19 @@ _MOST_PAIRS = 2_000_000
 _DOCUMENTS_TRIED = 1_000
 # Of the turns, for pairs that are too far from each other for the tables of a store.
 _SHARE_BEYOND = 0.1
+
+
+class Join(Protocol):
+    """A self-join, see `batch.joins.find_all`."""
+
+    def __call__(
+        self,
+        fingerprints: NDArray[np.uint64],
+        distance: int,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> NDArray[np.uint64]:
+        """Find all pairs within a distance, shape (pairs, 2)."""
 
 
 class Survey(NamedTuple):
@@ -86,7 +98,7 @@ class Surveyed(NamedTuple):
 _get_surveyed = attrgetter(*Surveyed._fields)
 
 
-def survey(store: Store, seed: int, expire_days: float | None = None) -> Survey:
+def survey(store: Store, join: Join, seed: int, expire_days: float | None = None) -> Survey:
     """Find the pairs of a store, and draw some, repeatably; reads every record.
 
     Leaves out documents that were last fetched more than `expire_days` ago: they cause no drops.
@@ -100,7 +112,7 @@ def survey(store: Store, seed: int, expire_days: float | None = None) -> Survey:
 
     store.visit(take)
     with show_progress("tables") as show:
-        rows, share = find_pairs(documents, seed, show)
+        rows, share = find_pairs(documents, join, seed, show)
     return draw_pairs(len(documents), rows, share, seed)
 
 
@@ -117,11 +129,12 @@ def draw_pairs(documents: int, rows: NDArray[np.int64], share: float, seed: int)
 
 def find_pairs(
     documents: Iterable[StoredDocument | Surveyed],
+    join: Join,
     seed: int,
     progress: Callable[[int, int], object] | None = None,
     most: int = _MOST_PAIRS,
 ) -> tuple[NDArray[np.int64], float]:
-    """Find the pairs within 10 bits, at the cost of `tables.joins.find_all`."""
+    """Find the pairs within 10 bits, at the cost of the join."""
     # Returns rows of two numbers, the smaller one first, and the bits between the nearest
     # fingerprints, ascending, shape (n, 3); and which share of all pairs this random sample is:
     # 1.0 unless there are more than about `most` pairs.
@@ -132,24 +145,24 @@ def find_pairs(
     kept = [each for _, each in sorted(known.items()) if each.state != "duplicate"]
     recorded = _list_recorded(known)
     draw = np.random.default_rng(seed)
-    share = _choose_share(kept, draw, most)
+    share = _choose_share(kept, join, draw, most)
     if share < 1:
         # A share q of the documents has q * q of the pairs.
         kept = [kept[place] for place in np.flatnonzero(draw.random(len(kept)) < share**0.5)]
         recorded = recorded[draw.random(len(recorded)) < share]
-    rows = np.concatenate([recorded, _join_kept(kept, progress)])
+    rows = np.concatenate([recorded, _join_kept(kept, join, progress)])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     return rows, share
 
 
 def _choose_share(
-    kept: Sequence[StoredDocument | Surveyed], draw: np.random.Generator, most: int
+    kept: Sequence[StoredDocument | Surveyed], join: Join, draw: np.random.Generator, most: int
 ) -> float:
     """Estimate, from some of the documents, which share of the pairs fits in memory."""
     if len(kept) <= _DOCUMENTS_TRIED:
         return 1.0
     tried = draw.choice(len(kept), _DOCUMENTS_TRIED, replace=False)
-    pairs = len(_join_kept([kept[place] for place in tried]))
+    pairs = len(_join_kept([kept[place] for place in tried], join))
     return min(1.0, most / max(1.0, pairs * (len(kept) / _DOCUMENTS_TRIED) ** 2))
 
 
@@ -165,7 +178,9 @@ def _list_recorded(known: Mapping[int, StoredDocument | Surveyed]) -> NDArray[np
 
 
 def _join_kept(
-    kept: Sequence[StoredDocument | Surveyed], progress: Callable[[int, int], object] | None = None
+    kept: Sequence[StoredDocument | Surveyed],
+    join: Join,
+    progress: Callable[[int, int], object] | None = None,
 ) -> NDArray[np.int64]:
     """Pair documents of the same scope if any two of their fingerprints are within 10 bits."""
     codes: dict[str, int] = {}
@@ -179,7 +194,7 @@ def _join_kept(
     order = np.argsort(made, kind="stable")
     owners, scopes = owners[order].T
     values, starts, counts = np.unique(made[order], return_index=True, return_counts=True)
-    near = find_all(values, MOST_BITS, progress=progress)
+    near = join(values, MOST_BITS, progress=progress)
     shared = values[counts > 1]
     near = np.concatenate([near, np.stack([shared, shared], axis=1)])
     places = np.searchsorted(values, near)

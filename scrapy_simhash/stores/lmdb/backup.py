@@ -121,7 +121,7 @@ def _require_sound(problems: list[str]) -> None:
     raise StoreDamagedError(
         f"no backup was made, because the store has {len(problems):,} problems: "
         f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
-        "`scrapy simhash rebuild` mends its tables; all other damage needs an earlier backup",
+        "`scrapy simhash check --rebuild` mends its tables; other damage needs an earlier backup",
         problems,
     )
 

@@ -39,7 +39,7 @@ from scrapy_simhash.stores.mending import (
 )
 from scrapy_simhash.stores.records import number_of, octets, scope_hash
 from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
+from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -39,7 +39,7 @@ from scrapy_simhash.stores.lmdb.mending import (
 from scrapy_simhash.stores.lmdb.tables import Layout, Tables
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
+from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.tables.joins.tables import sort_distinct
 from scrapy_simhash.tables.permutation import check_fingerprint
 from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
@@ -34,6 +33,7 @@ from scrapy_simhash.tables.probing import (
     permuted_of,
     unpack_buckets,
 )
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,7 +110,7 @@ class Tables:
                 elif not tolerant:
                     raise StoreError(
                         f"the tables are damaged: key {key.hex()} has {len(value)} octets, not "
-                        "whole rows; mend them with `scrapy simhash rebuild`"
+                        "whole rows; mend them with `scrapy simhash check --rebuild`"
                     )
         parts = [permuted_of(unpack_buckets(buckets))]
         for database in (*self.layout.single, self.layout.databases.hot):

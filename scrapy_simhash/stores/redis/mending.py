@@ -32,8 +32,8 @@ from scrapy_simhash.stores.redis.snapshot import (
     scan_rows,
 )
 from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.joins.tables import contains, sort_distinct
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, pack_buckets
+from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,7 +15,6 @@ from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.records import number_of
 from scrapy_simhash.stores.redis.keys import LEADING_BYTES, Keys
 from scrapy_simhash.stores.redis.scripts import Code, Writes, token_of
-from scrapy_simhash.tables.joins.tables import sort_distinct
 from scrapy_simhash.tables.permutation import check_fingerprint
 from scrapy_simhash.tables.probing import (
     ROW_BYTES,
@@ -24,6 +23,7 @@ from scrapy_simhash.tables.probing import (
     permuted_of,
     unpack_buckets,
 )
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -394,7 +394,8 @@ def read_fingerprints(server: Server, tables: RedisTables) -> NDArray[np.uint64]
     found, problems = read_table(server, tables, 0)
     if problems:
         raise StoreError(
-            f"the tables are damaged: {problems[0]}; mend them with `scrapy simhash rebuild`"
+            f"the tables are damaged: {problems[0]}; mend them with "
+            "`scrapy simhash check --rebuild`"
         )
     return found
 

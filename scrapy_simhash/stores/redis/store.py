@@ -34,7 +34,7 @@ from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.upkeep import visit_documents
 from scrapy_simhash.stores.urls import server_address
 from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.tables.joins.tables import sort_distinct
+from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -226,8 +226,8 @@ class RedisStore(Store):
         del folder, check
         raise StoreError(
             f"the store at {self.url} is on a server, which makes its own backups: BGSAVE writes "
-            "them, and appendonly keeps later writes. `scrapy simhash export` writes the "
-            "fingerprints to a file"
+            "them, and appendonly keeps later writes. `scrapy simhash export fingerprints` "
+            "writes the fingerprints to a file"
         )
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:

@@ -1,0 +1,148 @@
+"""Tables for joins: choose the number of blocks, and decide which table reports a pair.
+
+A join reads all fingerprints anyway, so unlike a store it can use as many tables as make it
+fastest, and for a crowd it can make tables of the bits in which its fingerprints differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.tables.designs import block_widths, lay_blocks
+from scrapy_simhash.tables.permutation import BitBlock, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ALL_BITS = 2**FINGERPRINT_BITS - 1
+# Values that numpy works on at a time: 256 kB, so that they fit in the cache of a core.
+CHUNK = 32_768
+# Nanoseconds on one core of an Intel Xeon at 2.5 GHz with numpy 2.4: for a table of any size, for
+# each fingerprint in a table (permute, sort, compare with the next one), and for each further
+# comparison. Measured by hand: they need only be precise enough to choose the number of blocks,
+# which bench_pairs compares with others.
+_TABLE_NS, _FINGERPRINT_NS, _COMPARISON_NS = 150_000, 35, 20
+# Making more tables would take longer than joining all fingerprints that fit into memory.
+_MOST_TABLES = 20_000
+
+
+@dataclass(frozen=True)
+class JoinTable:
+    """A table, and which pairs with a common prefix it reports."""
+
+    # A pair within k bits agrees in at least m - k blocks, often in more, and so shares the
+    # prefixes of several tables. Only the table that leads with the first m - k blocks in which the
+    # pair agrees reports it: there, the pair differs in every block that was passed over.
+
+    table: Table  # leads with the bits that all fingerprints share, then with m - k blocks
+    passed_over: tuple[np.uint64, ...]  # other blocks above the last of these m - k, as masks
+
+    @cached_property
+    def suffix(self) -> np.uint64:
+        """The largest XOR of two permuted fingerprints with the same prefix."""
+        return np.uint64(_ALL_BITS >> self.table.prefix_bits)
+
+    @cached_property
+    def unreported(self) -> np.uint64 | None:
+        """The largest XOR of two that agree in the next block, too, if that was passed over."""
+        # `make_join_tables` lays the first such block right after the prefix. Another table leads
+        # with it, and reports these pairs.
+        if not self.passed_over:
+            return None
+        return np.uint64(int(self.suffix) >> int(self.passed_over[0]).bit_count())
+
+    def is_first(self, differing: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether this table reports each pair, given its XOR; the prefixes must agree."""
+        first = np.ones(differing.shape, np.bool_)
+        for block in self.passed_over:
+            first &= differing & block != 0
+        return first
+
+    def may_report(self, varying: NDArray[np.uint64]) -> bool:
+        """Whether this table reports any pair of a crowd with one prefix."""
+        # If all agree in a block that was passed over, another table reports their pairs.
+        return bool(self.is_first(self.table.restore_array(varying))[0])
+
+
+def check_join(distance: int, blocks: int | None) -> None:
+    """Reject a distance or number of blocks (None for any) for which no join is complete."""
+    if not 0 <= distance < FINGERPRINT_BITS:
+        raise ValueError(f"distance {distance}: must be 0 to {FINGERPRINT_BITS - 1} bits")
+    if blocks is None:
+        return
+    if not distance < blocks <= FINGERPRINT_BITS:
+        raise ValueError(
+            f"{blocks} blocks: finding all pairs within {distance} bits takes {distance + 1} to "
+            f"{FINGERPRINT_BITS} blocks, because each differing bit may be in another one"
+        )
+    if math.comb(blocks, distance) > _MOST_TABLES:
+        raise ValueError(
+            f"{blocks} blocks for {distance} bits need {math.comb(blocks, distance):,} tables; "
+            f"take a number of blocks that needs at most {_MOST_TABLES:,}"
+        )
+
+
+def choose_join_blocks(count: int, distance: int, bits: int = FINGERPRINT_BITS) -> int:
+    """Pick the number of blocks with which a self-join of `count` fingerprints is fastest.
+
+    More blocks make more tables with wider prefixes: more sorting, fewer comparisons. The choice
+    minimizes tables * (150 us + count * 35 ns + comparisons * 20 ns), where a table takes
+    count**2 / 2 / 2**prefix comparisons, as for evenly spread fingerprints. 0 means to compare
+    each with each.
+
+    >>> choose_join_blocks(10_000_000, 3)
+    5
+    """
+
+    def cost(blocks: int) -> float:
+        tables = math.comb(blocks, distance) if blocks else 1
+        prefix = sum(block_widths(blocks, bits)[distance:]) if blocks else 0
+        comparisons = count * count / 2 / float(1 << prefix)
+        return tables * (_TABLE_NS + count * _FINGERPRINT_NS + comparisons * _COMPARISON_NS)
+
+    possible = [m for m in range(distance + 1, bits + 1) if math.comb(m, distance) <= _MOST_TABLES]
+    return min([0, *possible], key=cost)
+
+
+def make_join_tables(
+    blocks: int, distance: int, bits: int = FINGERPRINT_BITS
+) -> tuple[JoinTable, ...]:
+    """Make one table for each choice of `blocks - distance` leading blocks of the lowest bits."""
+    # The fingerprints share all higher bits. 0 blocks make one table with only those as prefix.
+    cut = lay_blocks(block_widths(blocks or 1, bits), bits)
+    shared = (BitBlock(bits, FINGERPRINT_BITS - bits),) if bits < FINGERPRINT_BITS else ()
+    tables = []
+    for leading in combinations(cut, max(0, blocks - distance)):
+        others = [block for block in cut if block not in leading]
+        prefix_bits = sum(block.width for block in (*shared, *leading))
+        passed_over = [block for block in others if leading and block.shift > leading[-1].shift]
+        tables.append(
+            JoinTable(
+                Table((*shared, *leading, *others), prefix_bits),
+                tuple(np.uint64((2**block.width - 1) << block.shift) for block in passed_over),
+            )
+        )
+    return tuple(tables)
+
+
+def sort_rows(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort rows by their first two columns, and leave out repeated ones.
+
+    >>> sort_rows(np.array([[3, 1], [1, 3], [3, 1]], np.uint64)).tolist()
+    [[1, 3], [3, 1]]
+
+    The first two columns determine the others. Two sorts, one of them stable, are faster than the
+    two stable ones of `np.lexsort`.
+    """
+    order = np.argsort(rows[:, 1])
+    rows = rows[order[np.argsort(rows[order, 0], kind="stable")]]
+    kept = np.ones(len(rows), np.bool_)
+    kept[1:] = (rows[1:, :2] != rows[:-1, :2]).any(axis=1)
+    return rows if kept.all() else rows[kept]

@@ -1,4 +1,0 @@
-"""What can be imported: WARC files, feeds, folders, Parquet, archives, stores."""
-
-# The module that other rooms may import.
-__all__ = ["base"]

@@ -1,0 +1,102 @@
+"""What the joins and the archive do with the fingerprints of a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy_simhash._progress import show_busy
+from scrapy_simhash.batch.archive.writer import SORTED_ONLY, write_archive
+from scrapy_simhash.batch.joins import batch, selfjoin
+from scrapy_simhash.stores import open_as_it_is
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.config import Config
+    from scrapy_simhash.stores import Store
+
+
+def find_all(store: Store, distance: int | None = None) -> NDArray[np.uint64]:
+    """Find all pairs of fingerprints in the tables within a distance, whatever their scopes.
+
+    Args:
+        store: an open store.
+        distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+    Returns:
+        Shape (pairs, 2), sorted; cost and order are those of `joins.selfjoin.find_all`.
+
+    Raises:
+        ValueError: the distance is out of range.
+    """
+    return selfjoin.find_all(store.fingerprints(), _bits(store, distance))
+
+
+def find_clusters(
+    store: Store, distance: int | None = None, *, representative: bool = False
+) -> list[list[int]]:
+    """Cluster fingerprints by their distances and by the recorded near-duplicates.
+
+    Args:
+        store: an open store.
+        distance: as for `find_all`.
+        representative: make clusters around a fingerprint that is paired with all others, see
+            `joins.selfjoin.representative_clusters`; otherwise of all that pairs connect.
+
+    Returns:
+        Clusters of two fingerprints or more, made of the pairs of `find_all` and
+        `Store.recorded_pairs`; the latter add near-duplicates, which are not in the tables.
+    """
+    pairs = selfjoin.merge_pairs(find_all(store, distance), store.recorded_pairs())
+    cluster = selfjoin.representative_clusters if representative else selfjoin.connected_clusters
+    return [members.tolist() for members in cluster(pairs)]
+
+
+def batch_query(
+    store: Store, queries: NDArray[np.uint64], distance: int | None = None
+) -> NDArray[np.uint64]:
+    """Find all fingerprints in the tables near any of many queries.
+
+    Args:
+        store: an open store.
+        queries: in any order, shape (q,).
+        distance: bits, 0 to 63, whatever the table design; None for the store's own.
+
+    Returns:
+        Shape (matches, 3): query, fingerprint, bits between them; cost and order are those of
+        `joins.batch.batch_query`. For few queries, `Store.query` is faster.
+    """
+    return batch.batch_query(queries, [store.fingerprints()], _bits(store, distance))
+
+
+def _bits(store: Store, distance: int | None) -> int:
+    return store.distance if distance is None else distance
+
+
+def export_archive(
+    config: Config, archive_path: Path, *, all_tables: bool, overwrite: bool
+) -> Iterator[dict[str, Any]]:
+    """Write the fingerprints of the store to an archive, with its seed and recipe."""
+    # Fingerprints whose documents are all pending, withdrawn or too short are left out: bulk-loaded
+    # into another store, they would cause drops although their page was never delivered. Without
+    # `all_tables`, the archive has only the sorted fingerprints, and cannot be probed on its own.
+    with open_as_it_is(config.store) as store:
+        everything = store.fingerprints().size
+        fingerprints = store.fingerprints(delivered=True)
+        design = store.design if all_tables else SORTED_ONLY
+        seed, recipe = store.seed, store.recipe
+    with show_busy("writing the archive"):
+        file_bytes = write_archive(
+            archive_path, fingerprints, design=design, seed=seed, recipe=recipe, overwrite=overwrite
+        )
+    yield {
+        "archive": str(archive_path),
+        "design": design,
+        "fingerprints": fingerprints.size,
+        "left_out": everything - fingerprints.size,
+        "file_bytes": file_bytes,
+    }

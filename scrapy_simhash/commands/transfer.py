@@ -1,0 +1,338 @@
+"""Commands that move data into stores and out of them: import, export."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_simhash._files import open_whole, write_whole
+from scrapy_simhash._printable import plural, printable
+from scrapy_simhash.batch import export_archive
+from scrapy_simhash.commands.frame import (
+    JSON_SUFFIXES,
+    Command,
+    add_overwrite,
+    call,
+    name_page,
+    style,
+)
+from scrapy_simhash.commands.upkeep import open_to_change
+from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.duplicates import list_kept
+from scrapy_simhash.inspection.log import find_crawl
+from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.transfer.exchange import back_up
+from scrapy_simhash.transfer.sources.base import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_simhash.commands.frame import Answer, Part
+    from scrapy_simhash.config import Config
+
+
+def _add_fingerprints(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("archive_path", type=Path, metavar="FILE", help="the archive to write")
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        dest="all_tables",
+        help="write all tables of the store's design, so that the archive can be probed on its own",
+    )
+    add_overwrite(parser)
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
+    parser.add_argument(
+        "--no-check",
+        action="store_false",
+        dest="check",
+        help="do not compare the tables of the copy with each other and with the documents",
+    )
+
+
+def _print_backup(answer: Answer) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if answer["folder"]:
+        yield (
+            f"{printable(answer['folder'])}: {plural(answer['documents'], 'document')}, "
+            f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
+            f"{'no problems' if answer['checked'] else 'not checked'}"
+        )
+
+
+def _add_links(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spider", metavar="NAME", help="only links that this spider found")
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        dest="urls_path",
+        help="write the URLs to this file, too, one a line; an existing one is replaced",
+    )
+    parser.add_argument(
+        "--forget", action="store_true", help="forget these links once they are listed"
+    )
+
+
+def _list_links(
+    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool
+) -> Iterator[Answer]:
+    """List the links that only dropped pages have, and that nobody requested."""
+    with open_to_change(config) if forget else open_as_it_is(config.store) as store:
+        found = store.list_links(spider)
+        if urls_path is not None:
+            write_whole(urls_path, [f"{printable(link.url)}\n" for link in found])
+        if forget:
+            store.keep_links((), [link.url for link in found])
+        for link in found:
+            named = ("url", "page", "original", "spider", "crawl", "time")
+            yield {name: getattr(link, name) for name in named}
+
+
+def _print_merge(answer: Answer) -> Iterable[str]:
+    how = "copied unchanged" if answer["copied"] else "of near-duplicates the earliest stays"
+    yield (
+        f"{', '.join(map(printable, answer['sources']))} into {printable(answer['into'])}: "
+        f"{plural(answer['documents'], 'document')}, {how}"
+    )
+    kinds = {
+        "done": "done",
+        "pending": "pending",
+        "near_duplicates": "near-duplicates",
+        "known": "there already",
+        "became_near_duplicates": "became near-duplicates",
+    }
+    if told := [f"{answer[key]:,} {kind}" for key, kind in kinds.items() if answer[key]]:
+        yield f"  {', '.join(told)}"
+    for source in answer["reseeded"]:
+        yield f"  new fingerprints from the texts of {printable(source)}, which has another seed"
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
+        "Parquet of `spark`",
+    )
+    parser.add_argument(
+        "--into",
+        metavar="STORE",
+        dest="store",
+        default=argparse.SUPPRESS,
+        help="another name of --store: folder or URL; made if it does not exist",
+    )
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"kind of all sources (default: detected): {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--url-field",
+        default="url",
+        metavar="NAME",
+        help="for a feed: the field of its items with the URL (default: url)",
+    )
+    parser.add_argument(
+        "--html-field",
+        metavar="NAME",
+        help="for a feed: the field of its items with the HTML (default: html, or else body)",
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        dest="journal_path",
+        help="journal that records how far sources were read (default: imports.json in the "
+        "store's folder)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="count what would be imported, change nothing"
+    )
+
+
+def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
+    from scrapy_simhash.batch.archive import Archive  # noqa: PLC0415 - loads numpy
+    from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415 - loads trafilatura
+
+    options.open_archive = Archive
+    return call(import_sources, config, options)
+
+
+def _print_import(answer: Answer) -> Iterable[Part]:
+    if "into" in answer:
+        yield from _print_merge(answer)
+        return
+    source = f"{printable(answer['source'])} ({answer['kind']})"
+    if "records" not in answer:
+        new = f", {answer['new']:,} of them new" if "new" in answer else ""
+        if answer["kind"] == "archive":
+            new += "; no documents, so no URLs to find, explain or delete"
+        documents = f"{answer['documents']:,} documents, " if "documents" in answer else ""
+        yield f"{source}: {documents}{plural(answer.get('fingerprints', 0), 'fingerprint')}{new}"
+        return
+    again = answer.get("resumed_at")
+    yield (
+        f"{source}: {plural(answer['pages'], 'page')} of {plural(answer['records'], 'record')}"
+        + (f", the first {again:,} of them in an earlier run" if again else "")
+        + ("" if answer["complete"] else "; not read to the end")
+    )
+    for counted in ("verdicts", "skipped"):
+        by_count = sorted(answer.get(counted, {}).items(), key=lambda item: -item[1])
+        if by_count:
+            yield f"  {counted}: " + ", ".join(f"{n:,} {printable(name)}" for name, n in by_count)
+    if answer["without_address"]:
+        yield style(
+            f"  {answer['without_address']:,} pages have only the URL of their file. A crawl will "
+            "judge the real pages as near-duplicates of these and drop them with their links, even "
+            "the first one. Unless you want that, add a pages.csv (columns url, path) and import "
+            "into a new store",
+            "yellow",
+        )
+
+
+def _add_duplicates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        dest="listed_path",
+        help="write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json",
+    )
+    add_overwrite(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        dest="every",
+        help="list the kept pages without duplicates, too",
+    )
+    parser.add_argument(
+        "--crawl",
+        metavar="ID",
+        help="only duplicates of this crawl; `last`: the newest one of the log",
+    )
+
+
+def _list_duplicates(
+    config: Config,
+    options: argparse.Namespace,
+    listed_path: Path | None,
+    crawl: str | None,
+    *,
+    every: bool,
+    overwrite: bool,
+) -> Iterator[Answer]:
+    """List the kept pages, each with its near-duplicates, or write them to a file."""
+    with open_as_it_is(config.store) as store:
+        kept = list_kept(store, find_crawl(config, crawl), every=every)
+        if listed_path is None:
+            yield from kept
+            return
+        as_json = options.json or listed_path.suffix.lower() in JSON_SUFFIXES
+        pages = duplicates = 0
+        with open_whole(listed_path, overwrite=overwrite) as file:
+            for page in kept:
+                lines = [json.dumps(page)] if as_json else _print_kept(page)
+                file.write("".join(f"{line}\n" for line in lines).encode("ascii"))
+                pages += 1
+                duplicates += len(page["duplicates"])
+    if not pages:
+        raise PartlyFailedError(f"{listed_path} is empty: the store has no such page")
+    yield {"file": str(listed_path), "kept": pages, "duplicates": duplicates}
+
+
+def _print_duplicates(answer: Answer) -> Iterable[str]:
+    if "kept" not in answer:
+        yield from _print_kept(answer)
+        return
+    kept, duplicates = answer["kept"], plural(answer["duplicates"], "duplicate")
+    yield f"{printable(answer['file'])}: {plural(kept, 'kept page')} with {duplicates}"
+
+
+def _print_kept(page: Answer) -> Iterable[str]:
+    """Write a kept page in a line, and each of its duplicates in one that is indented."""
+    gone = page["url"] is None and page["document"]
+    yield f"document {gone}, deleted or damaged" if gone else name_page(page["url"])
+    for duplicate in page["duplicates"]:
+        alike = duplicate["similarity"]
+        shown = "" if alike is None else f", {alike:.2f} alike"
+        undone = ", undone" * duplicate["undone"]
+        bits = plural(duplicate["distance"], "bit")
+        yield f"    {printable(duplicate['url'])}  ({bits}{shown}{undone})"
+
+
+_WRITTEN = {
+    "store": (
+        "Copy the whole store while crawls write, and check the copy",
+        Command(back_up, _add_store, _print_backup),
+    ),
+    "fingerprints": (
+        "Write the fingerprints of the store to an archive",
+        Command(
+            export_archive,
+            _add_fingerprints,
+            details="The archive has fingerprints, not documents; `export store` copies a store.",
+        ),
+    ),
+    "duplicates": (
+        "List the kept pages, each with the duplicates dropped for it",
+        Command(
+            _list_duplicates,
+            _add_duplicates,
+            _print_duplicates,
+            details="A line for each page that was kept, then one for each page that was dropped, "
+            "or flagged, as its near-duplicate; with --json one object a line for both.",
+        ),
+    ),
+    "links": (
+        "List links that only dropped pages have, and that nobody requested",
+        Command(
+            _list_links,
+            _add_links,
+            lambda answer: [printable(answer["url"])],
+            details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a "
+            "later crawl of its spider requests for another reason is forgotten.",
+        ),
+    ),
+}
+
+
+COMMANDS = {
+    "export": Command(
+        None,
+        examples=(
+            "export store simhash-backup",
+            "export fingerprints fingerprints.archive",
+            "export fingerprints --tables --overwrite fingerprints.archive",
+            "export duplicates",
+            "export duplicates -o duplicates.jsonl",
+            "export duplicates --all --crawl last -o duplicates.txt",
+            "export links",
+            "export links --spider docs",
+            "export links --forget",
+        ),
+        details="`export ACTION --help` has the options of an action.",
+        actions=_WRITTEN,
+    ),
+    "import": Command(
+        _import,
+        _add_import,
+        _print_import,
+        examples=(
+            "import fingerprints.archive --store seeded",
+            "import crawl.warc.gz --store seeded",
+            "import monday tuesday --into week",
+            "import week --into redis://localhost:6379/0",
+        ),
+        details="An archive has fingerprints, not documents, so importing it does not restore a "
+        "store. To restore one, put its backup in its place. A single store is copied unchanged "
+        "into a new or empty one. Otherwise the documents are compared, and of near-duplicates the "
+        "one that was seen first stays.",
+    ),
+}

@@ -1,0 +1,456 @@
+"""Archives: what was put in comes out, probes miss nothing, and no damage goes unseen."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch.archive import Archive, write_archive
+from scrapy_simhash.batch.archive import format as archive_format
+from scrapy_simhash.batch.archive import reader as archive
+from scrapy_simhash.batch.archive import writer as archive_writer
+from scrapy_simhash.batch.archive.compression import BlockDecoder, encode_blocks
+from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
+from scrapy_simhash.batch.archive.huffman import make_code
+from scrapy_simhash.errors import ArchiveError, StoreError
+from scrapy_simhash.pages import Recipe
+from scrapy_simhash.tables import parse_design
+from tests.helpers.oracle import distance_between
+from tests.helpers.strategies import fingerprints, masks
+
+MOST = 2**64 - 1
+# Each example writes a file of its own over the last.
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+# Many near to few, some equal, the smallest and the largest.
+values = st.one_of(
+    st.lists(fingerprints, max_size=60),
+    st.builds(
+        lambda centres, moves: [centres[i % len(centres)] ^ m for i, m in enumerate(moves)],
+        st.lists(fingerprints, min_size=1, max_size=3),
+        st.lists(st.integers(0, 8).flatmap(masks), max_size=60),
+    ),
+    st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=60),
+)
+designs = st.sampled_from(["1:0", "2:1", "4", "10", "16", "20", "6:2", "8:5"])
+block_sizes = st.sampled_from([64, 128, 1024, 65_536])
+
+
+def array(numbers: list[int]) -> NDArray[np.uint64]:
+    return np.array(numbers, np.uint64)
+
+
+def draw(count: int, seed: int = 8) -> NDArray[np.uint64]:
+    return np.random.default_rng(seed).integers(0, MOST, count, np.uint64, endpoint=True)
+
+
+def write(folder: Path, numbers: NDArray[np.uint64], design: str = "1:0", size: int = 64) -> Path:
+    path = folder / "a.archive"
+    write_archive(path, numbers, design=design, block_bytes=size, overwrite=True)
+    return path
+
+
+@given(values, designs, block_sizes)
+@example([], "4", 1024)
+@example([0], "4", 64)
+@example([MOST], "1:0", 64)
+@same_folder
+def test_everything_comes_back(
+    tmp_path: Path, numbers: list[int], design: str, block_bytes: int
+) -> None:
+    path = write(tmp_path, array(numbers), design, block_bytes)
+    with Archive(path) as opened:
+        assert opened.count == len(numbers)
+        assert opened.design == parse_design(design)
+        assert opened.block_bytes == block_bytes
+        assert opened.file_bytes == path.stat().st_size
+        assert opened.read_all().tolist() == sorted(numbers)
+        for table in range(len(opened.design.tables)):
+            read = [chunk.tolist() for chunk in opened.read_chunks(table)]
+            assert sorted(sum(read, [])) == sorted(numbers)  # noqa: RUF017  # one chunk
+        assert opened.verify() == []
+
+
+def test_what_an_archive_says_of_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.archive"
+    recipe = Recipe("html2txt", "words-2", 3, 4)
+    file_bytes = write_archive(path, draw(5), design="10", seed=MOST, recipe=recipe)
+    with Archive(str(path)) as opened:
+        assert (opened.seed, opened.recipe, opened.count) == (MOST, recipe, 5)
+        assert (opened.block_bytes, opened.file_bytes) == (1024, file_bytes)
+    write_archive(path, draw(5), overwrite=True)
+    with Archive(path) as opened:
+        assert (opened.seed, opened.recipe) == (0, None)
+
+
+def near(numbers: list[int], query: int, distance: int) -> list[tuple[int, int]]:
+    pairs = {(distance_between(number, query), number) for number in numbers}
+    return sorted(pair for pair in pairs if pair[0] <= distance)
+
+
+@given(values, designs, st.sampled_from([64, 128]), st.data())
+@same_folder
+def test_probes_find_what_brute_force_finds(
+    tmp_path: Path, numbers: list[int], design: str, block_bytes: int, data: st.DataObject
+) -> None:
+    with Archive(write(tmp_path, array(numbers), design, block_bytes)) as opened:
+        for _ in range(3):
+            distance = data.draw(st.integers(0, opened.design.reach_bits))
+            query = data.draw(st.sampled_from(numbers) if numbers else fingerprints)
+            query ^= data.draw(masks(distance))
+            assert opened.probe(query, distance) == near(numbers, query, distance)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(archive, "_LEAST_BLOCKS", 7)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("size", [64, 1024])
+def test_many_chunks_and_groups(tmp_path: Path, size: int) -> None:
+    # Half of them in one bucket of all tables, so that a probe reads many blocks.
+    numbers = draw(5_000)
+    numbers[:2_500] &= np.uint64(0x000F_000F_000F_000F)
+    with Archive(write(tmp_path, numbers, "4", size)) as opened:
+        assert opened.read_all().tolist() == np.sort(numbers).tolist()
+        assert opened.verify() == []
+        for query in [*numbers[:5].tolist(), *numbers[-5:].tolist()]:
+            for distance in (0, 3, 7):
+                expected = near(numbers.tolist(), query ^ 1, distance)
+                assert opened.probe(query ^ 1, distance) == expected
+
+
+def test_a_probe_reads_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    decode = BlockDecoder.decode
+
+    def count(
+        decoder: BlockDecoder, blocks: NDArray[np.uint8], tables: NDArray[np.intp]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        decoded.append(len(blocks))
+        return decode(decoder, blocks, tables)
+
+    numbers = draw(100_000)
+    with Archive(write(tmp_path, numbers, "4", 1024)) as opened:
+        monkeypatch.setattr(BlockDecoder, "decode", count)
+        for query in numbers[:50].tolist():
+            assert (1, query) in opened.probe(query ^ 1, 3)
+    # Of four tables with 630 blocks each, one or two of each.
+    assert 4 <= sum(decoded) / 50 < 4.2
+
+
+@pytest.mark.parametrize(("design", "distance"), [("4", 8), ("10", 5), ("1:0", 2), ("4", -1)])
+def test_a_distance_that_is_not_complete_is_refused(
+    tmp_path: Path, design: str, distance: int
+) -> None:
+    with (
+        Archive(write(tmp_path, draw(3), design)) as opened,
+        pytest.raises(ValueError, match=f"complete up to . bits, not {distance}"),
+    ):
+        opened.probe(0, distance)
+
+
+def test_what_is_no_query_is_refused(tmp_path: Path) -> None:
+    with (
+        Archive(write(tmp_path, draw(3), "4")) as opened,
+        pytest.raises(ValueError, match="from 0 to 2"),
+    ):
+        opened.probe(2**64, 3)
+
+
+@pytest.mark.parametrize(("design", "most_bits"), [("1:0", 2.4), ("4", 2.4)])
+def test_size_of_random_fingerprints(tmp_path: Path, design: str, most_bits: float) -> None:
+    """All of the file, in bits above what random fingerprints need."""
+    count = 400_000
+    file_bytes = write_archive(tmp_path / "a", draw(count), design=design)
+    tables = len(parse_design(design).tables)
+    assert 8 * file_bytes / count / tables - (64 - np.log2(count) + 1.44) < most_bits
+
+
+# Damage.
+
+
+def tiny(folder: Path) -> tuple[Path, list[int]]:
+    """Write two blocks, each a group of its own."""
+    numbers = draw(14).tolist()
+    return write(folder, array(numbers)), numbers
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_format, "_GROUP_BYTES", 64)
+
+
+def flip(octets: bytes, bit: int) -> bytes:
+    changed = bytearray(octets)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+    """All of them, not a sample: by opening, by verifying, and by reading everything."""
+    path, numbers = tiny(tmp_path)
+    octets = path.read_bytes()
+    damaged = tmp_path / "damaged"
+    opening = 0
+    for bit in range(8 * len(octets)):
+        damaged.write_bytes(flip(octets, bit))
+        try:
+            opened = Archive(damaged)
+        except ArchiveError:
+            opening += 1
+            continue
+        with opened:
+            assert opened.verify() != []
+            with pytest.raises(ArchiveError, match="damaged at octets"):
+                opened.read_all()
+    # Two blocks with keys of one octet, and two checksums, are not looked at when it is opened.
+    assert opening == 8 * (len(octets) - 2 * (64 + 1 + 8))
+    with Archive(path) as opened:
+        assert opened.read_all().tolist() == sorted(numbers)
+
+
+@given(st.data())
+@same_folder
+def test_a_flipped_bit_never_changes_an_answer(tmp_path: Path, data: st.DataObject) -> None:
+    numbers = draw(2_000).tolist()
+    path = write(tmp_path, array(numbers), "4", 64)
+    octets = path.read_bytes()
+    path.write_bytes(flip(octets, data.draw(st.integers(0, 8 * len(octets) - 1))))
+    query = data.draw(st.sampled_from(numbers)) ^ data.draw(masks(2))
+    try:
+        with Archive(path) as opened:
+            assert opened.verify() != []
+            assert opened.probe(query, 3) == near(numbers, query, 3)
+    except ArchiveError:
+        return
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_a_probe_that_meets_damage_says_where(tmp_path: Path) -> None:
+    path, numbers = tiny(tmp_path)
+    octets = path.read_bytes()
+    start = len(octets) - 2 * (64 + 1 + 8)
+    path.write_bytes(flip(octets, 8 * start))
+    with Archive(path) as opened:
+        with pytest.raises(ArchiveError, match=f"damaged at octets {start} to {start + 63}"):
+            opened.probe(min(numbers), 0)
+        (problem,) = opened.verify()
+        assert f"octets {start} to {start + 63} (blocks 0 to 0 of table 0)" in problem
+
+
+def test_a_probe_elsewhere_is_answered(tmp_path: Path) -> None:
+    numbers = draw(20_000)
+    path = write(tmp_path, numbers, "4", 1024)
+    octets = path.read_bytes()
+    path.write_bytes(flip(octets, 8 * (len(octets) // 2)))
+    answered = 0
+    with Archive(path) as opened:
+        for query in numbers[:100].tolist():
+            try:
+                assert opened.probe(query, 3) == [(0, query)]
+                answered += 1
+            except ArchiveError:
+                continue
+    # One group of 16 blocks of some 600 is lost, and 4 of 600 are asked.
+    assert 70 < answered < 100
+
+
+def test_every_length_that_is_cut_short(tmp_path: Path) -> None:
+    path, _ = tiny(tmp_path)
+    octets = path.read_bytes()
+    for length in range(len(octets)):
+        path.write_bytes(octets[:length])
+        with pytest.raises(
+            ArchiveError, match="cut short|not a scrapy" if length else "not a scrapy"
+        ):
+            Archive(path)
+    path.write_bytes(octets + b"\0")
+    with pytest.raises(ArchiveError, match="too long"):
+        Archive(path)
+
+
+@pytest.mark.parametrize("octets", [b"", b"x", b"\0" * 4096, b"12345\n" * 9, b"SIMHASH" * 9])
+def test_a_foreign_file_is_refused(tmp_path: Path, octets: bytes) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(octets)
+    with pytest.raises(
+        StoreError, match=r"foreign cannot be used: it is not a scrapy-simhash archive"
+    ) as caught:
+        Archive(path)
+    assert isinstance(caught.value, ArchiveError)
+    assert path.read_bytes() == octets
+
+
+def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_format, "FORMAT", 2)
+    path = write(tmp_path, draw(3))
+    monkeypatch.undo()
+    with pytest.raises(ArchiveError, match="it has format 2, but this version reads 1: upgrade"):
+        Archive(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"design": "5"}, "'5' is not a table design"),
+        (
+            {"design": "32,32:1"},
+            "'32,32:1' has block widths, which only 0.1.0 took.* export it again",
+        ),
+        ({"design": "4"}, "design 4 with 1 tables"),
+        ({"block_bytes": 100}, "a multiple of 8; got 100"),
+        ({"file_bytes": 7}, "7 octets, not"),
+        ({"count": "many"}, "Expected `int`"),
+        ({"key_bytes": 9}, "keys of 9"),
+        ({"blocks": -1}, "-1 blocks"),
+        ({"code": "00" * 66}, "no complete code"),
+        ({"code": "xyz"}, "non-hexadecimal"),
+    ],
+)
+def test_a_header_that_makes_no_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], message: str
+) -> None:
+    """Its checksum is right, so another program wrote it, or a faulty version of ours."""
+
+    def pack(header: ArchiveHeader, header_bytes: int) -> bytes:
+        for name, value in changes.items():
+            setattr(header if hasattr(header, name) else header.tables[0], name, value)
+        return pack_header(header, header_bytes)
+
+    monkeypatch.setattr(archive_writer, "pack_header", pack)
+    path = write(tmp_path, draw(3))
+    with pytest.raises(ArchiveError, match=message):
+        Archive(path)
+
+
+def test_verify_compares_more_than_checksums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that made mistakes would have summed them up, too."""
+    numbers = draw(50)
+
+    def verify(target: str, faulty: object) -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(archive_writer, target, faulty)
+            path = write(tmp_path, numbers, "4")
+        with Archive(path) as opened:
+            return opened.verify()
+
+    def reverse(some: NDArray[np.uint64], *_: object) -> Iterator[object]:
+        for packed, lasts in encode_blocks(some, *_):  # type: ignore[arg-type]
+            yield packed[::-1].copy(), lasts[::-1].copy()
+
+    assert "not sorted" in verify("encode_blocks", reverse)[0]
+    assert "a key does not match" in verify("cut_keys", lambda lasts, n: cut_keys(~lasts, n))[0]
+    assert verify("make_code", make_code) == []
+
+
+def test_verify_compares_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, calls = draw(50), []
+
+    def encode_other(some: NDArray[np.uint64], *rest: object) -> object:
+        calls.append(len(some))
+        changed = some[:-1] if lose else some.copy()
+        changed[0] ^= np.uint64(len(calls) == 3 and not lose)
+        return encode_blocks(changed, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(archive_writer, "encode_blocks", encode_other)
+    lose = False
+    with Archive(write(tmp_path, numbers, "4", 1024)) as opened:
+        assert "do not hold the same" in opened.verify()[0]
+    lose = True
+    with Archive(write(tmp_path, numbers, "4", 1024)) as opened:
+        assert "table 0 has 49 fingerprints, not 50" in opened.verify()[0]
+
+
+# Writing.
+
+
+def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    path.write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="taken exists already"):
+        write_archive(path, draw(3))
+    assert path.read_bytes() == b"mine"
+    assert [found.name for found in tmp_path.iterdir()] == ["taken"]
+    write_archive(path, draw(3), overwrite=True)
+    with Archive(path) as opened:
+        assert opened.count == 3
+
+
+def test_a_disk_that_is_full_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"mine")
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_archive(path, draw(3), overwrite=True)
+    assert path.read_bytes() == b"mine"
+    assert [found.name for found in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "options", "message"),
+    [
+        (np.array([-1]), {}, "one-dimensional array of numpy.uint64, got int64"),
+        (np.array([1.0]), {}, "one-dimensional array of numpy.uint64, got float64"),
+        (np.zeros((2, 2), np.uint64), {}, r"shape \(2, 2\)"),
+        (draw(1), {"design": "auto"}, "not a table design"),
+        (draw(1), {"seed": 2**64}, "from 0 to 2"),
+        (draw(1), {"block_bytes": 100}, "multiple of 8; got 100"),
+    ],
+)
+def test_what_cannot_be_written(
+    tmp_path: Path, numbers: NDArray[np.uint64], options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_archive(tmp_path / "a", numbers, **options)  # type: ignore[arg-type]
+    assert [found.name for found in tmp_path.iterdir()] == []
+
+
+def test_the_order_of_writing_does_not_matter(tmp_path: Path) -> None:
+    numbers = draw(1_000)
+    first = write(tmp_path, numbers, "4").read_bytes()
+    assert write(tmp_path, np.sort(numbers)[::-1], "4").read_bytes() == first
+
+
+@pytest.mark.parametrize(("name", "distance"), [("4+2", 8), ("4+2", 11), ("10+2", 6)])
+def test_probes_flip_as_many_bits_as_the_design_needs(
+    tmp_path: Path, name: str, distance: int
+) -> None:
+    design = parse_design(name)
+    assert design.flips_for(distance) == 2
+    draw = np.random.default_rng(11)
+    stored = draw.integers(0, 2**64, 300, np.uint64)
+    write_archive(tmp_path / "archive", stored, design=name)
+    with Archive(tmp_path / "archive") as archive:
+        for fingerprint in stored[:5].tolist():
+            bits = draw.permutation(64)[:distance].tolist()
+            query = fingerprint ^ sum(1 << bit for bit in bits)
+            assert (distance, fingerprint) in archive.probe(query, distance)
+
+
+def test_crowded_prefixes_are_read_however_many_they_are(tmp_path: Path) -> None:
+    draw = random.Random(5)  # noqa: S311 - reproducible
+    query = draw.getrandbits(64)
+    masks = [0xFFFF << shift for shift in (48, 32, 16, 0)]
+    crowd = {draw.getrandbits(64) & ~mask | query & mask for mask in masks for _ in range(2_000)}
+    close = {query ^ sum(1 << bit for bit in draw.sample(range(64), 3)) for _ in range(60)}
+    stored = sorted(crowd | close)
+    with Archive(write(tmp_path, array(stored), "4")) as archive:
+        assert archive.probe(query, 3) == near(stored, query, 3)

@@ -1,0 +1,143 @@
+"""Many queries at once: complete, each pair once, whatever the chunks and however they crowd."""
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch.joins import batch, batch_query
+from tests.helpers.needing import examples
+from tests.helpers.oracle import distance_between
+from tests.helpers.strategies import crowds, fingerprints, masks
+
+LARGEST = 2**64 - 1
+
+
+def near(queries: list[int], stored: list[int], distance: int) -> list[list[int]]:
+    return [
+        [query, other, bits]
+        for query in sorted(set(queries))
+        for other in sorted(set(stored))
+        if (bits := distance_between(query, other)) <= distance
+    ]
+
+
+def find(
+    queries: list[int], chunks: list[list[int]], distance: int, blocks: int | None = None
+) -> list[list[int]]:
+    arrays = [np.array(chunk, np.uint64) for chunk in chunks]
+    found = batch_query(np.array(queries, np.uint64), arrays, distance, blocks)
+    assert found.dtype == np.uint64
+    assert found.shape == (len(found), 3)
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+@given(crowds(), st.data())
+@examples(100)
+def test_finds_all_once_and_in_order(values: list[int], data: st.DataObject) -> None:
+    distance = data.draw(st.integers(0, 10))
+    blocks = data.draw(st.none() | st.integers(distance + 1, distance + 2))
+    flips = data.draw(st.lists(st.integers(0, 12).flatmap(masks), min_size=1, max_size=20))
+    queries = [value ^ flip for value, flip in zip(values, flips, strict=False)]
+    queries += data.draw(st.lists(fingerprints, max_size=3)) + values[:3] + queries[:2]
+    cut = data.draw(st.integers(0, len(values)))
+    chunks = [values[:cut], values[cut:], values[:2]]
+    assert find(queries, chunks, distance, blocks) == near(queries, values, distance)
+
+
+def always_cut(_: int, distance: int, bits: int = 64) -> int:
+    """Choose the least number of blocks as long as any bits are left to be cut."""
+    return distance + 1 if distance < bits else 0
+
+
+@pytest.mark.slow
+@given(crowds(), st.integers(0, 4), st.data())
+@examples(50)
+def test_crowds_are_cut_by_other_tables(
+    values: list[int], distance: int, data: st.DataObject
+) -> None:
+    """Here every prefix with two comparisons is a crowd, and crowds are within others."""
+    flips = data.draw(st.lists(st.integers(0, 6).flatmap(masks), min_size=1, max_size=20))
+    queries = [value ^ flip for value, flip in zip(values, flips, strict=False)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_CROWD", 1)
+        patch.setattr(batch, "choose_join_blocks", always_cut)
+        assert find(queries, [values], distance) == near(queries, values, distance)
+
+
+def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of both have their leading 28 bits in common, as pages of one template."""
+    random = np.random.default_rng(2)
+    stored = random.integers(0, 2**64, 100_000, np.uint64)
+    stored[:20_000] >>= np.uint64(28)
+    queries = stored[::2] ^ np.uint64(1) << random.integers(0, 36, 50_000, np.uint64)
+    compared = 0
+    compare = batch._QueryTable._compare
+
+    def count(*arguments: Any) -> Iterator[NDArray[np.uint64]]:
+        nonlocal compared
+        compared += int(arguments[3].sum())
+        return compare(*arguments)
+
+    monkeypatch.setattr(batch._QueryTable, "_compare", count)
+    found = batch_query(queries, [stored], 3)
+    assert {(int(q), int(s)) for q, s, _ in found} >= set(
+        zip(queries.tolist(), stored[::2].tolist(), strict=True)
+    )
+    assert compared < 10_000 * 20_000 / 10
+
+
+@pytest.mark.parametrize("distance", [0, 3, 10, 63])
+@pytest.mark.parametrize("queries", [[], [0], [LARGEST, LARGEST], [0, 1, LARGEST]])
+@pytest.mark.parametrize("stored", [[], [0], [LARGEST], [0, LARGEST, 5, 5]])
+def test_extremes(queries: list[int], stored: list[int], distance: int) -> None:
+    assert find(queries, [stored], distance) == near(queries, stored, distance)
+    assert find(queries, [], distance) == []
+
+
+def test_pieces_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    queries, stored = (random.integers(0, 2**12, 200, np.uint64).tolist() for _ in range(2))
+    expected = near(queries, stored, 2)
+    for size in (1, 7, 199):
+        monkeypatch.setattr(batch, "CHUNK", size)
+        monkeypatch.setattr(batch, "_VALUES_PER_TASK", 2 * size)
+        monkeypatch.setattr(batch, "_COMPARISONS", 3 * size)
+        assert find(queries, [stored], 2) == expected
+
+
+def test_a_million_times_the_same_value() -> None:
+    stored = np.full(1_000_000, 12345, np.uint64)
+    queries = np.full(1_000, 12345 ^ 1 << 63, np.uint64)
+    assert batch_query(queries, [stored, stored], 3).tolist() == [[12345 ^ 1 << 63, 12345, 1]]
+
+
+def test_a_hot_bucket_takes_no_more_memory() -> None:
+    """4,000 by 4,000 with 16 bits in common: 16 million comparisons, 128 MB if made at once."""
+    random = np.random.default_rng(2)
+    shared = np.uint64(0xFFFF)
+    queries, stored = (random.integers(0, 2**64, 4_000, np.uint64) | shared for _ in range(2))
+    stored[0] = queries[0] ^ np.uint64(1 << 20 | 1 << 40 | 1)
+    tracemalloc.start()
+    try:
+        found = batch_query(queries, [stored], 3, 4)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.tolist() == [[int(queries[0]), int(stored[0]), 3]]
+    assert peak < 80_000_000
+
+
+def test_what_is_refused_and_progress() -> None:
+    for distance, blocks, message in ((3, 3, "3 blocks"), (-1, None, "-1"), (64, None, "64")):
+        with pytest.raises(ValueError, match=message):
+            find([1], [[1]], distance, blocks)
+    told: list[int] = []
+    chunks = [np.arange(size, dtype=np.uint64) for size in (3, 0, 5)]
+    batch_query(chunks[0], chunks, 0, progress=told.append)
+    assert told == [3, 0, 5]

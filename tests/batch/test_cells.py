@@ -1,0 +1,95 @@
+"""A join cut into cells finds what the whole one finds, and no cell is much larger than it may."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch.joins import cells as joincells
+from scrapy_simhash.batch.joins import find_all
+from scrapy_simhash.batch.joins.cells import CellPlan, plan_cells
+from scrapy_simhash.batch.joins.selfjoin import join_cell
+from scrapy_simhash.tables.sets import sort_distinct
+from tests.helpers.needing import examples
+from tests.helpers.strategies import crowds
+
+
+def gather(plan: CellPlan, parts: list[NDArray[np.uint64]]) -> dict[int, NDArray[np.uint64]]:
+    """Put together what each cell gets of several parts, as a shuffle does."""
+    cells: dict[int, list[NDArray[np.uint64]]] = {}
+    for part in parts:
+        for cell, values in plan.scatter(part):
+            cells.setdefault(cell, []).append(values)
+    return {cell: sort_distinct(np.concatenate(each)) for cell, each in cells.items()}
+
+
+def join(plan: CellPlan, cells: dict[int, NDArray[np.uint64]], distance: int) -> list[list[int]]:
+    found = [join_cell(cell, plan.paths[number], distance) for number, cell in cells.items()]
+    return sorted(np.concatenate([np.empty((0, 2), np.uint64), *found]).tolist())
+
+
+@given(crowds(), st.integers(0, 5), st.integers(1, 8), st.data())
+@examples(200)
+def test_cells_find_each_pair_once(
+    values: list[int], distance: int, most: int, data: st.DataObject
+) -> None:
+    """Whatever the sample, and where every handful is a crowd with tables of its own."""
+    blocks = data.draw(st.integers(distance + 1, distance + 3))
+    sampled = data.draw(st.lists(st.sampled_from(values), max_size=20) if values else st.just([]))
+    fingerprints = np.array(values, np.uint64)
+    cut = data.draw(st.integers(0, len(values)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            joincells, "choose_join_blocks", lambda _, k, bits: (bits > k + 20) * (k + 1)
+        )
+        patched.setattr(joincells, "_MOST_NESTED", 2)
+        plan = plan_cells(np.array(sampled, np.uint64), 1.0, distance, blocks, most)
+    cells = gather(plan, [fingerprints[:cut], fingerprints[cut:]])
+    assert join(plan, cells, distance) == find_all(fingerprints, distance).tolist()
+
+
+def crowded(count: int, prefix_bits: int = 20) -> NDArray[np.uint64]:
+    """Draw fingerprints of which a fifth begin with the same bits, and some are near others."""
+    random = np.random.default_rng(20)
+    values = random.integers(0, 2**64, count, np.uint64)
+    values[: count // 5] >>= np.uint64(prefix_bits)
+    near = values[: count // 10 : 7] ^ np.uint64(1 << 3 | 1 << 30)
+    values[-near.size :] = near
+    return values
+
+
+def test_a_prefix_with_a_fifth_of_all_is_cut() -> None:
+    values, most = crowded(60_000), 2_000
+    plan = plan_cells(values, 1.0, 3, 4, most)
+    cells = gather(plan, [values])
+    assert max(cell.size for cell in cells.values()) <= most
+    assert any(len(path) > 1 for path in plan.paths)
+    assert join(plan, cells, 3) == find_all(values, 3).tolist()
+
+
+def test_cells_cut_on_a_sample_are_even() -> None:
+    values = crowded(200_000)
+    sample = values[np.random.default_rng(1).random(values.size) < 0.05]
+    plan = plan_cells(sample, 0.05, 3, 4, 10_000)
+    cells = gather(plan, [values])
+    assert max(cell.size for cell in cells.values()) < 12_000
+    assert len(cells) < 200
+
+
+def test_the_sample_says_nothing() -> None:
+    """Without one there is a cell for each table, with all that there is."""
+    plan = plan_cells(np.empty(0, np.uint64), 1.0, 3, 4, 10)
+    assert len(plan.paths) == 4
+    assert {cell.size for cell in gather(plan, [np.arange(50, dtype=np.uint64)]).values()} == {50}
+
+
+def test_crowds_of_every_table_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cluster, that every table has as a crowd, permuted by two tables one after the other."""
+    monkeypatch.setattr(joincells, "choose_join_blocks", lambda *_: 3)
+    monkeypatch.setattr(joincells, "_MOST_NESTED", 2)
+    centre = int(np.random.default_rng(1).integers(0, 2**64, dtype=np.uint64))
+    values = np.array([centre ^ 1 << bit for bit in range(64)], np.uint64)
+    plan = plan_cells(values, 1.0, 2, 3, 3)
+    assert {len(path) for path in plan.paths} == {1, 2}
+    assert join(plan, gather(plan, [values]), 2) == find_all(values, 2).tolist()

@@ -1,0 +1,173 @@
+"""Compressed blocks: every sorted run of fingerprints comes back, block by block."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch.archive import compression
+from scrapy_simhash.batch.archive.compression import (
+    BlockDecoder,
+    check_block_bytes,
+    count_symbols,
+    encode_blocks,
+)
+from scrapy_simhash.batch.archive.huffman import END, EQUAL, SYMBOLS, make_code
+from tests.helpers.strategies import fingerprints
+
+MOST = 2**64 - 1
+# Those of one template stand close together; some are equal.
+clusters = st.builds(
+    lambda centre, moves: [centre ^ move for move in moves],
+    fingerprints,
+    st.lists(st.integers(0, 2**12), max_size=200),
+)
+runs = st.one_of(
+    st.lists(fingerprints, max_size=300),
+    clusters,
+    st.lists(clusters, max_size=4).map(lambda many: list(chain(*many))),
+    st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=600),
+    st.lists(st.integers(0, 63).map(lambda bit: 2**bit), max_size=100),
+)
+block_sizes = st.sampled_from([64, 72, 128, 1024, 65_536])
+
+
+def sort(values: list[int]) -> NDArray[np.uint64]:
+    return np.sort(np.array(values, np.uint64))
+
+
+def encode(
+    values: NDArray[np.uint64], block_bytes: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64]]:
+    """Make a code for the fingerprints and encode them; returns code, blocks and keys."""
+    code = make_code(count_symbols(values))
+    made = list(encode_blocks(values, code, block_bytes))
+    packed = np.concatenate([np.zeros((0, block_bytes), np.uint8), *(some for some, _ in made)])
+    return code, packed, np.concatenate([np.zeros(0, np.uint64), *(keys for _, keys in made)])
+
+
+def bit_by_bit(values: list[int]) -> list[int]:
+    """Find the symbols one by one."""
+    return [
+        (first ^ second).bit_length() - 1 if first != second else EQUAL
+        for first, second in pairwise(values)
+    ]
+
+
+@given(runs)
+def test_symbols_are_counted(values: list[int]) -> None:
+    expected = np.bincount(bit_by_bit(sorted(values)), minlength=SYMBOLS)
+    assert count_symbols(sort(values)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_leading_bits_are_found_where_floats_would_round_up(bit: int) -> None:
+    for gap in (2**bit, 2 ** (bit + 1) - 1):
+        assert count_symbols(np.array([0, gap], np.uint64))[bit] == 1
+
+
+@given(runs, block_sizes)
+def test_everything_comes_back(values: list[int], block_bytes: int) -> None:
+    code, packed, keys = encode(sort(values), block_bytes)
+    found, counts = BlockDecoder([code], block_bytes).decode(packed)
+    assert found.tolist() == sorted(values)
+    assert keys.tolist() == found[np.cumsum(counts) - 1].tolist()
+    assert (counts > 0).all()
+
+
+@given(runs, block_sizes)
+def test_a_block_worked_out_bit_by_bit(values: list[int], block_bytes: int) -> None:
+    """Encode with strings of bits, as the module's drawing has it."""
+    values = sorted(values)
+    code, packed, _ = encode(sort(values), block_bytes)
+    names = canonical_names(code)
+    expected: list[str] = []
+    for i, (value, symbol) in enumerate(zip(values, [EQUAL, *bit_by_bit(values)], strict=False)):
+        gap = f"{value ^ values[i - 1]:064b}" if i else ""
+        entry = names[symbol] + (gap[64 - symbol :] if symbol != EQUAL else "")
+        if expected and len(expected[-1]) + len(entry) <= 8 * block_bytes and i:
+            expected[-1] += entry
+        else:
+            expected.append(f"{value:064b}")
+    assert ["".join(f"{octet:08b}" for octet in block) for block in packed] == [
+        bits.ljust(8 * block_bytes, "1") for bits in expected
+    ]
+
+
+def canonical_names(code: NDArray[np.uint8]) -> dict[int, str]:
+    names, number, bits = {}, 0, 0
+    for length, symbol in sorted((int(n), s) for s, n in enumerate(code) if n):
+        number <<= length - bits
+        names[symbol], bits = f"{number:0{length}b}", length
+        number += 1
+    return names
+
+
+@given(runs, runs, st.randoms(use_true_random=False))
+def test_blocks_of_several_tables_in_any_order(
+    first: list[int], second: list[int], random: object
+) -> None:
+    encoded = [encode(sort(values), 128) for values in (first, second)]
+    decoder = BlockDecoder([code for code, _, _ in encoded], 128)
+    packed = np.concatenate([encoded[0][1], encoded[1][1]])
+    tables = np.repeat([0, 1], [len(encoded[0][1]), len(encoded[1][1])])
+    order = list(range(len(packed)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    found, counts = decoder.decode(packed[order], tables[order])
+    pieces = np.split(found, np.cumsum(counts)[:-1]) if order else []
+    joined: list[list[int]] = [[], []]
+    for place in sorted(range(len(order)), key=lambda place: order[place]):
+        joined[int(tables[order[place]])] += pieces[place].tolist()
+    assert joined == [sorted(first), sorted(second)]
+
+
+def test_more_than_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "_FINGERPRINTS_PER_CHUNK", 500)
+    values = np.sort(np.random.default_rng(4).integers(0, MOST, 5_003, np.uint64, endpoint=True))
+    code, packed, _ = encode(values, 256)
+    assert BlockDecoder([code], 256).decode(packed)[0].tolist() == values.tolist()
+    monkeypatch.undo()
+    assert (encode(values, 256)[1] == packed).all()
+
+
+def test_a_million_times_the_same() -> None:
+    values = np.full(1_000_000, 12345, np.uint64)
+    code, packed, keys = encode(values, 65_536)
+    # One bit each, but no block holds more than can be read in short time.
+    assert len(packed) == 123
+    assert code[EQUAL] == code[END] == 1
+    found, counts = BlockDecoder([code], 65_536).decode(packed)
+    assert counts.max() == 8_192
+    assert len(found) == 1_000_000
+    assert (found == 12345).all()
+    assert (keys == 12345).all()
+
+
+def test_any_bits_are_decoded_to_something() -> None:
+    """Damage is found by the checksums of an archive; here it must only not hang or crash."""
+    code, packed, _ = encode(sort([3, 50, 2**40, MOST]), 64)
+    noise = np.random.default_rng(5).integers(0, 256, (200, 64), np.uint8)
+    _, counts = BlockDecoder([code], 64).decode(np.concatenate([noise, packed, noise * 0]))
+    assert counts[200] == 4
+    assert counts.max() <= 8 * 64
+
+
+def test_size_of_random_fingerprints() -> None:
+    count = 300_000
+    values = np.random.default_rng(6).integers(0, MOST, count, np.uint64, endpoint=True)
+    _, packed, _ = encode(np.sort(values), 1024)
+    assert 8 * packed.size / count - (64 - np.log2(count) + 1.44) < 2.25
+
+
+@pytest.mark.parametrize("size", [0, -8, 56, 63, 100, 65_544])
+def test_what_is_no_block_size(size: int) -> None:
+    with pytest.raises(ValueError, match=f"a multiple of 8; got {size}|got 65,544"):
+        check_block_bytes(size)
+
+
+@pytest.mark.parametrize("size", [64, 72, 1024, 65_536])
+def test_what_is_a_block_size(size: int) -> None:
+    assert check_block_bytes(size) == size

@@ -1,0 +1,120 @@
+"""The planner: what designs cost, which is fastest, and that no better one was left out."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.batch.planner import Bounds, choose, list_extremes
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.costs import Estimate, estimate
+from scrapy_simhash.tables.designs import PAPER
+from tests.helpers.needing import examples
+
+documents = st.integers(0, 36).map(lambda bits: 1 << bits)
+
+
+@pytest.mark.parametrize(
+    ("name", "tables", "widths", "candidates"),
+    [
+        ("20", 20, (31, 33), 8),
+        ("16", 16, (28, 28), 64),
+        ("10", 10, (25, 26), 512),
+        ("4", 4, (16, 16), 2**18),
+    ],
+)
+def test_example_3_1(name: str, tables: int, widths: tuple[int, int], candidates: int) -> None:
+    """2**34 documents, k = 3: the paper's candidates of a table, and what our keys read."""
+    planned = {one.design: one for one in choose(2**34, 3, Bounds()).estimates}
+    one = planned[name]
+    assert (one.tables, one.narrowest_bits, one.widest_bits) == (tables, *widths)
+    assert (one.flips, one.keys) == (0, tables)
+    assert one.prefix_candidates == candidates
+    assert one.table_candidates == (2**18 if name == "4" else 2**10)
+    assert one.candidates == tables * one.table_candidates
+
+
+@given(documents, st.integers(0, 12))
+def test_every_estimate_is_complete_with_its_flips(count: int, distance: int) -> None:
+    planned = choose(count, distance, Bounds())
+    for one in planned.estimates:
+        design = parse_design(one.design)
+        assert design.name == one.design
+        assert design.flips_for(distance) == one.flips
+        assert estimate(design, count, distance) == one
+    assert planned.choice.microseconds == min(one.microseconds for one in planned.estimates)
+    if distance <= 3:
+        assert {one.design for one in planned.estimates} >= set(PAPER)
+
+
+def measures(one: Estimate) -> tuple[float, ...]:
+    return one.tables, one.bytes, one.candidates, one.microseconds
+
+
+@pytest.mark.parametrize("distance", [0, 2, 3, 4, 7])
+def test_no_better_design_was_left_out(distance: int) -> None:
+    """Each "m:k+r" there is has its equal in the plan, or its better."""
+    for count in (10**4, 10**8, 2**34):
+        planned = [measures(one) for one in choose(count, distance, Bounds()).estimates]
+        for blocks in range(1, 16):
+            for without in range(min(blocks, distance + 1)):
+                try:
+                    design = parse_design(f"{blocks}:{without}+3")
+                    mine = measures(estimate(design, count, distance))
+                except ValueError:
+                    continue
+                assert any(
+                    all(a <= b for a, b in zip(one, mine, strict=True)) for one in planned
+                ), design.name
+
+
+@given(documents, st.integers(0, 8), st.data())
+@examples(50)
+def test_the_choice_keeps_to_the_bounds(count: int, distance: int, data: st.DataObject) -> None:
+    estimates = choose(count, distance, Bounds()).estimates
+    model = data.draw(st.sampled_from(estimates))
+    bounds = Bounds(
+        bytes=data.draw(st.sampled_from([None, model.bytes])),
+        candidates=data.draw(st.sampled_from([None, model.candidates])),
+        tables=data.draw(st.sampled_from([None, model.tables])),
+    )
+    choice = choose(count, distance, bounds).choice
+    assert bounds.bytes is None or choice.bytes <= bounds.bytes
+    assert bounds.candidates is None or choice.candidates <= bounds.candidates
+    assert bounds.tables is None or choice.tables <= bounds.tables
+    assert choice.microseconds <= model.microseconds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (Bounds(tables=0), "at most 0 tables; 1:0\\+3 has the fewest, 1$"),
+        (Bounds(bytes=10), "at most 10 bytes; 1:0\\+3 has the fewest, 1.7"),
+        (Bounds(candidates=1), "at most 1 candidates a query; 10 has the fewest, 5.96"),
+        (
+            Bounds(candidates=10, tables=4),
+            "and within the other bounds has at most 4 tables; 10",
+        ),
+    ],
+)
+def test_bounds_that_nothing_keeps_to(bounds: Bounds, message: str) -> None:
+    with pytest.raises(ValueError, match=f"complete within 3 bits.*{message}"):
+        choose(10_000_000, 3, bounds)
+
+
+def test_distances_that_nothing_reaches() -> None:
+    assert choose(1_000, 31, Bounds()).choice.design == "8:7+3"
+    for distance in (-1, 32, 64, 1_000):
+        with pytest.raises(ValueError, match=f"distance {distance}: no design"):
+            choose(1_000, distance, Bounds())
+
+
+def test_extremes() -> None:
+    scan, probe, keep = list_extremes(2**34, 3)
+    assert (scan.candidates, scan.bytes) == (2**34, 8 * 2**34)
+    assert probe.keys == 43_745 == 41_664 + math.comb(64, 2) + 64 + 1
+    assert probe.bytes == scan.bytes
+    assert (keep.keys, keep.bytes) == (1, 43_745 * scan.bytes)
+    assert keep.microseconds < probe.microseconds < scan.microseconds
+    assert probe.candidates == keep.candidates == pytest.approx(43_745 / 2**30)

@@ -1,0 +1,215 @@
+"""All pairs within a distance: complete, each once, in order, and not undone by a crowd."""
+
+import tracemalloc
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scrapy_simhash.batch.joins import find_all, selfjoin
+from scrapy_simhash.batch.joins.tables import choose_join_blocks, make_join_tables
+from scrapy_simhash.tables.sets import sort_distinct
+from tests.helpers.needing import examples
+from tests.helpers.oracle import distance_between
+from tests.helpers.strategies import crowds, fingerprints
+
+LARGEST = 2**64 - 1
+
+
+def all_pairs(values: list[int], distance: int) -> list[list[int]]:
+    return [
+        [first, second]
+        for first, second in combinations(sorted(set(values)), 2)
+        if distance_between(first, second) <= distance
+    ]
+
+
+def find(values: list[int], distance: int, blocks: int | None = None) -> list[list[int]]:
+    found = find_all(np.array(values, np.uint64), distance, blocks)
+    assert found.dtype == np.uint64
+    assert found.shape == (len(found), 2)
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+@given(crowds(), st.integers(0, 10), st.data())
+@examples(200)
+def test_finds_all_pairs_once_and_in_order(
+    values: list[int], distance: int, data: st.DataObject
+) -> None:
+    most = 14 if distance < 5 else distance + 3
+    blocks = data.draw(st.one_of(st.none(), st.integers(distance + 1, most)))
+    assert find(values, distance, blocks) == all_pairs(values, distance)
+
+
+@given(crowds(), st.integers(0, 4), st.integers(2, 8), st.data())
+def test_crowds_are_joined_by_tables_of_their_own(
+    values: list[int], distance: int, longest: int, data: st.DataObject
+) -> None:
+    """With runs so short that even a handful is a crowd, and no crowd too small for tables."""
+    blocks = data.draw(st.integers(distance + 1, distance + 2))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(selfjoin, "_LONGEST_RUN", longest)
+        patched.setattr(selfjoin, "choose_join_blocks", lambda _, k, bits: (bits > k) * (k + 1))
+        assert find(values, distance, blocks) == all_pairs(values, distance)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 10, 63])
+@pytest.mark.parametrize(
+    "values", [[], [0], [LARGEST], [0, LARGEST], [7] * 9, [0, 1, LARGEST, LARGEST - 1]]
+)
+def test_extremes(values: list[int], distance: int) -> None:
+    assert find(values, distance) == all_pairs(values, distance)
+
+
+@pytest.mark.parametrize(("distance", "blocks"), [(0, 1), (0, 64), (2, 3), (1, 64), (63, 64)])
+def test_fewest_and_most_blocks(distance: int, blocks: int) -> None:
+    values = [0, 1, 3, 1 << 63, LARGEST, LARGEST ^ 1]
+    assert find(values, distance, blocks) == all_pairs(values, distance)
+
+
+def test_no_distance_is_between_blocks_of_one_bit() -> None:
+    """Every pair of bits is spread over two blocks by some number of blocks, and found by it."""
+    values = [0, *(1 << a | 1 << b for a, b in combinations(range(64), 2))]
+    for blocks in (3, 4, 7):
+        near_zero = [row for row in find(values, 2, blocks) if row[0] == 0]
+        assert len(near_zero) == len(values) - 1
+
+
+def test_a_chunk_ends_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).integers(0, 2**12, 300, np.uint64).tolist()
+    expected = all_pairs(values, 2)
+    for chunk in (1, 7, 299):
+        monkeypatch.setattr(selfjoin, "CHUNK", chunk)
+        assert find(values, 2) == expected
+
+
+def test_input_stays_as_it_was_and_may_be_a_view() -> None:
+    values = np.array([3, 9, 1, 9, 2, 9], np.uint64)
+    assert find_all(values[::2], 1).tolist() == [[1, 3], [2, 3]]
+    assert values.tolist() == [3, 9, 1, 9, 2, 9]
+
+
+def test_a_million_times_the_same_value() -> None:
+    values = np.full(1_000_000, 12345, np.uint64)
+    values[500_000] ^= np.uint64(1 << 63)
+    assert find_all(values, 3).tolist() == [[12345, 12345 | 1 << 63]]
+
+
+@pytest.mark.parametrize("shared", [0xFFFF << 48, (1 << 32) - 1])
+def test_a_hot_bucket_stays_cheap(shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """30,000 in one bucket of 16 bits and more, that each with each were 450 million."""
+    random = np.random.default_rng(4)
+    values = random.integers(0, 2**64, 30_000, np.uint64) | np.uint64(shared)
+    values = np.concatenate([values, values[:50] ^ np.uint64(1 << 41 | 1 << 45)])
+    compared = 0
+    count = np.bitwise_count
+
+    def counting(differing: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        nonlocal compared
+        compared += differing.size
+        return count(differing)
+
+    monkeypatch.setattr(np, "bitwise_count", counting)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    tracemalloc.start()
+    try:
+        found = find_all(values, 3, 4)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    crafted = zip(values[:50].tolist(), values[30_000:].tolist(), strict=True)
+    assert {(min(pair), max(pair)) for pair in crafted} <= set(map(tuple, found.tolist()))
+    assert compared < 10_000_000
+    assert peak < 10_000_000
+
+
+def test_a_crowd_is_not_compared_where_another_table_reports_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """20,000 with 28 bits in common: in each table with one of their blocks, 10 share a prefix."""
+    random = np.random.default_rng(4)
+    values = random.integers(0, 2**36, 20_000, np.uint64)
+    compared = 0
+    count = np.bitwise_count
+
+    def counting(differing: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        nonlocal compared
+        compared += differing.size
+        return count(differing)
+
+    monkeypatch.setattr(np, "bitwise_count", counting)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    found = find_all(values, 3, 5)
+    assert compared < 200_000
+    monkeypatch.undo()
+    assert found.tolist() == find_all(values, 3, 7).tolist()
+
+
+@pytest.mark.parametrize(
+    ("distance", "blocks", "message"),
+    [
+        (3, 3, "3 blocks: finding all pairs within 3 bits takes 4 to 64 blocks"),
+        (3, 0, "0 blocks"),
+        (3, -1, "-1 blocks"),
+        (3, 65, "65 blocks"),
+        (-1, None, "distance -1: must be 0 to 63 bits"),
+        (64, None, "distance 64: must be 0 to 63 bits"),
+        (
+            10,
+            40,
+            (
+                "40 blocks for 10 bits need 847,660,528 tables; take a number of blocks that "
+                "needs at most 20,000"
+            ),
+        ),
+    ],
+)
+def test_what_is_refused(distance: int, blocks: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        find([1, 2], distance, blocks)
+
+
+def test_progress() -> None:
+    told: list[tuple[int, int]] = []
+    find_all(np.array([1, 2], np.uint64), 3, 5, lambda done, of: told.append((done, of)))
+    assert told == [(n, 10) for n in range(1, 11)]
+
+
+@given(st.integers(0, 10), st.integers(0, 10**9), st.integers(1, 64))
+def test_chosen_blocks_can_be_made(distance: int, count: int, bits: int) -> None:
+    blocks = choose_join_blocks(count, distance, bits)
+    assert blocks == 0 or distance < blocks <= bits
+
+
+def test_chosen_blocks() -> None:
+    """Each with each for a handful; more blocks for more fingerprints."""
+    chosen = [choose_join_blocks(10**n, 3) for n in range(11)]
+    assert chosen[:2] == [0, 0]
+    assert chosen == sorted(chosen)
+    assert [chosen[5], chosen[7]] == [4, 5]
+
+
+@given(st.integers(1, 10), st.integers(0, 5), st.integers(1, 64), fingerprints)
+def test_one_table_reports_a_pair(distance: int, more: int, bits: int, differing: int) -> None:
+    """Whatever differs among the bits that are cut: one table, if at most k blocks differ."""
+    differing &= 2**bits - 1
+    blocks = min(distance + more + 1, bits)
+    if blocks <= distance:
+        return
+    tables = make_join_tables(blocks, distance, bits)
+    xor = np.array([differing], np.uint64)
+    reporting = [
+        table
+        for table in tables
+        if table.table.permute_array(xor)[0] <= table.suffix and table.is_first(xor)[0]
+    ]
+    assert len(reporting) <= 1
+    assert reporting or differing.bit_count() > distance
+
+
+@given(st.lists(fingerprints | st.integers(0, 5)))
+def test_sort_distinct(values: list[int]) -> None:
+    assert sort_distinct(np.array(values, np.uint64)).tolist() == sorted(set(values))

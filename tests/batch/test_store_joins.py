@@ -1,0 +1,115 @@
+"""Pairs, clusters and batches of a store, near-duplicates that it recorded included."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.batch import batch_query, find_all, find_clusters
+from scrapy_simhash.stores import Store, open_store
+from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
+from tests.helpers.needing import examples
+from tests.helpers.oracle import distance_between, union_find
+from tests.helpers.strategies import crowds
+
+STORE_KINDS = ("lmdb", "redis", "cluster")
+A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+
+
+def list_pairs(fingerprints: set[int], distance: int) -> list[list[int]]:
+    return [
+        [first, second]
+        for first, second in combinations(sorted(fingerprints), 2)
+        if distance_between(first, second) <= distance
+    ]
+
+
+@examples(20)
+@given(crowds(), crowds(), st.integers(0, 8))
+def test_all_that_near_duplicates_and_originals_tell(
+    tmp_path_factory: pytest.TempPathFactory, loaded: list[int], crawled: list[int], distance: int
+) -> None:
+    """Against a list and two loops; a store with distance 3 answers for others."""
+    with open_in_crawl(tmp_path_factory.mktemp("store")) as store:
+        store.bulk_load(np.array(loaded, np.uint64))
+        pages = [document(str(n), each) for n, each in enumerate(crawled)]
+        verdicts = store.find_and_add(pages)
+        kept = set(loaded)
+        recorded = []
+        for each, verdict in zip(crawled, verdicts, strict=True):
+            if verdict.match:
+                recorded.append([each, verdict.match.fingerprint])
+            else:
+                kept.add(each)
+        assert set(store.fingerprints().tolist()) == kept
+        found = store.recorded_pairs().tolist()
+        # Of two bulk-loaded originals at the same distance either will do.
+        assert [[pair[0], distance_between(*pair)] for pair in found] == [
+            [pair[0], distance_between(*pair)] for pair in recorded
+        ]
+        pairs = list_pairs(kept, distance)
+        assert find_all(store, distance).tolist() == pairs
+        both = pairs + [pair for pair in found if pair[0] != pair[1]]
+        assert find_clusters(store, distance) == union_find(both)
+        assert batch_query(store, np.array(crawled, np.uint64), distance).tolist() == [
+            [query, each, distance_between(query, each)]
+            for query in sorted(set(crawled))
+            for each in sorted(kept)
+            if distance_between(query, each) <= distance
+        ]
+
+
+def test_the_nearest_fingerprints_of_both_stand_for_them(store: Store) -> None:
+    store.find_and_add([document("a", A, B)])
+    (verdict,) = store.find_and_add([document("b", A ^ 0b11 << 40, B ^ 1)])
+    assert verdict.status == "near_duplicate"
+    assert store.recorded_pairs().tolist() == [[B ^ 1, B]]
+    assert find_clusters(store) == [[B, B ^ 1]]
+
+
+def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:
+    with begin_crawl(home) as store:
+        store.find_and_add([document("a", A), document("b", A)])
+        assert store.recorded_pairs().tolist() == [[A, A]]
+        assert find_clusters(store) == []
+        store.mark_done([1], CRAWL)
+        store.delete([1])
+        assert store.recorded_pairs().tolist() == []
+
+
+def test_bulk_loaded_originals(store: Store) -> None:
+    """Not the nearer fingerprint of a document in another scope, which it was not compared with."""
+    store.bulk_load(np.array([A], np.uint64))
+    pages = [document("b", A ^ 3), document("c", A ^ 3 ^ 1 << 60, scope="other")]
+    assert [verdict.status for verdict in store.find_and_add(pages)] == ["near_duplicate"] * 2
+    store.find_and_add([document("d", A ^ 0xF << 8, scope="other")])
+    assert store.recorded_pairs().tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
+
+
+def test_clusters_around_a_representative(store: Store) -> None:
+    store.bulk_load(np.array([A ^ 0xF, A, A ^ 0xF0], np.uint64))
+    near = sorted([A ^ 0xF, A ^ 0xF0])
+    assert find_clusters(store, 4, representative=True) == [[A, *near]]
+    assert find_clusters(store) == find_clusters(store, 3, representative=True) == []
+
+
+@pytest.mark.parametrize("distance", [-1, 64])
+def test_distances_out_of_range(store: Store, distance: int) -> None:
+    for ask in (
+        lambda: find_all(store, distance),
+        lambda: find_clusters(store, distance),
+        lambda: batch_query(store, np.zeros(1, np.uint64), distance),
+    ):
+        with pytest.raises(ValueError, match=f"distance {distance}: must be 0 to 63"):
+            ask()
+
+
+def test_a_store_opened_for_reading(home: str) -> None:
+    with begin_crawl(home) as store:
+        store.find_and_add([document("a", A), document("b", A ^ 1), document("c", A ^ 0x7F)])
+    with open_store(home, readonly=True, distance=7) as store:
+        assert find_all(store).tolist() == [sorted([A, A ^ 0x7F])]
+        assert find_clusters(store) == [sorted([A, A ^ 1, A ^ 0x7F])]
+        assert batch_query(store, np.array([A], np.uint64), 0).tolist() == [[A, A, 0]]

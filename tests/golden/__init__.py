@@ -1,0 +1,1 @@
+"""Golden verdicts: what the store said of many documents before it was written anew."""

@@ -1,0 +1,411 @@
+"""Random documents for a store, in episodes; each has a store, and a seed, of its own.
+
+An episode does all that crawls do to a store, in an order that follows from its seed and from the
+verdicts before: documents in groups of all sizes, most of them made from an earlier one (some bits,
+a part of either text, another name), revisits, aliases, stubs and files, walls and parameters that
+matter, scopes, pages that expire; marks, withdrawals, crawls that end, pages that are lost, drops
+that are taken back, deletions, bulk-loaded fingerprints and queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from scrapy_simhash import open_store
+from scrapy_simhash.judging.documents import Document, Version
+from tests.golden.lines import Line, Numbers, show_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scrapy_simhash.judging.documents import Verdict
+    from scrapy_simhash.stores.store import Store
+
+# Distance, similarity and tables.
+STORES: tuple[tuple[int | None, float | None, str], ...] = (
+    (7, 0.78, "auto"),
+    (3, None, "auto"),
+    (None, 0.9, "4"),
+    (7, None, "4"),
+    (4, 0.78, "10"),
+    (3, None, "20"),
+    (7, 0.5, "4"),
+    (0, None, "16"),
+    (3, 0.78, "16"),
+    (5, None, "auto"),
+)
+GROUPS = (1, 1, 2, 3, 5, 8, 13, 30, 64, 150)
+STATE_LINES_OF = 50
+SPIDERS = ("spider", "other")
+TEXT_BYTES = 256
+WORDS = (
+    *("create table", "create index", "drop table", "27.4. Hot Standby", "26.4. Hot Standby"),
+    *("Fire in the old harbour - The Daily", "Fire in the old harbour", "Fire in the old harbour"),
+    *("Django 4.2 documentation", "Django 5.0 documentation", "Product 17", "Product 18", "!!"),
+    *("Home", "The Daily", "The Daily | Local news | Fire in the old harbour", "Accept cookies"),
+)
+
+
+class Episode(NamedTuple):
+    """Some documents in one store."""
+
+    number: int
+    documents: int
+    # Nearly all of them around one fingerprint: more candidates than are compared.
+    crowded: bool = False
+
+    @property
+    def reopens(self) -> bool:
+        """Whether its store is closed and opened again, which one in memory does not survive."""
+        return self.number % 4 == 3
+
+    @property
+    def store(self) -> tuple[int | None, float | None, str]:
+        """Distance, similarity and tables."""
+        return STORES[0] if self.crowded else STORES[self.number % len(STORES)]
+
+
+def list_episodes(documents: int, first: int = 0) -> list[Episode]:
+    """List the episodes of so many documents; 50,000 from 0 end with a crowd and two large ones."""
+    golden = [1_000] * 39 + [2_500, 3_500, 5_000]
+    episodes: list[Episode] = []
+    left, number = documents, first
+    while left > 0:
+        size = golden[number] if number < len(golden) else 1_000
+        episodes.append(Episode(number, min(size, left), crowded=number == 39))
+        left -= size
+        number += 1
+    return episodes
+
+
+@dataclass
+class _World:
+    """What crawls have seen so far."""
+
+    random: Random
+    episode: Episode
+    clock: float = 1_700_000_000.0
+    loaded: list[int] = field(default_factory=list)
+    pages: list[Document] = field(default_factory=list)
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    order: Numbers = field(default_factory=Numbers)
+    crawls: int = 0
+    alive: list[tuple[str, str]] = field(default_factory=list)
+    # In flight: number, digest and crawl; dropped ones by number.
+    flying: list[tuple[Version, str]] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+
+    def draw(self, chance: float) -> bool:
+        return self.random.random() < chance
+
+    def choose(self, options: Sequence[Any]) -> Any:
+        return options[int(self.random.random() * len(options))]
+
+    def flip(self, fingerprint: int, most: int) -> int:
+        for _ in range(int(self.random.random() * (most + 1))):
+            fingerprint ^= 1 << int(self.random.random() * 64)
+        return fingerprint
+
+    def change(self, half: bytes) -> bytes:
+        """Change a part of the sketch of a text: nothing, a little, or much."""
+        share = self.choose((0, 0, 0.02, 0.08, 0.15, 0.2, 0.25, 0.5, 1))
+        count = int(share * self.random.random() * TEXT_BYTES)
+        start = int(self.random.random() * (TEXT_BYTES - count + 1))
+        return half[:start] + self.random.randbytes(count) + half[start + count :]
+
+    def name(self) -> str:
+        return str(self.choose(WORDS)) if self.draw(0.5) else f"Page {self.random.getrandbits(20)}"
+
+    def make_url(self, name: str) -> str:
+        host = self.choose(("site.example", "site.example", "www.site.example", "other.example"))
+        query = self.choose(("", "", f"?sid={self.random.getrandbits(12)}", "?page=2&sort=up"))
+        folder = self.choose(("", "news/", "print/", "2026/11/"))
+        return f"http://{host}/{folder}{name}{query}"
+
+    def make_document(self) -> Document:
+        """Make a document that is new, or like an earlier one, or an earlier one again."""
+        self.clock += self.random.random() * 60
+        kind = self.random.random() * (0.38 if self.episode.crowded else 1)
+        if not self.pages or kind < 0.3:
+            made = self.make_new()
+        elif kind < 0.68:
+            made = self.make_like(self.choose_page())
+        elif kind < 0.85:
+            made = self.visit_again(self.choose_page())
+        elif kind < 0.93:
+            made = self.meet_wall()
+        else:
+            made = self.make_stub()
+        expiry = self.choose((300.0, 3_000.0, 30_000.0)) if self.draw(0.1) else None
+        scope = self.choose(("", "", "en", "de")) if self.draw(0.2) else made.scope
+        if self.episode.crowded and self.draw(0.3):
+            scope = f"scope {self.random.getrandbits(12)}"
+        return replace_document(
+            made,
+            scope=scope,
+            time=self.clock,
+            crawl=self.choose(self.alive)[0],
+            not_before=self.clock - expiry if expiry is not None else 0.0,
+            text="a text" if self.draw(0.05) else None,
+            requested=self.make_url("asked") if self.draw(0.03) else "",
+        )
+
+    def choose_page(self) -> Document:
+        """Choose an earlier document, mostly one of the last."""
+        last = self.pages[-200:] if self.draw(0.7) else self.pages
+        chosen: Document = self.choose(last)
+        return chosen
+
+    def make_new(self) -> Document:
+        number = len(self.pages)
+        fingerprint = self.random.getrandbits(64)
+        if self.episode.crowded:
+            fingerprint = self.flip(0x0123_4567_89AB_CDEF, 4)
+        elif self.loaded and self.draw(0.1):
+            fingerprint = self.flip(self.choose(self.loaded), 4)
+        others = (self.random.getrandbits(64),) if self.draw(0.3) else ()
+        words = self.choose((40, 90, 250, 480, 700, 1_600, 6_000))
+        return Document(
+            identity=b"page %d" % number,
+            fingerprints=(fingerprint, *others),
+            text_digest=self.random.randbytes(16),
+            url=self.make_url(f"page{number}"),
+            title=self.name(),
+            heading=self.name() if self.draw(0.8) else "",
+            canonical=self.make_url(f"page{number}") if self.draw(0.2) else "",
+            words=words,
+            whole_words=int(words * self.choose((1, 1.1, 1.5, 3, 8))),
+            sketch=self.random.randbytes(2 * TEXT_BYTES) if self.draw(0.93) else b"",
+            features=words // 2,
+        )
+
+    def make_like(self, page: Document) -> Document:
+        """Make another page of nearly the same text."""
+        number = len(self.pages)
+        others = page.fingerprints[1:] if self.draw(0.7) else (self.random.getrandbits(64),)
+        sketch = page.sketch
+        if sketch and self.draw(0.8):
+            sketch = self.change(sketch[:TEXT_BYTES]) + self.change(sketch[TEXT_BYTES:])
+        words = max(1, page.words + self.choose((0, 0, 0, 5, -5, 200)))
+        return replace_document(
+            page,
+            identity=b"page %d" % number,
+            fingerprints=(self.flip(page.fingerprints[0], 9 * self.draw(0.6)), *others),
+            text_digest=page.text_digest if self.draw(0.3) else self.random.randbytes(16),
+            url=self.make_url(f"page{number}"),
+            title=page.title if self.draw(0.8) else self.name(),
+            heading=page.heading if self.draw(0.8) else self.name(),
+            canonical=page.canonical if self.draw(0.8) else "",
+            words=words,
+            whole_words=max(words, page.whole_words + self.choose((0, 0, 10, 900))),
+            sketch=sketch,
+            stub=False,
+        )
+
+    def visit_again(self, page: Document) -> Document:
+        """Fetch a page again: as it was, changed, or by a redirect."""
+        if self.draw(0.6):
+            return page
+        if self.draw(0.5):
+            changed = self.make_like(page)
+            return replace_document(changed, identity=page.identity, url=page.url)
+        redirected = self.choose_page()
+        aliases = (redirected.identity, b"from %d" % self.random.getrandbits(8))
+        return replace_document(page, aliases=aliases)
+
+    def meet_wall(self) -> Document:
+        """Meet a wall in place of a page, or the page of a list, whose parameter matters."""
+        number = len(self.pages)
+        wall = int(self.random.random() * 4)
+        made = self.make_new()
+        if wall == 3:  # each value of the parameter leads to a page of its own
+            return replace_document(made, url=f"http://list.example/list?page={number}&sid=1")
+        calm = Random(wall)  # noqa: S311 - documents, not secrets
+        return replace_document(
+            made,
+            fingerprints=(self.flip(calm.getrandbits(64), 1),),
+            sketch=calm.randbytes(2 * TEXT_BYTES),
+            title=f"Log in {wall}",
+            heading="Log in",
+            canonical="",
+            words=700,
+            whole_words=800,
+            url=f"http://wall{wall}.example/{self.choose(('a', 'b'))}/page{number}?next=1",
+        )
+
+    def make_stub(self) -> Document:
+        """Make a page with too little text, or a file."""
+        number = len(self.pages)
+        calm = Random(int(self.random.random() * 12))  # noqa: S311
+        digest = calm.randbytes(self.choose((16, 16, 32)))
+        return Document(
+            identity=b"page %d" % number,
+            fingerprints=(int.from_bytes(digest[:8], "big"),),
+            text_digest=digest,
+            url=self.make_url(f"page{number}"),
+            title=self.name(),
+            stub=True,
+            sketch=b"" if len(digest) == 32 else calm.randbytes(2 * TEXT_BYTES),
+        )
+
+
+def replace_document(page: Document, **changes: Any) -> Document:
+    """Make a document that differs in some attributes; its aliases are not kept."""
+    fields = {name: getattr(page, name) for name in page.__struct_fields__}
+    return Document(**(fields | {"aliases": ()} | changes))
+
+
+def run_episode(episode: Episode, url: str) -> Iterator[Line]:
+    """Run an episode in a new store; gives a line for each thing that it says."""
+    world = _World(Random(episode.number), episode)  # noqa: S311
+    distance, confirm, tables = episode.store
+
+    def open_it() -> Store:
+        return open_store(url, distance, tables, confirm=confirm, seed=episode.number)
+
+    yield Line(f"episode {episode.number}: {episode.documents} documents, {episode.store}")
+    store = open_it()
+    try:
+        if world.draw(0.3):
+            world.loaded = [world.random.getrandbits(64) for _ in range(50)]
+            count = store.bulk_load(np.array(world.loaded, np.uint64))
+            yield Line(f"bulk-loaded {count}")
+        _start_crawl(world, store)
+        left = episode.documents
+        while left:
+            size = min(left, world.choose(GROUPS))
+            left -= size
+            yield from _judge(world, store, size)
+            yield from _go_on(world, store)
+            if episode.reopens and world.draw(0.02):
+                store.close()
+                store = open_it()
+                world.alive.clear()
+                yield Line("opened again")
+                _start_crawl(world, store)
+        yield from _list_kept(world, store)
+    finally:
+        store.close()
+
+
+def _start_crawl(world: _World, store: Store) -> None:
+    world.crawls += 1
+    crawl, spider = f"crawl-{world.crawls}", world.choose(SPIDERS)
+    store.start_crawl(crawl, spider)
+    world.alive.append((crawl, spider))
+
+
+def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
+    """Judge a group, together with what a crawl marks."""
+    group = []
+    for _ in range(size):
+        page = world.make_document()
+        world.pages.append(replace_document(page, requested="", not_before=0.0))
+        group.append(page)
+    arguments: dict[str, Any] = {}
+    if world.draw(0.5):
+        crawl = world.choose(world.alive)[0]
+        arguments = {
+            "crawl": crawl,
+            "done": _take_flying(world, crawl, 0.7),
+            "withdrawn": _take_flying(world, crawl, 0.1),
+        }
+        if world.dropped and world.draw(0.7):
+            arguments["requests"] = {
+                number: None if world.draw(0.1) else b"request of %d" % world.order[number]
+                for number in world.dropped[-30:]
+            }
+    verdicts = store.find_and_add(group, **arguments)
+    for page, verdict in zip(group, verdicts, strict=True):
+        _note(world, page, verdict)
+        yield Line(show_verdict(verdict, world.order), show_document(page))
+
+
+def _note(world: _World, page: Document, verdict: Verdict) -> None:
+    world.numbers[page.identity] = verdict.document
+    if verdict.match is not None:
+        world.dropped.append(verdict.document)
+    else:
+        world.flying.append((Version(verdict.document, page.text_digest), page.crawl))
+
+
+def _take_flying(world: _World, crawl: str, share: float) -> list[Version | int]:
+    """Choose documents of a crawl that are in flight; now and then by their numbers only."""
+    chosen: list[Version | int] = []
+    left = []
+    for version, owner in world.flying:
+        if owner == crawl and world.draw(share):
+            chosen.append(version.document if world.draw(0.2) else version)
+        else:
+            left.append((version, owner))
+    world.flying = left
+    return chosen
+
+
+def _go_on(world: _World, store: Store) -> Iterator[Line]:
+    """Do now and then what crawls and people do between two groups."""
+    if world.draw(0.3):
+        crawl = world.choose(world.alive)[0]
+        store.mark_done(_take_flying(world, crawl, 0.5), crawl)
+    if world.draw(0.15):
+        crawl = world.choose(world.alive)[0]
+        store.withdraw(_take_flying(world, crawl, 0.2), crawl)
+    if world.draw(0.1):
+        _start_crawl(world, store)
+    if world.draw(0.1) and len(world.alive) > 1:
+        ended = world.choose(world.alive)
+        world.alive.remove(ended)
+        store.end_crawl(ended[0])
+    if world.draw(0.2):
+        crawl, spider = world.choose(world.alive)
+        lost = store.take_lost(crawl, spider, ending=world.draw(0.2))
+        found = sorted((world.order[page.document], page.request) for page in lost)
+        yield Line(f"lost {found}", f"taken by {crawl} of {spider}")
+    if world.draw(0.1):
+        number = world.choose(list(world.numbers.values()))
+        yield Line(f"deleted {world.order[number]}: {store.delete([number])}")
+    if world.draw(0.1) and world.dropped:
+        number = world.choose(world.dropped)
+        if store.get_document(number) is not None:
+            store.spare([number])
+    if world.draw(0.3):
+        fingerprint = world.choose_page().fingerprints[0]
+        matches = store.query(fingerprint)
+        near = sorted((match.distance, world.order[match.document]) for match in matches)
+        yield Line(f"near {near[:20]} of {len(near)}", f"query of {fingerprint:016x}")
+
+
+def _list_kept(world: _World, store: Store) -> Iterator[Line]:
+    """Digest what the store keeps of its documents, some in each line."""
+    yield Line(f"check {store.check()}")
+    rows: dict[int, str] = {}
+    for page in store.list_documents():
+        similarity = "-" if page.similarity is None else f"{page.similarity:.3f}"
+        number = world.order[page.document]
+        rows[number] = (
+            f"{number} {page.state} {page.crawl} {world.order[page.original]} {page.distance} "
+            f"{similarity} {page.spared} {page.scope} {page.time:.3f} {page.url} {page.identity!r}"
+        )
+    for start in range(0, max(rows, default=0) + 1, STATE_LINES_OF):
+        some = [rows[number] for number in range(start, start + STATE_LINES_OF) if number in rows]
+        text = "\n".join(some)
+        yield Line(f"kept {start} {xxhash.xxh3_64_hexdigest(text.encode())} {len(some)}", text)
+
+
+def show_document(page: Document) -> str:
+    """Describe a document for people."""
+    shown = {
+        name: value
+        for name in page.__struct_fields__
+        if (value := getattr(page, name)) and name not in {"links", "sketch"}
+    }
+    shown["fingerprints"] = " ".join(f"{each:016x}" for each in page.fingerprints)
+    for name in ("text_digest",):
+        shown[name] = shown[name].hex()
+    shown["sketch"] = xxhash.xxh3_64_hexdigest(page.sketch)
+    return ", ".join(f"{name}={value!r}" for name, value in shown.items())

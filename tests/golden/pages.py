@@ -1,0 +1,119 @@
+"""Pages of labelled corpora and of the example's manuals, judged in a fixed order."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import subprocess
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_simhash import fingerprint_page, open_store
+from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rule import Rule
+from tests.golden.lines import Line, Numbers, show_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+
+TESTS = Path(__file__).parents[1]
+# Of the folder of corpora; those with a script `open` are unpacked by it.
+CORPORA = ("corpus", "second-corpus", "third-corpus", "manuals")
+SHIPPED = ("labelled", "docsite")
+RULES = {"default": Rule(7, 0.78), "plain": Rule(3, None)}
+SEED = 1
+GROUP = 64
+
+
+class Page(NamedTuple):
+    """A page of a corpus."""
+
+    id: str
+    path: Path
+    url: str
+
+
+def find_corpus(name: str, corpora: Path | None) -> Path | None:
+    """Find the folder of a corpus, and unpack it if it is sealed; None where it is not there."""
+    if name == "labelled":
+        return TESTS / "labelled"
+    if name == "docsite":
+        return TESTS.parent / "example_project" / "docsite" / "pages"
+    folder = corpora / name if corpora else None
+    if folder is None or not folder.is_dir():
+        return None
+    if not (folder / "open").exists():
+        return folder
+    target = Path(tempfile.gettempdir()) / "golden-corpora" / name
+    done = subprocess.run([folder / "open", target], capture_output=True, text=True, check=True)
+    return Path(done.stdout.splitlines()[-1])
+
+
+def list_pages(folder: Path) -> list[Page]:
+    """List the pages of a folder, in the order of the digests of their names."""
+    if (folder / "pages.csv").exists():
+        with (folder / "pages.csv").open(encoding="utf-8", newline="") as file:
+            pages = [
+                Page(row["id"], folder / row["path"], row.get("url") or "")
+                for row in csv.DictReader(file)
+            ]
+    else:
+        names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.html")]
+        pages = [Page(name, folder / name, f"http://manuals.example/{name}") for name in names]
+    # Some labelled pages lie elsewhere in the repository.
+    there = [page for page in pages if page.path.exists()]
+    return sorted(there, key=lambda page: sha256(page.id.encode()).digest())
+
+
+def run_pages(folder: Path, urls: Iterable[str]) -> Iterator[Line]:
+    """Judge the pages of a folder by each of the rules, in new stores at these URLs."""
+    stores = {
+        name: open_store(url, rule.distance, confirm=rule.confirm, seed=SEED)
+        for (name, rule), url in zip(RULES.items(), urls, strict=True)
+    }
+    numbers = {name: Numbers() for name in RULES}
+    try:
+        for store in stores.values():
+            store.start_crawl("golden", "golden")
+        pages = list_pages(folder)
+        for start in range(0, len(pages), GROUP):
+            read = [(page, _read(page)) for page in pages[start : start + GROUP]]
+            for page, found in read:
+                if isinstance(found, str):
+                    yield Line(f"{page.id}: {found}")
+            judged = [(page, made) for page, made in read if not isinstance(made, str)]
+            for name, rule in RULES.items():
+                documents = [
+                    make_document(
+                        made,
+                        rule,
+                        sha256(page.id.encode()).digest()[:20],
+                        url=page.url,
+                        time=float(start),
+                        crawl="golden",
+                    )
+                    for page, made in judged
+                ]
+                verdicts = stores[name].find_and_add(documents)
+                for (page, _), verdict in zip(judged, verdicts, strict=True):
+                    shown = show_verdict(verdict, numbers[name])
+                    yield Line(f"{page.id}, {name}: {shown}", page.url)
+    finally:
+        for store in stores.values():
+            store.close()
+
+
+def _read(page: Page) -> PageFingerprint | str:
+    """Make the fingerprint of a page, or say why it has none."""
+    body = page.path.read_bytes()
+    try:
+        return fingerprint_page(
+            gzip.decompress(body) if page.path.suffix == ".gz" else body, seed=SEED, url=page.url
+        )
+    except UnjudgedError as error:
+        return f"unjudged {error.reason}"

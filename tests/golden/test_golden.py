@@ -1,0 +1,44 @@
+"""Verdicts are those of the golden files, from every kind of store.
+
+What differs shows in `python -m tests.golden compare`, with the documents that led to it.
+"""
+
+import pytest
+
+from tests.golden.__main__ import main
+from tests.helpers.redisservers import RedisServer
+
+DOCUMENTS_OF_THE_FIRST_TIER = 5_000
+
+
+def compare(*arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *arguments]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["labelled", "docsite"])
+def test_pages_of_the_repository(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(part, capsys=capsys)
+
+
+def test_random_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    compare("random", f"--documents={DOCUMENTS_OF_THE_FIRST_TIER}", capsys=capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["random", "crawl"])
+def test_all_that_takes_longer(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(part, capsys=capsys)
+
+
+def test_random_documents_on_a_server(
+    redis_server: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = redis_server.url()
+    compare("random", "labelled", "--documents=4000", f"--store={url}", capsys=capsys)
+
+
+def test_a_difference_is_shown_with_its_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "random", "--documents=1000", "--first=1"]) == 0
+    # Documents of another episode than those expected.
+    assert main(["compare", "random", "--documents=1500", "--first=43"]) == 1
+    assert "line 1, after" in capsys.readouterr().out

@@ -1,0 +1,345 @@
+"""`scrapy simhash import`: pages become documents as in a crawl, once, whatever interrupts it."""
+
+import asyncio
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores import open_store
+from scrapy_simhash.transfer.seeding import Journal
+from scrapy_simhash.transfer.sources.feed import HTML_FIELDS, FeedSource
+from tests.helpers.commanding import Done, Run
+from tests.helpers.crawling import crawl, read_lines
+from tests.helpers.documents import open_lmdb
+from tests.helpers.needing import slow_but
+from tests.helpers.pages import page
+from tests.helpers.processes import start_python, wait_until
+from tests.helpers.server import serve
+from tests.helpers.sourcing import (
+    DATE_SECONDS,
+    json_lines,
+    make_folder,
+    make_pages,
+    url_of,
+    warc_by_record,
+    warc_plain,
+    warc_record,
+)
+
+# No worker processes: they take a second to start, and are tested with the detector.
+IN_PROCESS = ("-s", "SIMHASH_WORKERS=0")
+
+
+def import_into(run: Run, store: str, *arguments: str | Path) -> Done:
+    return run(*IN_PROCESS, "import", *arguments, "--store", store, "--json")
+
+
+def states(store: Path) -> dict[str, str]:
+    """Of all documents, by the end of their URL."""
+    with open_store(str(store)) as opened:
+        assert opened.check() == []
+        rows = opened.read_rows([number for number, _, _ in opened.list_first_times()])
+        return {row.record.url.rpartition("/")[2]: row.record.state.name for row in rows}
+
+
+def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:
+    pages = make_pages(10)
+    skipped = [
+        warc_record("http://site.example/image", b"\x89PNG", headers="Content-Type: image/png\r\n"),
+        warc_record("http://site.example/error", "<html>", status="404 Not Found"),
+        warc_record("only the URL of", page(50)),
+        warc_record("http://site.example/never", page(51)),
+        warc_record("http://site.example/empty", ""),
+        warc_record("http://site.example/large", "<html>" + 1_000_001 * "x"),
+    ]
+    (tmp_path / "a.warc").write_bytes(warc_plain(pages) + b"".join(skipped))
+    settings = ("-s", "SIMHASH_NEVER_DROP=/never", "-s", "SIMHASH_MAX_BYTES=1000000")
+    counted = run(*settings, "import", "a.warc", "--dry-run", "--store", "s", "--json")
+    (would,) = counted.answers
+    assert not (tmp_path / "s").exists()
+    done = run(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s", "--json")
+    (answer,) = done.answers
+    assert (done.exit_code, done.err) == (0, "")
+    assert (
+        answer["skipped"]
+        == would["skipped"]
+        == {
+            "not_html": 1,
+            "status": 1,
+            "bad_url": 1,
+            "never_drop": 1,
+            "too_large": 1,
+        }
+    )
+    assert (answer["records"], answer["pages"]) == (would["records"], would["pages"]) == (16, 11)
+    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5, "unjudged/empty": 1}
+    assert answer["complete"]
+    assert answer["crawl"].startswith("import-")
+    # Of two that are alike the first one is the original, and it is done.
+    expected = {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(10)}
+    assert states(tmp_path / "s") == expected
+    with open_store(str(tmp_path / "s")) as store:
+        (document,) = store.find_document(url_of(0))
+        assert document.time == DATE_SECONDS
+        assert document.crawl == answer["crawl"]
+    logged = read_lines(tmp_path / "s" / "log.jsonl")
+    assert [line["url"] for line in logged] == [*pages, "http://site.example/empty"]
+
+
+def test_files_of_an_archive(run: Run, tmp_path: Path) -> None:
+    """PDF under two addresses, and one that is longer than an import reads."""
+    kind = "Content-Type: application/pdf\r\n"
+    bodies = {"a": b"%PDF one", "b": b"%PDF two", "a2": b"%PDF one", "large": bytes(1_001)}
+    records = [warc_record(f"http://site.example/{n}", b, headers=kind) for n, b in bodies.items()]
+    (tmp_path / "a.warc").write_bytes(b"".join(records))
+    settings = ("-s", "SIMHASH_FILES=True", "-s", "SIMHASH_MAX_BYTES=1000")
+    (answer,) = run(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s", "--json").answers
+    assert answer["skipped"] == {"too_large": 1}
+    assert answer["verdicts"] == {"new": 2, "near_duplicate": 1}
+    assert states(tmp_path / "s") == {"a": "DONE", "b": "DONE", "a2": "DUPLICATE"}
+
+
+@pytest.mark.usefixtures("warm_worker")
+def test_a_crawl_knows_what_was_imported(run: Run, tmp_path: Path) -> None:
+    """From a feed that an earlier crawl has written, without the plugin."""
+    answers = {f"/{number}": page(number // 2) for number in range(6)}
+    with serve(answers) as site:
+        items = ({"url": site.url(path), "html": html} for path, html in answers.items())
+        (tmp_path / "feed.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+        assert import_into(run, "s", "feed.jsonl").exit_code == 0
+        crawled = asyncio.run(crawl(tmp_path / "s", site.urls()))
+    assert crawled.counted["revisit/unchanged"] == 3
+    # A near-duplicate is judged again, and stays one.
+    assert crawled.counted["near_duplicate"] == 3
+    assert "new" not in crawled.counted
+
+
+def test_the_request_fingerprinter_of_the_project_is_asked(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(
+        json_lines({f"{url_of(0)}?n={n}": page(n) for n in range(3)})
+    )
+    name = "tests.transfer.test_import.PathFingerprinter"
+    settings = ("-s", f"REQUEST_FINGERPRINTER_CLASS={name}")
+    done = run(*settings, *IN_PROCESS, "import", "a.jsonl", "--store", "s", "--json")
+    (answer,) = done.answers
+    assert answer["verdicts"] == {"new": 1, "revisit/changed": 2}
+
+
+class PathFingerprinter:
+    """Takes no notice of queries."""
+
+    def fingerprint(self, request: Any) -> bytes:
+        address: str = request.url.partition("?")[0]
+        return bytes(100) + address.encode()
+
+
+def test_an_import_run_again_goes_on(run: Run, tmp_path: Path) -> None:
+    """A WARC that was cut; its whole; more of it; and nothing."""
+    pages = make_pages(12)
+    whole = warc_by_record(pages)
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(whole[:-2_000])
+    done = import_into(run, "s", path)
+    (answer,) = done.answers
+    assert (done.exit_code, answer["complete"]) == (1, False)
+    records = answer["records"]
+    assert 6 < records == answer["pages"] < 12
+    assert f"(record {records + 1}) on: it is cut short" in done.err
+    assert len(states(tmp_path / "s")) == records
+    path.write_bytes(whole)
+    (answer,) = import_into(run, "s", path).answers
+    assert (answer["resumed_at"], answer["records"]) == (records, 12)
+    assert answer["verdicts"] == {"new": 6, "near_duplicate": 6}
+    (answer,) = import_into(run, "s", path).answers
+    assert (answer["resumed_at"], answer["records"]) == (12, 12)
+    assert len(read_lines(tmp_path / "s" / "log.jsonl")) == 12
+    # Another file of the name is read from its beginning, and found to be there.
+    path.write_bytes(warc_by_record(dict(reversed(pages.items()))))
+    (answer,) = import_into(run, "s", path).answers
+    assert answer["resumed_at"] == 0
+    assert answer["verdicts"] == {"revisit/unchanged": 6, "near_duplicate": 6}
+    # And a journal elsewhere knows nothing; nor does the same one of a store that was made anew.
+    (answer,) = import_into(run, "s", path, "--resume", "journal").answers
+    assert answer["resumed_at"] == 0
+    shutil.rmtree(tmp_path / "s")
+    (answer,) = import_into(run, "s", path, "--resume", "journal").answers
+    assert answer["resumed_at"] == 0
+    assert answer["verdicts"] == {"new": 6, "near_duplicate": 6}
+
+
+def test_sources_of_several_kinds(run: Run, tmp_path: Path) -> None:
+    """One of which is broken: the others are read all the same."""
+    pages = list(make_pages(8).items())
+    (tmp_path / "a.jsonl").write_bytes(json_lines(dict(pages[:4])) + b"nonsense\n")
+    make_folder(tmp_path / "folder", dict(pages[4:6]))
+    (tmp_path / "b.csv").write_text("address,source\n")
+    (tmp_path / "c.warc.gz").write_bytes(warc_by_record(dict(pages[6:])))
+    done = import_into(run, "s", "a.jsonl", "folder", "b.csv", "c.warc.gz")
+    assert done.exit_code == 1
+    assert [answer["kind"] for answer in done.answers] == ["jsonl", "folder", "csv", "warc"]
+    assert [answer["complete"] for answer in done.answers] == [False, True, False, True]
+    assert "a.jsonl cannot be read from record 5 on" in done.err
+    assert "b.csv has no page: no item has the fields url and html or body" in done.err
+    assert "--url-field" in done.err
+    assert len(states(tmp_path / "s")) == 8
+    assert run("import", "a.jsonl", "nowhere", "--store", "t").exit_code == 2
+    assert not (tmp_path / "t").exists()
+
+
+def test_two_imports_with_one_journal(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(2)))
+    with Journal(tmp_path / "journal", 0):
+        done = import_into(run, "s", "a.jsonl", "--resume", "journal")
+    assert done.exit_code == 2
+    assert "another import is using the journal journal" in done.err
+    (tmp_path / "journal").write_text("{}")
+    done = import_into(run, "s", "a.jsonl", "--resume", "journal")
+    assert done.exit_code == 2
+    assert "journal is not the journal of an import" in done.err
+
+
+def test_a_store_that_cannot_be_written_ends_the_import(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came before is said, and the rest is read when it can be."""
+    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(30)))
+    monkeypatch.setattr("scrapy_simhash.transfer.seeding._RECORDS_PER_NOTE", 4)
+    find_and_add = LmdbStore.find_and_add
+
+    def fail(store: LmdbStore, documents: Any, **marks: Any) -> Any:
+        if any(document.url == url_of(20) for document in documents):
+            raise StoreUnavailableError("no room")
+        return find_and_add(store, documents, **marks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LmdbStore, "find_and_add", fail)
+        done = import_into(run, "s", "a.jsonl")
+    assert (done.exit_code, done.out) == (2, "")
+    assert "a.jsonl was imported up to record" in done.err
+    (answer,) = import_into(run, "s", "a.jsonl").answers
+    assert 0 < answer["resumed_at"] <= 20
+    # What was done but not noted yet is found to be there.
+    assert sum(answer["verdicts"].values()) == answer["pages"] == 30
+    assert len(states(tmp_path / "s")) == 30
+
+
+def test_a_store_that_fails_at_the_last_note_says_how_far_it_came(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a source, and where it is cut."""
+    from scrapy_simhash.detector import Detector  # noqa: PLC0415
+
+    async def fail(_: Detector) -> None:
+        raise StoreUnavailableError("no room")
+
+    monkeypatch.setattr(Detector, "settle", fail)
+    for name, rest in (("a.jsonl", b""), ("b.jsonl", b"nonsense\n")):
+        (tmp_path / name).write_bytes(json_lines(make_pages(2)) + rest)
+        done = import_into(run, "s", name)
+        assert done.exit_code == 2
+        assert f"{name} was imported up to record 0; run this again" in done.err
+
+
+def test_pages_are_judged_in_order_whatever_their_extraction_took(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fingerprint of the first page is the last to be ready."""
+    make, others = Workers.fingerprint, asyncio.Event()
+
+    async def late(workers: Workers, *page_: Any, **more: Any) -> Any:
+        made = await make(workers, *page_, **more)
+        if b"Menu 0" in page_[0]:
+            await others.wait()
+        elif b"Menu 5" in page_[0]:
+            others.set()
+        return made
+
+    monkeypatch.setattr(Workers, "fingerprint", late)
+    same = {url_of(n): page(1, menu=f"Menu {n}") for n in range(6)}
+    # Unjudged, and so without a turn of its own.
+    (tmp_path / "a.jsonl").write_bytes(json_lines({**same, url_of(6): "", url_of(7): page(2)}))
+    (answer,) = import_into(run, "s", "a.jsonl").answers
+    assert answer["verdicts"] == {"new": 2, "near_duplicate": 5, "unjudged/empty": 1}
+    kept = {name for name, state in states(tmp_path / "s").items() if state == "DONE"}
+    assert kept == {"0", "7"}
+
+
+SLOW = """
+import sys, time
+from scrapy.cmdline import execute
+import scrapy_simhash.transfer.seeding as seeding
+seeding._RECORDS_PER_NOTE = 4
+execute(["scrapy", "simhash", "-s", "SIMHASH_WORKERS=0", "import", "a.jsonl", "--store", "s"])
+"""
+
+
+@pytest.mark.parametrize("documents", slow_but([9], [1, 9]))
+def test_a_killed_import_run_again_loses_nothing(run: Run, tmp_path: Path, documents: int) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(60)))
+    log = tmp_path / "s" / "log.jsonl"
+    with start_python("-c", SLOW, cwd=tmp_path) as process:
+        wait_until(lambda: len(read_lines_so_far(log)) >= documents or process.poll() is not None)
+        process.kill()
+        process.wait()
+    before = len(states(tmp_path / "s"))
+    assert documents <= before
+    (answer,) = import_into(run, "s", "a.jsonl").answers
+    if documents == 9:
+        assert answer["resumed_at"] >= 4
+    # None twice, none lost, and none pending.
+    expected = {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(60)}
+    assert states(tmp_path / "s") == expected
+    assert answer["records"] == 60
+
+
+def read_lines_so_far(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.is_file() else []
+
+
+def test_a_journal_believes_what_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines(make_pages(4)))
+    source = FeedSource(path, "jsonl", "url", HTML_FIELDS)
+    entry = list(source.read(Journal(tmp_path / "other", 1).find(source).position))[1]
+    with Journal(tmp_path / "journal", 1) as journal:
+        progress = journal.find(source)
+        progress.position, progress.pages = source.mark(entry.record, entry.offset), 2
+        journal.note(source, progress)
+    with Journal(tmp_path / "journal", 1) as journal:
+        assert journal.find(source) == progress
+    with Journal(tmp_path / "journal", 2) as journal:
+        assert journal.find(source).pages == 0
+
+
+def test_no_noise(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(2)))
+    with caplog.at_level(logging.WARNING):
+        assert import_into(run, "s", "a.jsonl").err == ""
+    assert caplog.messages == []
+    with open_lmdb(tmp_path / "s") as store:
+        assert store.stats()["lost"] == 0
+
+
+def test_what_people_read(run: Run, tmp_path: Path) -> None:
+    """Files that nobody gave an address are warned of: a crawl would drop the pages for them."""
+    pages = make_pages(4)
+    make_folder(tmp_path / "folder", pages)
+    command = (*IN_PROCESS, "import", "folder", "--store", "s")
+    told = f"{tmp_path / 'folder'} (folder): 4 pages of 4 records"
+    assert run(*command).out == f"{told}\n  verdicts: 2 new, 2 near_duplicate\n"
+    assert run(*command).out.startswith(f"{told}, the first 4 of them in an earlier run\n")
+    (tmp_path / "folder" / "index.csv").unlink()
+    (tmp_path / "folder" / "notes.html").write_text("<p>Some words")
+    warned = run(*command, "--dry-run")
+    assert "  5 pages have only the URL of their file" in warned.out
+    moved = run("import", "s", "--into", "t").out.splitlines()
+    assert moved[0].endswith(": 4 documents, copied unchanged")
+    assert moved[1] == "  2 done, 2 near-duplicates"

@@ -1,0 +1,234 @@
+"""Import of Spark's output: documents without their pages."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from msgspec import structs
+from pyarrow import parquet
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.judging import make_document
+from scrapy_simhash.pages import Recipe, fingerprint_page
+from scrapy_simhash.stores import open_store
+from tests.helpers.commanding import Run
+from tests.helpers.sourcing import json_lines, make_pages
+
+SEED = 7
+COLUMNS = {
+    "id": pa.binary(),
+    "url": pa.string(),
+    "fingerprints": pa.list_(pa.int64()),
+    "stub": pa.bool_(),
+    **dict.fromkeys(("text_digest", "sketch", "link_sketch"), pa.binary()),
+    **dict.fromkeys(("title", "heading", "canonical", "language"), pa.string()),
+    **dict.fromkeys(("features", "words", "whole_words"), pa.int32()),
+    "time": pa.float64(),
+    **dict.fromkeys(("reason", "detail"), pa.string()),
+}
+METADATA = {"scrapy_simhash": {"recipe": asdict(Recipe()), "seed": f"{SEED:016x}"}}
+
+
+def make_row(url: str, html: str) -> dict[str, Any]:
+    made = structs.asdict(
+        make_document(fingerprint_page(html, seed=SEED, url=url), Config().rule, b"id")
+    )
+    signed = [n - 2**64 if n >= 2**63 else n for n in made["fingerprints"]]
+    row = {name: made.get(name) for name in COLUMNS}
+    return {**row, "id": b"id", "url": url, "fingerprints": signed, "reason": None}
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]], metadata: object = METADATA) -> None:
+    fields = [{"name": "fingerprints", "metadata": metadata}]
+    key = "org.apache.spark.sql.parquet.row.metadata"
+    schema = pa.schema(COLUMNS, metadata={key: json.dumps({"fields": fields})})
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema), path)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    return [make_row(url, html) for url, html in make_pages(10).items()]
+
+
+def import_into(run: Run, *arguments: str) -> Any:
+    return run("-s", "SIMHASH_WORKERS=0", "import", *arguments, "--store", "s", "--json")
+
+
+def test_documents_of_spark_are_those_of_a_crawl(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    (tmp_path / "out").mkdir()
+    empty = dict.fromkeys(COLUMNS)
+    unjudged = {**empty, "url": "http://site.example/empty", "reason": "empty"}
+    write(tmp_path / "out" / "part-0.snappy.parquet", rows[:6])
+    write(
+        tmp_path / "out" / "part-1.snappy.parquet", [*rows[6:], unjudged, {**rows[0], "url": "x"}]
+    )
+    (tmp_path / "out" / "_SUCCESS").touch()
+    assert import_into(run, "out", "--dry-run").answers[0]["documents"] == 12
+    assert not (tmp_path / "s").exists()
+    done = import_into(run, "out")
+    (answer,) = done.answers
+    assert (done.exit_code, done.err) == (0, "")
+    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5, "unjudged/empty": 1}
+    assert (answer["records"], answer["skipped"]) == (12, {"bad_url": 1})
+    with open_store(str(tmp_path / "s")) as store:
+        assert (store.seed, store.recipe) == (SEED, Recipe())
+        assert store.check() == []
+        stats = store.stats()
+        assert (stats["done"], stats["pending"], stats["near_duplicates"]) == (5, 0, 5)
+    (again,) = import_into(run, "out").answers
+    assert (again["resumed_at"], again["records"], again["pages"]) == (12, 12, 11)
+    # The same pages from elsewhere: known by Scrapy's fingerprint of their request.
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(10)))
+    (answer,) = import_into(run, "a.jsonl").answers
+    assert answer["verdicts"] == {"revisit/unchanged": 5, "near_duplicate": 5}
+
+
+def test_documents_are_judged_in_groups_and_noted(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
+    monkeypatch.setattr("scrapy_simhash.transfer.sources.parquet._ROWS_PER_READ", 3)
+    write(tmp_path / "a.parquet", rows)
+    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+
+    find_and_add, calls = LmdbStore.find_and_add, []
+
+    def fail(store: LmdbStore, documents: Any, **marks: Any) -> Any:
+        calls.append(len(documents))
+        if len(calls) == 3:
+            raise OSError("no room")
+        return find_and_add(store, documents, **marks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LmdbStore, "find_and_add", fail)
+        assert import_into(run, "a.parquet").exit_code == 2
+    (answer,) = import_into(run, "a.parquet").answers
+    assert (answer["resumed_at"], answer["pages"]) == (8, 10)
+    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fingerprints": pa.string()}, "no column fingerprints of type list<element: int64>"),
+        ({"sketch": None}, "no column sketch of type binary"),
+    ],
+)
+def test_wrong_columns(run: Run, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    columns = {name: kind for name, kind in (COLUMNS | change).items() if kind is not None}
+    parquet.write_table(pa.schema(columns).empty_table(), tmp_path / "a.parquet")
+    done = import_into(run, "a.parquet")
+    assert (done.exit_code, done.out) == (1, "")
+    assert message in done.err
+    assert "Nothing was imported from it" in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_files_that_say_nothing_of_their_recipe(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    write(tmp_path / "a.parquet", rows, {})
+    done = import_into(run, "a.parquet")
+    assert done.exit_code == 1
+    assert "does not name the recipe and seed" in done.err
+    write(tmp_path / "a.parquet", rows)
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-10])
+    done = import_into(run, "a.parquet")
+    assert done.exit_code == 1
+    assert "is not a Parquet file, or cut short" in done.err
+    write(tmp_path / "b.parquet", rows)
+    open_store(str(tmp_path / "s"), seed=8).close()
+    done = import_into(run, "b.parquet")
+    assert done.exit_code == 2
+    assert "made with another seed" in done.err
+    scoped = ("-s", "SIMHASH_SCOPE=language")
+    done = run(*scoped, "import", "b.parquet", "--store", "t")
+    assert done.exit_code == 2
+    assert "asks for the text of a page" in done.err
+
+
+@pytest.mark.parametrize(
+    ("made", "difference"),
+    [
+        ({"recipe": asdict(Recipe()), "seed": "fedcba9876543210"}, "(another seed)"),
+        (
+            {"recipe": asdict(Recipe("html2txt")), "seed": f"{SEED:016x}"},
+            "(extractor: 'turbohtml' / 'html2txt'; extractor_version: 1 / 2)",
+        ),
+    ],
+)
+def test_files_of_a_folder_made_in_two_ways(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]], made: dict[str, Any], difference: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out" / "part-0.parquet", rows[:2])
+    write(tmp_path / "out" / "part-1.parquet", rows[2:], {"scrapy_simhash": made})
+    done = import_into(run, "out")
+    assert (done.exit_code, done.out) == (1, "")
+    assert (
+        f"part-1.parquet was not made in the same way as part-0.parquet beside it {difference}"
+        in done.err
+    )
+    assert "fedcba9876543210" not in done.err
+    assert str(0xFEDCBA9876543210) not in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_folders_that_are_not_whole(run: Run, tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    """What a killed job moved to its place already is not all there was."""
+    (tmp_path / "killed" / "_temporary").mkdir(parents=True)
+    write(tmp_path / "killed" / "part-0.parquet", rows)
+    (tmp_path / "empty").mkdir()
+    for folder, message in (
+        ("killed", "killed is not complete: its job was killed or is still running"),
+        ("empty", "empty has no Parquet file"),
+    ):
+        done = import_into(run, folder, "--kind", "parquet")
+        assert (done.exit_code, done.out) == (1, "")
+        assert message in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_document_keeps_the_time_of_its_page(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    """Where there is none, or no such column, it came now."""
+    write(tmp_path / "a.parquet", [{**rows[0], "time": 5.0}, {**rows[2], "time": None}])
+    write(tmp_path / "b.parquet", rows[4:5])
+    table = parquet.read_table(tmp_path / "b.parquet").drop_columns(["time"])
+    parquet.write_table(table, tmp_path / "b.parquet")
+    import_into(run, "a.parquet", "b.parquet")
+    with open_store(str(tmp_path / "s")) as store:
+        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
+        times = [row.record.time for row in stored]
+    assert times[0] == 5.0
+    assert min(times[1:]) > 1e9
+
+
+def test_a_store_that_cannot_be_written_says_how_far_it_came(
+    run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+
+    monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
+    write(tmp_path / "a.parquet", rows)
+    mark_done, calls = LmdbStore.mark_done, []
+
+    def fail(store: LmdbStore, *marks: Any) -> None:
+        calls.append(marks)
+        if len(calls) == 2:
+            raise StoreUnavailableError("no room")
+        mark_done(store, *marks)
+
+    monkeypatch.setattr(LmdbStore, "mark_done", fail)
+    done = import_into(run, "a.parquet")
+    assert done.exit_code == 2
+    assert "no room" in done.err
+    assert "a.parquet was imported up to record 4; run this again" in done.err
