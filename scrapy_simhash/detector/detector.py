@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, SECONDS_A_DAY, Config
+from scrapy_simhash.detector.learning import Learning
 from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
@@ -112,6 +113,7 @@ class Detector:
         )
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
+        self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
@@ -169,6 +171,10 @@ class Detector:
         _frozen.acquire("", gc.freeze)
         self._has_frozen = True
         with_rules = config.url_rules != "off"
+        if with_rules and not (config.readonly or config.store.startswith("memory:")):
+            self._learning = Learning(self._store, config.store)
+            if self._learning.has_grown:
+                self._learning.begin(wait=config.url_rules == "skip")
         self._writer = GroupWriter(self._store, self.crawl, with_rules=with_rules)
         if with_rules:
             self._writer.load_rules()
@@ -184,6 +190,8 @@ class Detector:
         if writer is not None:
             writer.close()
         self._workers.stop()
+        if self._learning is not None:
+            self._learning.close()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")
@@ -296,6 +304,8 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
+        if self._learning is not None:
+            self._learning.note(verdict.document)
         decision.text_digest = document.text_digest.hex()
 
     def _name_form(self, page: Page) -> bytes:

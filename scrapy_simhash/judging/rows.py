@@ -125,19 +125,24 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
 
 
 class RulesVersion(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The row `VERSION` of the table `acting`; it grows with each change of what acts."""
+    """A counter in the table `acting`.
+
+    `VERSION` grows with each change of what acts; `LEARNED` is the number of the last document when
+    rules were learned.
+    """
 
     count: int = 0
 
 
-VERSION = b"version"
+VERSION, LEARNED = b"version", b"learned"
+COUNTERS = frozenset({VERSION, LEARNED})
 
 
-def read_version(documents: Documents) -> int:
-    """Read the counter that grows with each change of what acts; one row."""
-    row = documents.get_row("acting", VERSION)
+def read_version(documents: Documents, key: bytes = VERSION) -> int:
+    """Read a counter of `acting`; one row."""
+    row = documents.get_row("acting", key)
     try:
-        return 0 if row is None else unpack_row(RulesVersion, VERSION, row).count
+        return 0 if row is None else unpack_row(RulesVersion, key, row).count
     except DamagedError:
         # A number that nobody has seen, so that all read the rules; it grows like any other.
         return xxhash.xxh3_64_intdigest(row or b"") >> 16

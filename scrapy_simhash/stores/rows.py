@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.rows import VERSION, Link, Parked, RulesVersion, Sink, unpack_row
+from scrapy_simhash.judging.rows import COUNTERS, Link, Parked, RulesVersion, Sink, unpack_row
 from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.records import ROW_TABLES
 from scrapy_simhash.stores.rulebook import Form, note_acting, put_rule
@@ -80,8 +80,8 @@ def mend(stored: Session) -> int:
 
 def _find_damage(table: str, key: bytes, row: bytes) -> str:
     """Say what is wrong with a row; "" if nothing is."""
-    is_version = (table, key) == ("acting", VERSION)
-    kind, length = (RulesVersion, len(key)) if is_version else _KINDS[table]
+    is_counter = table == "acting" and key in COUNTERS
+    kind, length = (RulesVersion, len(key)) if is_counter else _KINDS[table]
     if len(key) != length:
         return f"the table {table} has a row at key {key.hex()}, which is none of its keys"
     try:
@@ -106,7 +106,7 @@ def _count_parked(stored: Session) -> Counter[bytes]:
 def _compare_rules(stored: Session) -> Iterator[tuple[str, Callable[[], object]]]:
     """Compare the rules with those that act; yields corrections."""
     records = {record.rule.key: record for record in _list_rules(stored)}
-    acting = {key for key, _ in stored.scan_rows("acting")} - {VERSION}
+    acting = {key for key, _ in stored.scan_rows("acting")} - COUNTERS
     for key, record in records.items():
         if record.acts != (key in acting):
             which = "acts, but is not" if record.acts else "does not act, but is"

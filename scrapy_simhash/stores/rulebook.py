@@ -3,7 +3,7 @@
 ::
 
     rules   key of a rule (8 bytes) -> UrlRuleRecord
-    acting  key of a rule -> UrlRule, of those that act; "version" -> grows with each change of them
+    acting  key of a rule -> UrlRule, of those that act; two counters, see `judging.rows`
     forms   name of a normal form (16 bytes) -> Form
 """
 
@@ -16,7 +16,7 @@ import msgspec
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.evidence import STALE_SECONDS, can_vote
-from scrapy_simhash.judging.rows import VERSION, grow_version, pack_row, unpack_row
+from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, unpack_row
 from scrapy_simhash.urls.proof import is_doubtful, is_proven, lower_bound
 from scrapy_simhash.urls.rules import RuleChange, RuleState, UrlRule, UrlRuleRecord, check_rule
 
@@ -55,7 +55,7 @@ def list_acting(documents: Documents) -> list[UrlRule]:
     """List the rules that act; leaves out what is damaged, and what cannot be applied."""
     rules = []
     for key, row in documents.scan_rows("acting"):
-        if key != VERSION:
+        if key not in COUNTERS:
             with suppress(DamagedError, ValueError):
                 rule = unpack_row(UrlRule, key, row)
                 check_rule(rule)

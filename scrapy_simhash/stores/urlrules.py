@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging import Rule
-from scrapy_simhash.judging.rows import AnyRow, Link, Parked, read_version, unpack_row
+from scrapy_simhash.judging.rows import (
+    LEARNED,
+    AnyRow,
+    Link,
+    Parked,
+    RulesVersion,
+    pack_row,
+    read_version,
+    unpack_row,
+)
 from scrapy_simhash.judging.sinks import list_suspicious
 from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.pages.scopes import site as site_of
@@ -132,25 +141,32 @@ class UrlRuleStore(ABC):
         self._require_writable()
         walls = self._read(list_suspicious)
         sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
-        for page in self._read_pages(range(1, self._read(_find_last) + 1)):
+        last = self._read(_find_last)
+        for page in self._read_pages(range(1, last + 1)):
             sites[_site_of(page.url)].append(page.document)
         known: defaultdict[str, list[UrlRule]] = defaultdict(list)
         for record in self.url_rules():
             known[_site_of(f"http://{record.rule.host}/")].append(record.rule)
         changes: list[RuleChange] = []
         for site, numbers in sites.items():
-            learned = learn(
+            found = learn(
                 self._read_pages(numbers), walls, Rule(self.distance, self.confirm), known[site]
             )
-            if learned:
+            if found:
                 keep = partial(
-                    book.keep_learned, learned=learned, known=known[site], time=time.time()
+                    book.keep_learned, learned=found, known=known[site], time=time.time()
                 )
                 changes += self._write(keep)
         self._note_forms(sites)
+        learned = pack_row(LEARNED, RulesVersion(last))
+        self._write(lambda stored: stored.put_row("acting", LEARNED, learned))
         if any(not change.acts for change in changes):
             self.release_wrong()
         return changes
+
+    def measure_growth(self) -> tuple[int, int]:
+        """Get the numbers of the last document when rules were learned, and of the last one now."""
+        return self._read(lambda stored: (read_version(stored, LEARNED), _find_last(stored)))
 
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
