@@ -184,8 +184,6 @@ def crawl_all(
         truth = truth or Truth(found)
         figures[kind] = truth.describe(found)
         if "ADDONS" in settings:
-            with open_store(str(store)) as opened:
-                opened.learn_url_rules()
             figures[kind]["rules"] = judge_rules(store, truth)
         fetches, lost = figures[kind]["fetches"], len(figures[kind]["lost"])
         print(f"{place.domain} {seed} {kind}: {fetches:,} fetches, {lost} lost", file=sys.stderr)

@@ -60,8 +60,9 @@ class Learning:
     def begin(self, *, wait: bool = False) -> None:
         """Begin to learn, unless that is under way; may wait for the end, for ten seconds."""
         if self._watcher is None or not self._watcher.is_alive():
+            job = json.dumps({**self._job, "niceness": 0 if wait else _NICENESS})
             self._watcher = threading.Thread(
-                target=self._run, name="scrapy_simhash-learning", daemon=True
+                target=self._run, args=(job,), name="scrapy_simhash-learning", daemon=True
             )
             self._watcher.start()
         if wait:
@@ -82,7 +83,7 @@ class Learning:
         if watcher is not None:
             watcher.join()
 
-    def _run(self) -> None:
+    def _run(self, job: str) -> None:
         """Run the process, and tell what it says."""
         try:
             self._process = subprocess.Popen(  # noqa: S603 - of ours
@@ -93,35 +94,32 @@ class Learning:
                 text=True,
             )
             with self._process as process:
-                try:
-                    # Its standard input stays open: where that ends, this process has.
-                    assert process.stdin is not None  # noqa: S101 - it is a pipe
-                    process.stdin.write(json.dumps(self._job) + "\n")
-                    process.stdin.flush()
-                    out, err = self._listen(process)
-                finally:
-                    process.kill()
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+                out, err = self._listen(process, job)
+            if process.returncode:
+                self._warn(f"exit code {process.returncode} {err.strip()[-MOST_ERROR_CHARACTERS:]}")
+                return
+            for rule, state, reason in map(json.loads, out.splitlines()):
+                logger.info("URL rule %s is %s: %s", printable(rule), state, printable(reason))
+        except (OSError, ValueError) as error:
             self._warn(str(error))
-            return
-        if process.returncode:
-            self._warn(f"exit code {process.returncode} {err.strip()[-MOST_ERROR_CHARACTERS:]}")
-            return
-        for rule, state, reason in map(json.loads, out.splitlines()):
-            logger.info("URL rule %s is %s: %s", printable(rule), state, printable(reason))
 
     @staticmethod
-    def _listen(process: subprocess.Popen[str]) -> tuple[str, str]:
-        """Read what the process says until it ends."""
-        assert process.stdout is not None  # noqa: S101 - they are pipes
+    def _listen(process: subprocess.Popen[str], job: str) -> tuple[str, str]:
+        """Give the process its job, and read what it says until it ends, or its time has."""
+        assert process.stdin is not None  # noqa: S101 - they are pipes
+        assert process.stdout is not None  # noqa: S101
         assert process.stderr is not None  # noqa: S101
         timer = threading.Timer(_MOST_SECONDS, process.kill)
         timer.start()
         try:
+            # This pipe stays open: where it ends, the crawl's process has.
+            process.stdin.write(f"{job}\n")
+            process.stdin.flush()
             out, err = process.stdout.read(), process.stderr.read()
             process.wait()
         finally:
             timer.cancel()
+            process.kill()
         return out, err
 
     def _warn(self, why: str) -> None:
@@ -145,7 +143,7 @@ def main() -> None:
     """Learn from the store that standard input names; prints the rules whose states changed."""
     job = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.nice(_NICENESS)
+    os.nice(job["niceness"])
     with suppress(OSError, ValueError):  # not on all systems
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
     with open_store(job["url"], job["distance"], confirm=job["confirm"]) as store:
