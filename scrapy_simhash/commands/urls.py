@@ -161,7 +161,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         dest="rules_path",
-        help="rules of `urls list --output` or of duplicate-url-discarder; those that the store "
+        help="rules of `urls list -o` or of duplicate-url-discarder; those that the store "
         "does not have are added",
     )
     parser.add_argument("--dry-run", action="store_true", help="list the rules, change nothing")
@@ -185,7 +185,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="rules of `urls export` or of duplicate-url-discarder (default: the rules of the "
+        help="rules of `urls list -o` or of duplicate-url-discarder (default: the rules of the "
         "store that act)",
     )
     parser.add_argument(
