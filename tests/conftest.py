@@ -129,8 +129,9 @@ def valkey_cluster_server() -> Iterator[RedisCluster]:
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""
-    if getattr(request, "param", "lmdb") == "lmdb":
-        return str(tmp_path)
+    folders = {"lmdb": str(tmp_path), "memory": "memory:"}
+    if (kind := getattr(request, "param", "lmdb")) in folders:
+        return folders[kind]
     server: RedisServer | RedisCluster = request.getfixturevalue(f"{request.param}_server")
     return server.url()
 
