@@ -473,9 +473,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
             before = trusted_fingerprints(stored)
-            stored.note_bulk_loaded(fingerprints)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
+            stored.note_bulk_loaded(fingerprints)
             return together.size - before.size
 
         return self.write(work, alone=True)
