@@ -251,12 +251,15 @@ def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
         assert any(told in problem for problem in store.check())
         return
     assert store.check() == []
+    if name == "noted as bulk-loaded, and in no table":
+        # Where rows of one table may be lost, and not those of another, the mark is believed.
+        assert store.fingerprints().tolist() in (stored, sorted([*stored, 79]))
+        return
+    assert store.fingerprints().tolist() == stored
+    assert done["fingerprints"] == len(stored)
     if name not in {"near-duplicate gone", "alias leads to no document", "alias damaged"}:
         after = {row for row in read_rows(store) if row[0] != WAITING}
         assert after == {row for row in before if row[0] != WAITING}
-    if name != "noted as bulk-loaded, and in no table":
-        assert store.fingerprints().tolist() == stored
-        assert done["fingerprints"] == len(stored)
 
 
 def is_harmless(row: Row, flipped: Row) -> bool:
@@ -275,8 +278,12 @@ def is_harmless(row: Row, flipped: Row) -> bool:
     return row[0] == META
 
 
+@pytest.mark.parametrize("home", ["lmdb", "memory"], indirect=True)
 def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
-    """Nothing is lost by it but what only the damaged row said."""
+    """Nothing is lost by it but what only the damaged row said.
+
+    A server checks what it holds by itself, and there a mark of what was bulk-loaded is believed.
+    """
     draw = random.Random(7)  # noqa: S311 - reproducible
     sound, stored = read_rows(store), store.fingerprints().tolist()
     assert len({table for table, *_ in sound}) > 10
