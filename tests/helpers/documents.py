@@ -33,12 +33,12 @@ def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
     return store
 
 
-def open_lmdb(folder: Path, **arguments: Any) -> Store:
+def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
     """Open a store by the public way."""
     return open_store(str(folder), **arguments)
 
 
-def open_in_crawl(folder: Path, crawl: str = CRAWL, **arguments: Any) -> Store:
+def open_in_crawl(folder: Path | str, crawl: str = CRAWL, **arguments: Any) -> Store:
     """Open a store and begin a crawl in it."""
     store = open_lmdb(folder, **arguments)
     store.start_crawl(crawl, "spider")

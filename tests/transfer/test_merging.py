@@ -17,7 +17,6 @@ from scrapy_simhash.judging.merging import Row
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.redis.mending import Rewriter
-from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.exchange import merge_stores
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
