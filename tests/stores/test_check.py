@@ -1,7 +1,6 @@
 """The cross-check finds whatever is damaged, and a rebuild mends it, in every kind of store.
 
-Damage is done to the rows below the interface of all kinds; what only LMDB has below that, packed
-rows and pages of its file, is damaged in `test_store_upkeep` and `test_damaged_files`.
+Damage is done to the rows below the interface of all kinds, and in LMDB to packed rows below that.
 """
 
 import os
@@ -9,6 +8,8 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ from scrapy_simhash.stores.records import (
 from scrapy_simhash.tables import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.lmdbrows import in_lmdb
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
@@ -365,4 +367,46 @@ def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
 @pytest.mark.parametrize("tables", ["4", "20"])
 def test_an_empty_store_is_consistent(home: str, tables: str) -> None:
     with begin_crawl(home, tables=tables) as store:
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("name", ["base", "added", "hot"])
+def test_flipped_bits_of_packed_rows_are_found_and_mended(
+    in_memory: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As LMDB has them: packed, single, and of buckets that are too full."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+    draw = random.Random(name)  # noqa: S311 - reproducible
+
+    def damage(txn: Any, dbs: Any) -> None:
+        rows = [
+            (dbs[each], *row)
+            for each in dbs
+            if each.startswith(name)
+            for row in txn.cursor(dbs[each])
+        ]
+        database, key, value = draw.choice(rows)
+        flipped = flip(key + value, draw.randrange(8 * len(key + value)))
+        txn.delete(key, value, db=database)
+        txn.put(flipped[: len(key)], flipped[len(key) :], db=database)
+
+    for number in range(10 * BITS_PER_ROW):
+        with begin_crawl(str(in_memory / f"{number}"), tables="4") as store:
+            store.bulk_load(np.array([C, *(7 << 48 | n << 8 for n in (1, 2, 4))], np.uint64))
+            store.find_and_add([document("single", A), document("other", B)])
+            stored = store.fingerprints().tolist()
+            in_lmdb(store, damage)
+            assert store.check() != []
+            store.rebuild()
+            assert (store.check(), store.fingerprints().tolist()) == ([], stored)
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_numbers_in_use_are_passed_over(home: str) -> None:
+    """If the counter is damaged, or a server lost it."""
+    with begin_crawl(home) as store:
+        store.find_and_add([document("a", A), document("b", B)])
+        in_lmdb(store, lambda txn, dbs: txn.delete(b"next", db=dbs["header"]))
+        assert store.find_and_add([document("c", C)])[0].document == 3
         assert store.check() == []
