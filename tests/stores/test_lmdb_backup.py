@@ -11,7 +11,6 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.lmdb import backup as lmdb_backup
 from scrapy_simhash.stores.lmdb.compacting import freeze
 from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.environment import shrink

@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.memory import MemoryEngine
 from tests.helpers.needing import examples
 from tests.helpers.storemachine import StoreMachine
 
@@ -17,9 +18,10 @@ class MemoryMachine(StoreMachine):
         most = data.draw(st.sampled_from([65_536, 4, 2]))
         self.patch.setattr("scrapy_simhash.stores.memory.MOST_IN_BUCKET", most)
         self.crowded = most < 65_536
+        self.engine = MemoryEngine()
 
     def open_store(self, **arguments: Any) -> Store:
-        return open_store("memory:", **arguments)
+        return Store(self.engine, **arguments)
 
 
 TestMemoryMachine = MemoryMachine.TestCase
