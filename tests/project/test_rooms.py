@@ -228,7 +228,7 @@ _STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
         },
         {"stores.lmdb.store": _STORES | {"redis"}},
-        {"stores.redis.store": _STORES | {"lmdb"}},
+        {"stores.redis.engine": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],
     ids=["commands", "workers", "lmdb", "redis", "faces"],

@@ -16,7 +16,7 @@ from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailab
 from scrapy_simhash.judging.merging import Row
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.redis.mending import Rewriter
+from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.transfer.exchange import merge_stores
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
@@ -390,7 +390,7 @@ def test_a_move_that_died_while_it_bulk_loaded_is_completed(
         raise StoreUnavailableError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Rewriter, "rewrite_tables", fail)
+        patched.setattr(TableWriter, "finish", fail)
         with pytest.raises(StoreUnavailableError, match=r"gone\. No document was merged"):
             merge(url, tmp_path / "old")
     merge(url, tmp_path / "old")
