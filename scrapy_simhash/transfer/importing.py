@@ -292,7 +292,7 @@ def _describe(source: Source, records: int, counted: Progress, *, whole: bool) -
         "records": records,
         "pages": counted.pages,
         "skipped": counted.skipped,
-        "without_address": source.without_address if isinstance(source, FolderSource) else 0,
+        "without_address": source.without_address,
         "complete": whole,
     }
 
