@@ -210,8 +210,8 @@ def test_pipe_may_be_closed_early(tmp_path: Path, options: tuple[str, ...], exit
     """Also where nothing is found, which nobody reads."""
     decision = json.dumps(new_decision("http://site.example/" + "x" * 500, "crawl").to_dict())
     (tmp_path / "log.jsonl").write_text(f"{decision}\n" * 1_000, encoding="ascii")
-    arguments = ("-m", "scrapy", "simhash", "log", *options, "--store", tmp_path)
-    with start_python(*arguments, cwd=tmp_path) as process:
+    log = ("-m", "scrapy", "simhash", "log", *options, "--store", str(tmp_path))
+    with start_python(*log, cwd=tmp_path) as process:
         assert process.stdout
         assert process.stderr
         if not options:
