@@ -29,12 +29,10 @@ from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
-    FormFound,
     Parking,
     ParkingAnswer,
     ParkingGroup,
     TakenRequest,
-    find_target,
     list_released,
     list_wrong,
     release,
@@ -224,10 +222,6 @@ class UrlRuleStore(ABC):
         """
         rules, now = list(rules), time.time()
         return self._write(lambda stored: book.add_rules(stored, rules, now))
-
-    def find_form(self, form: bytes) -> FormFound | None:
-        """Find the document of a normal form by its name, see `urls.acting.name_form`, or None."""
-        return self._read(lambda stored: find_target(stored, form, self._is_alive))
 
     def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
         """Park those requests that may be parked, in one durable transaction.
