@@ -215,9 +215,8 @@ def _find_answer(
     kept, original = _find_original(stored, number, record)
     if any(is_sink(stored, found) for found in sorted({number, kept})):
         return ParkingAnswer("sink")
-    if original is None or not counts(original, alive):
-        return ParkingAnswer("not_delivered")
-    if reason := _find_reason(record, parking):
+    delivered = original is not None and counts(original, alive)
+    if reason := _find_reason(record, parking) if delivered else "not_delivered":
         return ParkingAnswer(reason)
     *others, rule = parking.target.rules
     return ParkingAnswer(
@@ -225,7 +224,7 @@ def _find_answer(
         rule=rule,
         document=number,
         url=record.url,
-        pending=original.state == State.PENDING,
+        pending=original is not None and original.state == State.PENDING,
         others=tuple(others),
     )
 
