@@ -169,7 +169,12 @@ class UrlRuleStore(ABC):
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
         for some in _cut(numbers, _PAGES_PER_READ):
-            yield from self.get_documents(some)
+            try:
+                yield from self.get_documents(some)
+            except DamagedError:  # `check` lists it
+                for number in some:
+                    with suppress(DamagedError):
+                        yield from self.get_documents([number])
 
     def _note_forms(self, sites: Mapping[str, Iterable[int]]) -> None:
         """Note the normal forms of pages that came before their rules acted."""
@@ -424,7 +429,10 @@ def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 def _find_last(stored: Session) -> int:
     """Find the highest number of a document."""
-    return max((number for number, _ in stored.list_newest(1)), default=0)
+    try:
+        return max((number for number, _ in stored.list_newest(1)), default=0)
+    except DamagedError:
+        return max(number for number, _ in stored.scan())
 
 
 def _site_of(url: str) -> str:
@@ -436,7 +444,10 @@ def _site_of(url: str) -> str:
 def _note_forms_of(stored: Session, numbers: Sequence[int], acting: ActingRules) -> None:
     stored.prefetch_rows((), records=numbers)
     for number in numbers:
-        record = stored.get(number)
+        try:
+            record = stored.get(number)
+        except DamagedError:
+            continue
         form = acting.find_form(record.url) if record is not None else ""
         if record is not None and form:
             book.note_form(stored, name_form(form, record.callback), number, record)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
+from scrapy_simhash.stores.records import Session, octets
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls import UrlRule
 from scrapy_simhash.urls.acting import ActingRules, name_form
@@ -157,6 +160,23 @@ def test_a_damaged_version_and_a_damaged_form_fail_no_commit(home: str) -> None:
         store.change_url_rule(RULE.id, "retire")
         assert store.url_rules_version() == seen + 1
         assert store.check() == []
+
+
+def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
+    with begin_crawl(str(tmp_path / "store"), distance=7, confirm=0.8) as store:
+        show(store)
+
+        def damage(stored: Session) -> None:
+            assert isinstance(stored, LmdbDocuments)
+            for number in (3, 64):
+                stored.transaction.put(octets(number), b"damaged", db=stored.databases.documents)
+
+        store._write(damage)
+        assert store.measure_growth() == (0, 64)
+        assert [change.text for change in store.learn_url_rules()] == [RULE.text]
+        record = store.get_url_rule(RULE.id)
+        assert record
+        assert record.same == 30
 
 
 def test_a_site_is_a_registrable_domain(home: str) -> None:
