@@ -7,7 +7,7 @@ import pytest
 
 from scrapy_simhash.judging import Document, Version
 from scrapy_simhash.stores import Store, open_store
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge, next_crawl
+from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
@@ -117,7 +117,7 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
         for mark in (store.mark_done, store.withdraw):
             mark([Version(1, b"first")], CRAWL)
             assert state(store, 1) == "pending"
-        assert judge(store, document("like theirs", B)) == ["near_duplicate 2 of 1"]
+        assert judge_one(store, document("like theirs", B)).status == "near_duplicate"
         judge(store, third)
         for mark, other_mark in (
             (store.mark_done, other.mark_done),
@@ -126,7 +126,8 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
             mark([Version(1, b"first")], CRAWL)
             other_mark([Version(1, b"second")], "theirs")
             assert state(store, 1) == "pending"
-        assert judge(store, document("like the third", A ^ B >> 32)) == ["near_duplicate 3 of 1"]
+        like_third = document("like the third", A ^ B >> 32)
+        assert judge_one(store, like_third).status == "near_duplicate"
         store.mark_done([Version(1, b"third")], CRAWL)
         assert state(store, 1) == "done"
 
@@ -143,6 +144,6 @@ def test_crawls_at_the_same_time_see_each_other(home: str, store: Store) -> None
     with open_store(home) as other:
         other.start_crawl("theirs", "spider")
         judge(other, document("a", A, crawl="theirs"))
-        assert judge(store, document("b", A)) == ["near_duplicate 2 of 1"]
+        assert judge_one(store, document("b", A)).status == "near_duplicate"
         other.end_crawl("theirs")
-        assert judge(store, document("c", A)) == ["new 3"]
+        assert judge_one(store, document("c", A)).status == "new"
