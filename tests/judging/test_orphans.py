@@ -112,24 +112,24 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
     third = document("a", A ^ B >> 32, text_digest=b"third")
     with open_store(home) as other:
         other.start_crawl("theirs", "spider")
-        judge(store, first)
+        number = judge_one(store, first).document
         judge(other, theirs)
         for mark in (store.mark_done, store.withdraw):
-            mark([Version(1, b"first")], CRAWL)
-            assert state(store, 1) == "pending"
+            mark([Version(number, b"first")], CRAWL)
+            assert state(store, number) == "pending"
         assert judge_one(store, document("like theirs", B)).status == "near_duplicate"
         judge(store, third)
         for mark, other_mark in (
             (store.mark_done, other.mark_done),
             (store.withdraw, other.withdraw),
         ):
-            mark([Version(1, b"first")], CRAWL)
-            other_mark([Version(1, b"second")], "theirs")
-            assert state(store, 1) == "pending"
+            mark([Version(number, b"first")], CRAWL)
+            other_mark([Version(number, b"second")], "theirs")
+            assert state(store, number) == "pending"
         like_third = document("like the third", A ^ B >> 32)
         assert judge_one(store, like_third).status == "near_duplicate"
-        store.mark_done([Version(1, b"third")], CRAWL)
-        assert state(store, 1) == "done"
+        store.mark_done([Version(number, b"third")], CRAWL)
+        assert state(store, number) == "done"
 
 
 def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: Store) -> None:
