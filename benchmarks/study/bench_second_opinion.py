@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from seeds import describe_seeds, judge_by_seed
+
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import judge_by_seed
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
-from scrapy_simhash.inspection.evaluation.quality import describe_seeds
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import turbohtml_reader
 from scrapy_simhash.pages.reading import load_reader
@@ -87,7 +87,7 @@ def main() -> None:
                 load_reader.cache_clear()
                 judged = judge_by_seed(corpus, Config(workers=0), options.seeds)
             load_reader.cache_clear()
-            found = describe_seeds([each.judged for each in judged])
+            found = describe_seeds([answers for _, answers in judged])
             cpu = 1 + reader.second_seconds / reader.first_seconds
             counts = {"pages": reader.pages, "again": reader.again, "found": reader.found}
             figures[f"{place} {way}"] = {**found, **counts, "cpu": cpu}

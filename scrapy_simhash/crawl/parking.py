@@ -17,6 +17,7 @@ import logging
 import re
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import xxhash
@@ -26,8 +27,8 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
-    FOLLOW,
     SUCCESS,
     count,
     identify,
@@ -45,20 +46,23 @@ from scrapy_simhash.crawl.refetch import (
     unpack_request,
 )
 from scrapy_simhash.detector.log import NOT_FETCHED
-from scrapy_simhash.judging.urls.addresses import format_address, parse_address
-from scrapy_simhash.judging.urls.records import Parked, RuleState, parse_rule
+from scrapy_simhash.judging.rows import Parked
+from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
-    from scrapy_simhash.judging import Marked
-    from scrapy_simhash.judging.urls.acting import ActingRules, Target
+    from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.urls.acting import ActingRules, Target
+    from scrapy_simhash.urls.rules import RuleChange
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "ski
 
 
 # A request, and where rules lead it.
-_Led: TypeAlias = "tuple[Request, Sequence[Target]]"
+_Led: TypeAlias = "tuple[Request, Target]"
 
 
 # Of a request that checks rules: their ids, its URL, and the number of the document that would have
@@ -97,7 +101,7 @@ class _Candidate(NamedTuple):
 
     request: Request
     identity: bytes
-    targets: Sequence[Target]
+    target: Target
     drawn: bool  # for the sample
 
 
@@ -108,21 +112,18 @@ class _Fate(NamedTuple):
     sampled: _Mark | None  # made all the same with this mark, or else parked
 
 
-class ParkedRequests:
+class ParkedRequests(Follower):
     """Parks the requests of a crawl, and makes them again."""
 
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
         # Requests that were not made, by the text of the rule that parked them.
         self.counted: Counter[str] = Counter()
         self._texts: dict[str, str] = {}  # of these rules, by id
-        self._acting: ActingRules | None = None
-        self._acted: set[str] = set()  # ids of rules that act, or did
         self._crawler = crawler
         self._config = config
         self._detector = detector
-        self._learns = config.url_rules != "off" and not config.readonly
         # Whether requests are parked, not only counted.
-        self.skips = self._learns and config.url_rules == "skip"
+        self.skips = config.url_rules == "skip"
         self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
         # By identity. Forgotten when their rule does not act any more.
         self._fates: dict[bytes, _Fate] = {}
@@ -131,9 +132,6 @@ class ParkedRequests:
         self._warned: set[str] = set()
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
-        # Keys of requests that were made again, by the document that they brought, until it is
-        # done.
-        self._coming: dict[Marked, bytes] = {}
         self._parked = 0
         self._unpackable = False  # whether any request was
         self._checked_at = 0  # requests that were parked when some were checked last
@@ -144,8 +142,7 @@ class ParkedRequests:
     def note_yielded(self, request: Request) -> None:
         """Note that a callback yielded a request: those alone may be parked."""
         request.meta.pop(SAMPLED, None)  # of another one, whose meta was copied
-        if self._learns:
-            request.meta[YIELDED] = request.url
+        request.meta[YIELDED] = request.url
 
     async def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Park those requests of a callback's output that may be parked; passes on the rest."""
@@ -153,11 +150,11 @@ class ParkedRequests:
         held: list[_Led] = []
         try:
             async for entry in entries:
-                targets = self._list_targets(entry) if isinstance(entry, Request) else ()
-                if not targets:
+                target = self._find_target(entry) if isinstance(entry, Request) else None
+                if target is None:
                     yield entry
                     continue
-                held.append((entry, targets))
+                held.append((entry, target))
                 if len(held) == _MOST_HELD:
                     asked, held = held, []
                     for request in await self._choose(asked):
@@ -176,34 +173,31 @@ class ParkedRequests:
         # Only what a callback yielded as it is now: no start request, redirect, inline download,
         # and no request that is made again.
         meta = request.meta
-        if not self._learns or meta.get(YIELDED) != request.url or SAMPLED in meta:
+        if meta.get(YIELDED) != request.url or SAMPLED in meta:
             return None
-        targets = self._list_targets(request)
-        return self._turn_away(request, targets) if targets else None
+        target = self._find_target(request)
+        return self._turn_away(request, target) if target is not None else None
 
-    async def _turn_away(self, request: Request, targets: Sequence[Target]) -> None:
-        if not await self._choose([(request, targets)]):
+    async def _turn_away(self, request: Request, target: Target) -> None:
+        if not await self._choose([(request, target)]):
             request.errback = None  # it may be made later, so it has not failed
             raise IgnoreRequest("a URL rule leads to a page that the store has")
 
-    def _list_targets(self, request: Request) -> Sequence[Target]:
-        """List the normal forms of a request; none if it may not be parked."""
+    def _find_target(self, request: Request) -> Target | None:
+        """Find the normal form of a request; None if it may not be parked."""
         try:
-            return self._find_targets(request)
+            rules = self._detector.acting
+            target = rules.find_target(request.url) if rules is not None else None
+            if target is None or not self._may_be_parked(request):
+                return None
+            if self._config.cross_site == "flag":
+                from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
+
+                return target if on_one_site(request.url, target.form) else None
         except Exception as error:  # noqa: BLE001 - it is made, whatever it is
             self._fail(error)
-            return ()
-
-    def _find_targets(self, request: Request) -> Sequence[Target]:
-        rules = self._detector.acting
-        targets = rules.list_targets(request.url) if rules is not None else ()
-        if not targets or not self._may_be_parked(request):
-            return ()
-        if self._config.cross_site == "flag":
-            from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-            return [each for each in targets if on_one_site(request.url, each.form)]
-        return targets
+            return None
+        return target
 
     def _may_be_parked(self, request: Request) -> bool:
         """Whether a request may wait at all; says nothing of its page."""
@@ -234,14 +228,14 @@ class ParkedRequests:
         samples: list[_Candidate] = []
         others: list[_Candidate] = []
         twins: dict[bytes, list[Request]] = {}
-        for request, targets in led:
+        for request, target in led:
             identity = self._identify(request)
             fate = self._recall(identity)
             if identity in twins:
                 twins[identity].append(request)
             elif fate is None:
                 twins[identity] = []
-                candidate = _Candidate(request, identity, targets, self._is_drawn(identity))
+                candidate = _Candidate(request, identity, target, self._is_drawn(identity))
                 (samples if self._may_be_sampled(candidate) else others).append(candidate)
             elif fate.sampled:
                 set_mark(request, SAMPLED, fate.sampled)
@@ -264,8 +258,7 @@ class ParkedRequests:
 
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
         """Whether a request might be made although a rule leads it to a known page."""
-        rules = {target.rules[-1] for target in candidate.targets}
-        new = any(self._sampled[rule] < _FIRST_SAMPLED for rule in rules)
+        new = self._sampled[candidate.target.rules[-1]] < _FIRST_SAMPLED
         return new or candidate.drawn or not self.skips
 
     def _is_made(self, candidate: _Candidate, answer: ParkingAnswer) -> bool:
@@ -298,10 +291,12 @@ class ParkedRequests:
     def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
         """Describe a request to the store."""
         from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.urls.acting import name_form  # noqa: PLC0415 - loaded by now
 
         request, expiry, now = candidate.request, self._config.expire_days, time.time()
-        spider = self._crawler.spider
+        spider, rules = self._crawler.spider, self._detector.acting
         assert spider is not None  # noqa: S101 - it has made the request
+        callback = name_callback(request)
         parked = Parked(
             rule="",
             url=request.url,
@@ -315,9 +310,11 @@ class ParkedRequests:
         )
         return Parking(
             parked,
-            tuple(candidate.targets),
+            candidate.target,
+            name_form(candidate.target.form, callback),
+            rules.find_form if rules is not None else str,
             candidate.identity,
-            name_callback(request),
+            callback,
             0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
             only_ask=only_ask,
         )
@@ -349,7 +346,7 @@ class ParkedRequests:
         decision.match_url, decision.match_document = answer.url, answer.document
         decision.match_pending = answer.pending
         if self._detector.log is not None:
-            self._detector.log.write(decision.to_dict())
+            self._detector.log.write(decision)
         logger.debug(
             "Not fetched %s: %s leads to %s",
             quote(candidate.request.url),
@@ -385,7 +382,7 @@ class ParkedRequests:
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
-        count(self._crawler, "urls/failed")
+        count(self._crawler, "failed/urls")
         self._warn("Requests are made without asking URL rules", describe_error(error))
 
     def _warn(self, of_what: str, why: str) -> None:
@@ -396,26 +393,31 @@ class ParkedRequests:
 
     # Made after all
 
-    async def make_again(self, spider: Spider) -> list[Request]:
+    async def list_requests(self, spider: Spider) -> list[Request]:
         """Make released requests, or else some parked ones, to check them."""
-        if self._config.readonly:
-            return []
+        detector = self._detector
         # Those that cannot be made must not keep the others waiting.
-        while taken := await self._detector.take_parked(spider.name):
+        while taken := await detector.ask(
+            lambda store: store.take_parked(detector.crawl, spider.name), ()
+        ):
             if is_closing(self._crawler):
                 return []
-            if made := self._make(taken, spider, "urls/released"):
+            if made := self._make(taken, spider):
+                count(self._crawler, "urls/released", len(made))
                 return made
         # Not every time that a spider is idle which lives long.
         if self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
-            sample = await self._detector.sample_parked(spider.name, SAMPLE_SHARE, _MOST_CHECKED)
+            share, most = SAMPLE_SHARE, _MOST_CHECKED
+            sample = await detector.ask(
+                lambda store: store.sample_parked(detector.crawl, spider.name, share, most), ()
+            )
             if not is_closing(self._crawler):
-                return self._make(sample, spider, "urls/checked", sampled=True)
+                return self._make(sample, spider, sampled=True)
         return []
 
     def _make(
-        self, taken: Iterable[TakenRequest], spider: Spider, counted: str, *, sampled: bool = False
+        self, taken: Iterable[TakenRequest], spider: Spider, *, sampled: bool = False
     ) -> list[Request]:
         """Make parked requests, those that can be made."""
         made, lost = [], 0
@@ -431,8 +433,6 @@ class ParkedRequests:
             made.append(request)
             if parked.crawl == self._detector.crawl:
                 self.counted -= Counter([self._texts.get(parked.rule, "")])
-        if made:
-            count(self._crawler, counted, len(made))
         if lost:
             logger.warning(
                 "%s cannot be made: the spider has no such callback now, or its code fails",
@@ -443,105 +443,68 @@ class ParkedRequests:
 
     # As their pages arrive
 
-    def judged(
-        self, request: Request, verdict: dict[str, Any], pending: Marked, status: int
-    ) -> None:
-        """Note a page; `pending` is its document while its items are to come, or 0."""
-        judged = verdict["status"] != "unjudged"
-        if judged:
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Note a page; if its request was parked, or made to check rules, that has an end."""
+        decision, meta = page.decision, request.meta
+        if decision.status != "unjudged":
             self._pages += 1
-            self._bytes += verdict["body_bytes"]
-        self._note_changes()
-        key = take_mark(request, PARKED, b"")
-        request.meta.pop(YIELDED, None)
-        if key and status in self._no_answers:
-            count(self._crawler, "urls/unanswered")  # a later crawl makes it
-        elif key and pending:
-            self._coming[pending] = key
-        elif key:
-            self._detector.unpark(key)
+            self._bytes += decision.body_bytes or 0
+        meta.pop(YIELDED, None)
+        if PARKED in meta and (key := take_mark(request, PARKED, b"")):
+            if response.status in self._no_answers:
+                pass  # a later crawl makes it
+            elif page.scheduled and page.pending:
+                page.on_done.append(partial(self._detector.unpark, key))
+            else:
+                self._detector.unpark(key)
+        if SAMPLED in meta:
+            await self._check(request, decision, response.status)
 
-    def list_sampled(self, request: Request) -> tuple[str, ...]:
+    def _list_sampled(self, request: Request) -> tuple[str, ...]:
         """List the ids of the rules that a page is to check."""
         match read_mark(request, SAMPLED, None):
-            case [[*rules], _, _] if self._learns:
+            case [[*rules], _, _]:
                 return tuple(rules)
         return ()
 
-    async def check(self, request: Request, verdict: dict[str, Any], status: int) -> None:
+    async def _check(self, request: Request, decision: Decision, status: int) -> None:
         """Let a page that was judged vote on the rules that it is to check."""
-        rules, mark = self.list_sampled(request), take_mark(request, SAMPLED, None)
+        rules, mark = self._list_sampled(request), take_mark(request, SAMPLED, None)
         if not rules:
             return
-        count(self._crawler, "urls/sampled")
         outcome = None
-        if _tells(verdict, status):
-            from scrapy_simhash.judging.urls.sampling import Sample  # noqa: PLC0415 - loads numpy
+        if _tells(decision, status):
+            from scrapy_simhash.stores.sampling import Sample  # noqa: PLC0415 - loads numpy
 
             _, url, target = mark
             sample = Sample(
                 rules,
                 url,
                 target,
-                verdict["document"],
+                decision.document,
                 redirected=request.url != url,
-                new_links=verdict["new_links"],
+                new_links=decision.new_links,
             )
-            outcome = await self._detector.check_sample(sample)
-        count(self._crawler, f"urls/sample_{_OUTCOMES.get(outcome or '', 'grey')}")
-        self._note_changes()
-
-    async def keep_dropped(self, request: Request, verdict: dict[str, Any]) -> None:
-        """Park the request of a page that only a rule made a near-duplicate, if it is dropped."""
-        # So it is requested again when the rule is retired.
-        if not (self.skips and verdict["rule"] and verdict["action"] in {"drop", FOLLOW}):
-            return
-        from scrapy_simhash.judging.urls.acting import Target  # noqa: PLC0415 - loads numpy
-
-        known = parse_address(verdict["match_url"])
-        assert known is not None  # noqa: S101 - a rule leads there
-        target = Target(format_address(known), (parse_rule(verdict["rule"]).id,))
-        candidate = _Candidate(request, self._identify(request), [target], drawn=False)
-        described = self._describe(candidate, only_ask=False)
-        described.parked.body_bytes = 0  # it was fetched
-        await self._detector.park([described])
-
-    def done(self, document: Marked) -> None:
-        """Note that the items of a document came through: nothing waits for it any more."""
-        if key := self._coming.pop(document, b""):
-            self._detector.unpark(key)
-
-    def _note_changes(self) -> None:
-        """Count and log the rules that act now, or did; others come and go with each page."""
-        for error in self._detector.take_learning_errors():
-            count(self._crawler, "urls/not_learned")
-            self._warn(
-                "URL rules do not learn from some pages, which are judged all the same", error
+            outcome, changes = await self._detector.ask(
+                lambda store: store.check_sample(sample), (None, [])
             )
-        for change in self._detector.take_rule_changes():
-            if change.state == RuleState.ACTING:
-                self._acted.add(change.rule)
-            elif change.rule not in self._acted:
-                continue
-            elif change.state == RuleState.RETIRED:
+            self._tell(changes)
+        count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
+
+    def _tell(self, changes: Iterable[RuleChange]) -> None:
+        """Count and log the rules that a sample retired, or that a person pinned although wrong."""
+        for change in changes:
+            if change.state == RuleState.RETIRED:
                 count(self._crawler, "urls/retired")
-            logger.log(
-                logging.INFO if change.state == RuleState.ACTING else logging.WARNING,
+            logger.warning(
                 "URL rule %s is %s: %s",
                 quote(change.text),
                 change.state,
                 change.reason,
                 extra={"spider": self._crawler.spider},
             )
-        if self._detector.acting is not self._acting:
-            self._acting = self._detector.acting
-            self._acted |= self._detector.acting_texts.keys()
 
 
-def _tells(verdict: dict[str, Any], status: int) -> bool:
+def _tells(decision: Decision, status: int) -> bool:
     """Whether a page says anything about its rules: a failure and an empty answer do not."""
-    return (
-        status in SUCCESS
-        and bool(verdict["body_bytes"])
-        and verdict["reason"] not in _TELLS_NOTHING
-    )
+    return status in SUCCESS and bool(decision.body_bytes) and decision.reason not in _TELLS_NOTHING

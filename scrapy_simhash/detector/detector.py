@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import time
-from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, SECONDS_A_DAY, Config
+from scrapy_simhash.detector.learning import Learning
 from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
-from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.judging.urls.learner import Fetched
-from scrapy_simhash.judging.urls.proof import CONFIDENCE
+from scrapy_simhash.judging import Marked, Verdict, make_document
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -31,29 +28,22 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
+from scrapy_simhash.urls.acting import name_form
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.evidence import Outcome
-    from scrapy_simhash.judging.urls.records import Link, RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
-    from scrapy_simhash.pages.links import PageLinks
     from scrapy_simhash.stores import Store
-    from scrapy_simhash.stores.parking import Parking, TakenRequest
+    from scrapy_simhash.stores.parking import Parking
+    from scrapy_simhash.urls.acting import ActingRules
 
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Otherwise = TypeVar("Otherwise")
 
-# What a decision and a fingerprint both have.
-_NOTED_OF_FINGERPRINT = (
-    *("features", "words", "language", "links", "canonical", "extractor"),
-    *("extract_ms", "fingerprint_ms"),
-)
 # Reasons whose cause is not the page but the user's extractor, feature set or scope.
 _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
@@ -78,7 +68,6 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     callback: str = ""  # name of the callback of its request; "" where that is not known
-    sampled: tuple[str, ...] = ()  # ids of the URL rules that it is fetched to check
 
 
 class Detector:
@@ -87,16 +76,8 @@ class Detector:
     # `log` is the decision log, once it is open; None if none is written. The caller writes a
     # decision there once the action is chosen, too.
 
-    def __init__(
-        self,
-        config: Config,
-        prefix: str = "",
-        on_second_opinion: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        # `on_second_opinion` is called for each page that the second reader read, with the reason:
-        # `raised` or `worker_died`.
+    def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
-        self._on_second_opinion = on_second_opinion
         self._rule = config.rule
         with _naming("SIMHASH_EXTRACTOR"):
             load_reader(config.extractor)
@@ -109,11 +90,10 @@ class Detector:
         self._keep_text = (
             config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
         )
-        self._workers = Workers(
-            config.workers, config.page_timeout, config.page_memory, MIN_FEATURES
-        )
+        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
+        self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
@@ -135,9 +115,11 @@ class Detector:
             raise RuntimeError("this detector is open")
         try:
             await asyncio.to_thread(self._open, spider)
+            await self._workers.start()
         except BaseException:
             await self.close()
             raise
+        self.is_open = True
 
     def _open(self, spider: str) -> None:
         config = self._config
@@ -165,32 +147,31 @@ class Detector:
                 ) from error
         if not config.readonly:
             self._store.start_crawl(self.crawl, spider)
-        self._workers.start()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
         self._has_frozen = True
-        learns = config.url_rules != "off"
-        self._writer = GroupWriter(
-            self._store,
-            self.crawl,
-            CONFIDENCE if learns else None,
-            deciding=config.url_rules == "skip",
-        )
-        if learns:
+        with_rules = config.url_rules != "off"
+        if with_rules and not (config.readonly or config.store.startswith("memory:")):
+            self._learning = Learning(self._store, config.store)
+            if self._learning.has_grown:
+                self._learning.begin(wait=config.url_rules == "skip")
+        self._writer = GroupWriter(self._store, self.crawl, with_rules=with_rules)
+        if with_rules:
             self._writer.load_rules()
-        self.is_open = True
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
         self.is_open = False
+        await self._workers.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        self._workers.stop()
+        if self._learning is not None:
+            self._learning.close()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")
@@ -208,25 +189,22 @@ class Detector:
         self,
         page: Page,
         turn: Callable[[], Awaitable[None]] | None = None,
-        take_text: Callable[[str], object] | None = None,
-        take_links: Callable[[PageLinks], object] | None = None,
+        on_read: Callable[[PageFingerprint], object] = lambda _: None,
     ) -> Decision:
-        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`."""
-        # `turn` is awaited between fingerprint and decision, so that pages fingerprinted at once
-        # are judged in the caller's order; not awaited if there is no fingerprint. `take_text` gets
-        # the main text of a page that was read, under SIMHASH_HAND_OVER_TEXT; `take_links` gets
-        # its links.
+        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+
+        Args:
+            page: what was fetched.
+            turn: awaited between fingerprint and decision, so that pages fingerprinted at once are
+                judged in the caller's order; not awaited if there is no fingerprint.
+            on_read: gets the fingerprint of a page that was read, before it is judged.
+        """
         decision = self.pass_over(page.url, len(page.body))
         decision.extractor = self._config.extractor
         try:
             made = await self._fingerprint(page)
             _note_fingerprint(decision, made)
-            if made.second_opinion:
-                self._on_second_opinion(made.second_opinion)
-            if take_text is not None and self._config.hand_over_text and not made.is_file:
-                take_text(made.text)
-            if take_links is not None:
-                take_links(made.targets)
+            on_read(made)
             if turn is not None:
                 await turn()
             await self._decide(page, made, decision)
@@ -289,15 +267,13 @@ class Detector:
             requested=page.requested,
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
+            callback=page.callback,
+            form=self._name_form(page),
         )
         started = time.perf_counter()
         try:
             verdict = await self._relay.wait(
-                self._writer.submit(
-                    document,
-                    Fetched(page.callback, sampled=page.sampled),
-                    more=self._on_their_way > 0,
-                )
+                self._writer.submit(document, more=self._on_their_way > 0)
             )
         except Exception as error:
             self._store_failed(error)
@@ -305,7 +281,14 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
+        if self._learning is not None:
+            self._learning.note(verdict.document)
         decision.text_digest = document.text_digest.hex()
+
+    def _name_form(self, page: Page) -> bytes:
+        """Name the normal form under which requests find a page; b"" if no rule is of its host."""
+        form = self.acting.find_form(page.url) if self.acting is not None else ""
+        return name_form(form, page.callback) if form else b""
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":
@@ -334,16 +317,6 @@ class Detector:
         """Keep the request of a page that was dropped for a pending one; None if it was not."""
         if self._writer is not None:
             self._writer.keep_request(document, request)
-
-    async def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
-        """Claim the spider's lost pages once all marks are written; none if the store fails."""
-        return await self._wait_for(lambda writer: writer.take_lost(spider, ending=ending), [])
-
-    async def count_waiting(self) -> int:
-        """Count the drops of this crawl that wait for another one; 0 if the store fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.count_waiting(self.crawl)), 0
-        )
 
     @property
     def acting(self) -> ActingRules | None:
@@ -375,35 +348,20 @@ class Detector:
         if self._writer is not None:
             self._writer.unpark(key)
 
-    async def take_parked(self, spider: str) -> list[TakenRequest]:
-        """Claim parked requests that must be made after all; none if the store fails."""
-        return await self._wait_for(lambda writer: writer.take_parked(spider), [])
+    async def ask(
+        self, question: Callable[[Store], Result], otherwise: Otherwise
+    ) -> Result | Otherwise:
+        """Ask the store something once all marks are written; another answer if that fails."""
+        return await self._wait_for(lambda writer: writer.ask(question), otherwise)
 
-    async def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
-        """Claim a sample of the parked requests, see `Store.sample_parked`."""
-        return await self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
-
-    async def check_sample(self, sample: Sample) -> Outcome | None:
-        """Let a page vote on the rules that it checks, see `Store.check_sample`.
-
-        None if it has no vote, or the store fails.
-        """
-        return await self._wait_for(lambda writer: writer.check_sample(sample), None)
-
-    def take_rule_changes(self) -> list[RuleChange]:
-        """Take the URL rules that changed their state since the last call, oldest first."""
-        changes = self._writer.rule_changes if self._writer is not None else deque()
-        return [changes.popleft() for _ in range(len(changes))]
-
-    def take_learning_errors(self) -> list[str]:
-        """Take what went wrong with URL rules since the last call, oldest first."""
-        errors = self._writer.learning_errors if self._writer is not None else deque()
-        return [errors.popleft() for _ in range(len(errors))]
+    def tell(self, work: Callable[[Store], object]) -> None:
+        """Let the store do something once all marks are written; does not wait for it."""
+        if self._writer is not None:
+            self._writer.ask(work).add_done_callback(self._note_failure)
 
     async def _wait_for(
-        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result
-    ) -> Result:
-        """Ask the writer, and wait; another answer if the store fails or is not open."""
+        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Otherwise
+    ) -> Result | Otherwise:
         if self._writer is None:
             return otherwise
         try:
@@ -412,27 +370,9 @@ class Detector:
             self._store_failed(error)
             return otherwise
 
-    def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> None:
-        """Keep links and forget others, see `Store.keep_links`; does not wait for that."""
-        if self._writer is not None and (links or gone):
-            kept = self._writer.ask(lambda store: store.keep_links(links, gone))
-            kept.add_done_callback(self._note_failure)
-
     def _note_failure(self, future: Future[Any]) -> None:
         if isinstance(error := future.exception(), StoreError):
             self._store_failed(error)
-
-    async def list_links(self, spider: str) -> list[Link]:
-        """List the links of a spider that the store keeps; none if that fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.list_links(spider)), []
-        )
-
-    async def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
-        """Find out which identities the store knows; none if that fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.find_known(identities)), set()
-        )
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
@@ -450,8 +390,10 @@ def _naming(setting: str) -> Iterator[None]:
 
 def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.fingerprint = f"{made.fingerprint:016x}"
-    for name in _NOTED_OF_FINGERPRINT:
-        setattr(decision, name, getattr(made, name))
+    decision.features, decision.words, decision.links = made.features, made.words, made.links
+    decision.language, decision.canonical = made.language, made.canonical
+    decision.extractor = made.extractor
+    decision.extract_ms, decision.fingerprint_ms = made.extract_ms, made.fingerprint_ms
 
 
 def _note_verdict(decision: Decision, verdict: Verdict) -> None:
@@ -467,7 +409,6 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.tests = list(match.tests)
         decision.new_links = match.new_links
         decision.match_pending = match.pending
-        decision.rule = match.rule
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

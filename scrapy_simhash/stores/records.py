@@ -28,21 +28,19 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging import Document
     from scrapy_simhash.judging.merging import Row
-    from scrapy_simhash.judging.urls.learner import Learner
 
 _CHECKSUM_BYTES = 8
-# The tables of URL rules and of what goes with them, see `judging.urls.records`. A row is packed
-# behind a checksum, and its key has at most 64 bytes. On disk all tables are in one database, where
-# their letters begin the keys.
+# The tables of URL rules and of what goes with them, see `judging.rows` and `rulebook`. A row is
+# packed behind a checksum, and its key has at most 64 bytes. On disk all tables are in one
+# database, where their letters begin the keys.
 ROW_TABLES = {
     "rules": b"r",
-    "hosts": b"h",
+    "acting": b"m",
     "forms": b"f",
     "parked": b"p",
     "released": b"x",
     "sinks": b"s",
     "links": b"l",
-    "meta": b"m",
 }
 # Makes keys from document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
@@ -260,12 +258,11 @@ class Session(Documents, Protocol):
         documents: Sequence[Document],
         marked: Sequence[int],
         distance: int,
-        learner: Learner | None = None,
         parking: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         """Read in one go what judging documents and marking others will need."""
-        # And what the learner will need, and rows that parking will.
-        del documents, marked, distance, learner, parking
+        # And rows that parking will need.
+        del documents, marked, distance, parking
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read in one go what finding the matches of a fingerprint will need."""

@@ -78,8 +78,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.merging import Challenges, Row, Taken
-    from scrapy_simhash.judging.urls.learner import UrlLearning
-    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
     from scrapy_simhash.stores.records import Header, Session
 
@@ -141,7 +140,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = readonly
         self._unsettled = set()
-        self.learning_errors = []
         self._closing = ExitStack()
         try:
             if not self._find(place):
@@ -273,7 +271,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         finally:
             self._leases.give_back(crawl)
 
-    def find_and_add(  # noqa: PLR0913  # one transaction for all that a crawl writes
+    def find_and_add(  # one transaction for all that a crawl writes
         self,
         documents: Sequence[Document],
         *,
@@ -281,7 +279,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
         requests: Mapping[int, bytes | None] | None = None,
-        urls: UrlLearning | None = None,
         parking: ParkingGroup | None = None,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
@@ -299,7 +296,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             withdrawn: documents to withdraw first, see `withdraw`.
             requests: the requests that fetch dropped documents again, see `take_lost`; None for a
                 document that was not dropped after all. Kept only while its original is pending.
-            urls: let the documents teach URL rules; None for not. A read-only store learns nothing.
             parking: requests to park and to unpark after that; gets the answers.
 
         Returns:
@@ -311,7 +307,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         rule = Rule(self.distance, self.confirm)
         living: dict[str, bool] = {}
         answers: list[ParkingAnswer] = []
-        learner = None if urls is None else self._learner
 
         def alive(crawl: str) -> bool:
             # Making a `functools.cache` takes 3 us, longer than all the rest of this function.
@@ -320,27 +315,22 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             return living[crawl]
 
         def ahead(stored: Session) -> None:
-            rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
+            rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
+            rows += [("forms", document.form) for document in documents if document.form]
             marked = [number_of(mark) for mark in (*done, *withdrawn)]
-            stored.prefetch(documents, marked, self.distance, learner, rows)
+            stored.prefetch(documents, marked, self.distance, rows)
 
         def work(stored: Session) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
-            self.learning_errors.clear()
             if done or withdrawn:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             if requests:
                 keep_requests(stored, requests)
-            witness = None
-            if urls is not None and urls.deciding:
-                witness = partial(self._list_witnesses, stored, urls)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, writing, witness, self._siblings)
+            judge = Judge(stored, rule, alive, writing, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
-            if urls is not None or parking is not None:
-                judged = zip(documents, verdicts, strict=True)
-                answers[:] = self._tend_rules(stored, judged, urls, parking, alive)
+            answers[:] = self._note_addresses(stored, documents, verdicts, parking, alive)
             return verdicts
 
         if self.readonly:

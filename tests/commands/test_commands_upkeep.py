@@ -1,4 +1,4 @@
-"""`compact`, `rebuild`, `check`, `prune`, `delete`: what they do, print and refuse."""
+"""`check`, `check --compact`, `check --rebuild`, `prune`: what they do, print and refuse."""
 
 import re
 import time

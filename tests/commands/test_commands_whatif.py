@@ -1,4 +1,4 @@
-"""`scrapy simhash what-if`: counts, changes, defaults, refusals, a look that changes nothing."""
+"""`scrapy simhash evaluate` of stored pages: counts, changes, defaults, refusals."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -62,7 +62,8 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert set(done.paths) == {"/list?page=1", "/a", "/b"}
     assert done.counted[ONLY] == len(LOST)
     assert REQUESTED not in done.counted
-    told = f"; only dropped pages have {len(LOST)} links, not requested (`scrapy simhash links`); "
+    told = f"; only dropped pages have {len(LOST)} links, not requested "
+    told += "(`scrapy simhash export links`); "
     assert told in caplog.records[-1].getMessage()
     assert list_kept(tmp_path, site) == LOST
     with open_store(str(tmp_path), readonly=True) as store:

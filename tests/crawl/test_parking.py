@@ -17,19 +17,13 @@ from twisted.python.failure import Failure
 
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
-from scrapy_simhash.detector import Detector, detector
-from scrapy_simhash.judging.urls.book import get_rule, host_key, set_state
-from scrapy_simhash.judging.urls.records import (
-    Parked,
-    RuleState,
-    Sink,
-    UrlRule,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.detector import Detector
+from scrapy_simhash.judging.rows import Parked, Sink, pack_row
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.parking import TakenRequest
 from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.rulebook import get_rule, set_state
+from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (
     Crawl,
@@ -85,6 +79,13 @@ def no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """No request is sampled by chance."""
     monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.0)
     monkeypatch.setattr(parking, "_MOST_CHECKED", 0)
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch, no_sample: None) -> None:
+    """At the end of a crawl some requests are checked, as always."""
+    del no_sample
+    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
 
 
 def open_here(folder: Path) -> Store:
@@ -147,7 +148,7 @@ async def test_requests_for_known_pages_are_not_made(
         assert line["crawl"]
         assert line["match_document"]
     counted = {key: n for key, n in done.counted.items() if key.startswith("urls/")}
-    assert counted == {"urls/parked": 9, "urls/sampled": 3, "urls/sample_same": 3}
+    assert counted == {"urls/parked": 9, "urls/sampled/same": 3}
     assert f"; 9 requests not made by 1 URL rule ({rule.text}); 3 checked, all the same; " in (
         closing_line(caplog)
     )
@@ -350,24 +351,8 @@ async def test_requests_are_made_if_rules_cannot_be_asked(
     pin(tmp_path, site)
     done = await follow(tmp_path, site)
     assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
-    assert done.counted["urls/failed"] == 2 * PAGES  # when they are yielded, and when made
+    assert done.counted["failed/urls"] == 2 * PAGES  # when they are yielded, and when made
     assert sum("without asking URL rules" in text for text in caplog.messages) == 1
-
-
-async def test_pages_are_judged_where_nothing_can_be_learned(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The row of the host is damaged, which says what acts there and what votes."""
-    rule = pin(tmp_path, site)
-    with open_here(tmp_path) as store:
-        key = host_key(rule.host)
-        store._write(lambda stored: stored.put_row("hosts", key, b"damaged"))
-    done = await crawl(tmp_path, list(map(site.url, [*PATHS, *SESSIONS])), **SKIP)
-    statuses = [line["status"] for line in done.decisions]
-    assert statuses == ["new"] * PAGES + ["near_duplicate"] * PAGES
-    assert done.counted["urls/not_learned"] >= 2 * PAGES
-    (told,) = [text for text in caplog.messages if "do not learn" in text]
-    assert "damaged hostrow at key" in told
 
 
 @pytest.mark.usefixtures("no_first")
@@ -422,23 +407,6 @@ async def test_inline_downloads_are_never_parked(site: Site, tmp_path: Path) -> 
     pin(tmp_path, site)
     done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
     assert done.paths == SESSIONS[:1]
-
-
-async def test_what_an_inline_download_brings_is_not_dropped(site: Site, tmp_path: Path) -> None:
-    """So it is not requested again either, although only a rule makes it a near-duplicate."""
-
-    class Asking(YieldingSpider):
-        async def parse(self, response: Response) -> Any:
-            assert self.crawler.engine
-            request = Request(response.urljoin(SESSIONS[0]))
-            yield describe(await self.crawler.engine.download_async(request))
-
-    answer_sessions(site, make_partly_alike)
-    rule = pin(tmp_path, site)
-    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
-    assert done.paths == SESSIONS[:1]
-    assert done.decisions[-1]["rule"] == rule.text
-    assert list_parked(tmp_path) == []
 
 
 @pytest.mark.usefixtures("no_first")
@@ -620,12 +588,12 @@ async def test_requests_that_cannot_be_made_do_not_hold_up_the_others(
     with open_here(tmp_path) as store:
         store.change_url_rule(rule.id, "retire")
     broken = TakenRequest(b"k" * 8, Parked("", "http://none.example/", "", "", 0))
-    answers, take = iter([[broken]]), Detector.take_parked
+    answers, take = iter([[broken]]), Store.take_parked
 
-    async def take_parked(detector: Detector, spider: str) -> list[TakenRequest]:
-        return next(answers, None) or await take(detector, spider)
+    def take_parked(store: Store, crawl: str, spider: str) -> list[TakenRequest]:
+        return next(answers, None) or take(store, crawl, spider)
 
-    monkeypatch.setattr(Detector, "take_parked", take_parked)
+    monkeypatch.setattr(Store, "take_parked", take_parked)
     await crawl(tmp_path, [site.url(PATHS[2])], asking(), **SKIP)
     assert SESSIONS[0] in site.asked
 
@@ -659,7 +627,7 @@ async def test_meta_that_cannot_be_compared_loses_no_request(site: Site, tmp_pat
     spider = asking(meta={"rule": ["mine"]})
     done = await crawl(tmp_path, [site.url(PATHS[0])], spider, SIMHASH_FOLLOW_NEW_LINKS="late")
     assert site.asked == [PATHS[0], SESSIONS[0]]
-    assert done.counted["links/failed"] == 1
+    assert done.counted["failed/links"] == 1
 
 
 async def test_what_a_retired_rule_parked_is_made_by_the_next_crawl(
@@ -722,7 +690,6 @@ async def test_what_was_not_answered_stays_parked(
     done = await crawl(tmp_path, [site.url(PATHS[2])], Copying, **settings)
     assert site.asked == [PATHS[0], PATHS[2], SESSIONS[0], other]
     assert done.verdicts[other] == "new"
-    assert done.counted.get("urls/unanswered", 0) == (answer.status == 503)
     assert list_parked(tmp_path) == SESSIONS[:1]
     site.answers[SESSIONS[0]] = whole
     await crawl(tmp_path, [site.url(PATHS[1])], asking(), **SKIP)
@@ -737,48 +704,35 @@ class YieldingNothing(FollowingSpider):
         yield describe(response)
 
 
+@pytest.mark.usefixtures("sampled")
 async def test_some_of_what_is_parked_is_checked_at_the_end(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever is drawn for the sample while the crawl is at work: here nothing."""
     caplog.set_level("INFO")
-    monkeypatch.setattr(parking.ParkedRequests, "_is_drawn", lambda *_: False)
-    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
-    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
     pin(tmp_path, site)
     done = await follow(tmp_path, site)
-    checked = done.counted["urls/checked"]
+    checked = done.counted["urls/sampled/same"] - 3
     assert 1 <= checked < PAGES - 3
-    assert done.counted["urls/sampled"] == 3 + checked
-    assert done.counted["urls/sample_same"] == 3 + checked
     assert len(list_parked(tmp_path)) == PAGES - 3 - checked
     assert len(site.asked) == PAGES + 3 + checked
     assert f"; {PAGES - 3 - checked} requests not made" in closing_line(caplog)
     assert f"; {3 + checked} checked, all the same" in closing_line(caplog)
 
 
+@pytest.mark.usefixtures("sampled")
 async def test_a_rule_that_a_sample_proves_wrong_loses_nothing(
-    site: Site,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A hostile site: first the session means nothing, then it means another page."""
     caplog.set_level("INFO")
-    for number, path in enumerate(SESSIONS[6:]):
+    for number, path in enumerate(SESSIONS[3:]):
         site.answers[path] = Answer(page(100 + number).encode())
-    # With a confidence that few votes reach.
-    monkeypatch.setattr(detector, "CONFIDENCE", 0.5)
-    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
-    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
-    await crawl(tmp_path, list(map(site.url, [*PATHS[:6], *SESSIONS[:6]])))
-    with open_here(tmp_path) as store:
-        (rule,) = [each.rule for each in store.url_rules() if each.acts]
-    assert rule.text.endswith("drop-parameter sid")
+    prove(tmp_path, site)
     done = await follow(tmp_path, site)
     # Which of them were sampled depends on the secret of the store.
     assert done.counted["urls/retired"] == 1
-    assert {*PATHS, *SESSIONS[6:]} <= set(done.paths)
+    assert {*PATHS, *SESSIONS[3:]} <= set(done.paths)
     assert list_parked(tmp_path) == []
     assert "all the same" not in closing_line(caplog)
     assert "(1 rule was wrong)" in closing_line(caplog)
@@ -844,14 +798,14 @@ async def test_a_sample_that_is_no_such_page_retires_its_rule(
     assert {*PATHS, *SESSIONS} <= set(site.asked)
     assert list_parked(tmp_path) == []
     assert done.counted["urls/retired"] == 1
-    assert done.counted["urls/sample_different"] >= 1
-    assert "urls/sample_same" not in done.counted
+    assert done.counted["urls/sampled/different"] >= 1
+    assert "urls/sampled/same" not in done.counted
     assert "(1 rule was wrong)" in closing_line(caplog)
     with open_here(tmp_path) as store:
         record = store.get_url_rule(rule.id)
         assert record
         assert record.state == RuleState.RETIRED
-        assert record.sampled == record.sampled_different == done.counted["urls/sampled"]
+        assert record.sampled == record.sampled_different == done.counted["urls/sampled/different"]
         first, second = record.conflicts[0]
     assert second == first.partition("?")[0]
 
@@ -873,47 +827,12 @@ async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
     rule = prove(tmp_path, site)
     done = await follow(tmp_path, site)
     assert list_parked(tmp_path) == sorted(SESSIONS[3:])
-    assert done.counted["urls/sampled"] == done.counted["urls/sample_grey"] == 3
+    assert done.counted["urls/sampled/grey"] == 3
     assert "; 3 checked (3 not told apart); " in closing_line(caplog)
     with open_here(tmp_path) as store:
         record = store.get_url_rule(rule.id)
         assert record
         assert (record.state, record.sampled) == (RuleState.ACTING, 0)
-
-
-def make_partly_alike(number: int) -> Answer:
-    words = [*make_words(number)[:240], *make_words(100 + number, 60)]
-    return Answer(make_page(words).encode())
-
-
-@pytest.mark.parametrize("turned", [False, True])
-async def test_what_only_a_rule_dropped_is_requested_again_when_it_is_retired(
-    site: Site, tmp_path: Path, *, turned: bool
-) -> None:
-    """Start requests are never parked, so they were made; whichever of two pages came first."""
-    answer_sessions(site, make_partly_alike)
-    rule = prove(tmp_path, site)
-    first, second = (SESSIONS[0], PATHS[0]) if turned else (PATHS[0], SESSIONS[0])
-    urls = [site.url(first), site.url(second)]
-    done = await crawl(tmp_path, urls, YieldingNothing, **SKIP)
-    assert done.paths == [first]
-    assert [line["rule"] for line in done.decisions] == ["", rule.text]
-    assert list_parked(tmp_path) == [second]
-    with open_here(tmp_path) as store:
-        record = store.change_url_rule(rule.id, "retire")
-        assert record.bytes_saved == 0
-    done = await crawl(tmp_path, [site.url(PATHS[3])], YieldingNothing, **SKIP)
-    assert done.paths == [PATHS[3], second]
-    assert list_parked(tmp_path) == []
-
-
-async def test_rules_do_not_decide_about_their_samples(site: Site, tmp_path: Path) -> None:
-    """Pages that are partly alike: without the rule they are new, and nobody can tell."""
-    answer_sessions(site, make_partly_alike)
-    prove(tmp_path, site)
-    done = await follow(tmp_path, site)
-    assert set(SESSIONS[:3]) <= set(done.paths)
-    assert done.counted["urls/sampled"] == done.counted["urls/sample_grey"] == 3
 
 
 CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.UnsampledSpider"}

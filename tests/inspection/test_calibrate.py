@@ -1,4 +1,4 @@
-"""`scrapy simhash calibrate`: pairs are shown, labels taken, and what they say is printed."""
+"""`scrapy simhash evaluate --label`: pairs are shown, labels read, and the results printed."""
 
 import csv
 import io

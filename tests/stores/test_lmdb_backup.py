@@ -310,7 +310,7 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
     fill(tmp_path / "store")
     flip_in_a_record(tmp_path / "store")
     with open_lmdb(tmp_path / "store") as store:
-        with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* rebuild`") as e:
+        with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* check --rebuild`") as e:
             store.backup(tmp_path / "backup")
         assert e.value.problems == store.check()
         assert files(tmp_path).keys() == {"store"}

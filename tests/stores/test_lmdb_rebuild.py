@@ -218,7 +218,7 @@ def test_what_stops_at_damage_names_the_cure(every_kind: LmdbStore) -> None:
         lambda txn: txn.put(b"alias", bytes(12), db=every_kind._databases.identities)
     )
     with pytest.raises(
-        StoreError, match=r"damaged identity .*; mend it with `scrapy simhash rebuild`"
+        StoreError, match=r"damaged identity .*; mend it with `scrapy simhash check --rebuild`"
     ):
         every_kind.delete([1])
     assert every_kind.rebuild()["aliases_dropped"] == 1

@@ -149,7 +149,7 @@ def test_what_cannot_be_made_anew_is_refused_unharmed(
                 )
             )
         assert why in str(refused.value)
-        assert "(scrapy simhash merge STORE --into COPY)" in str(refused.value)
+        assert "(scrapy simhash import STORE --into COPY)" in str(refused.value)
     assert [read_files(tmp_path / name) for name in "ab"] == before
     assert not (tmp_path / "c").exists()
 
@@ -195,7 +195,7 @@ def test_a_new_store_says_how_to_share_its_seed(
     caplog.set_level(logging.INFO, "scrapy_simhash")
     open_store(home).close()
     assert "to merge it with other stores one day, begin those as copies of it" in caplog.text
-    assert f"(scrapy simhash merge {home} --into COPY)" in caplog.text
+    assert f"(scrapy simhash import {home} --into COPY)" in caplog.text
     caplog.clear()
     open_store(home).close()
     list(merge_stores(PLAIN, [home], str(tmp_path / "copy")))

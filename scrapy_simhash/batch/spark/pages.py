@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import xxhash
@@ -23,7 +23,6 @@ from scrapy_simhash.detector import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.judging.documents import FACT_COLUMNS
-from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_text, make_recipe
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.pages.text import PageText
@@ -100,14 +99,14 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout, config.page_memory, MIN_FEATURES)
+    workers = Workers(1, config.page_timeout, config.page_memory)
     with asyncio.Runner() as runner:
         started = False
         try:
             rows = []
             for page in _read_rows(batches):
                 if not started and page.get("html") is not None:
-                    workers.start()
+                    runner.run(workers.start())
                     started = True
                 rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
                 if len(rows) == _ROWS_PER_BATCH:
@@ -116,7 +115,7 @@ def _fingerprint(
             if rows:
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
         finally:
-            workers.stop()
+            runner.run(workers.stop())
 
 
 def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -180,18 +179,9 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
         raise UnjudgedError(reason, describe_error(error)) from error
 
 
-class WarcPage(Protocol):
-    """A response of a WARC file."""
-
-    url: str
-    body: bytes
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    time: float | None
-
-
-# Reads the pages of a WARC file of which only so many bytes each and one more are wanted.
-ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[WarcPage]]"
+# Reads the responses of a WARC file: URL, body of so many bytes and one more at most, status,
+# content type, time.
+ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[tuple[str, bytes, int, str, float | None]]]"
 SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 # The reason in place of a page where a file could not be read further.
 DAMAGED = "warc_damaged"
@@ -310,16 +300,16 @@ def _read_files(
 def _read_file(path: Path, most_bytes: int, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
     try:
         for page in read_warc(path, most_bytes):
-            yield _make_source_row(page)
+            yield _make_source_row(*page)
     except (SourceError, OSError) as error:
         yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}
 
 
-def _make_source_row(page: WarcPage) -> dict[str, Any]:
-    if page.status not in _SUCCESS:
-        return {"url": page.url, "reason": "status", "detail": str(page.status)}
-    kind = next((value for name, value in page.headers if name.lower() == "content-type"), "")
+def _make_source_row(
+    url: str, body: bytes, status: int, kind: str, time: float | None
+) -> dict[str, Any]:
+    if status not in _SUCCESS:
+        return {"url": url, "reason": "status", "detail": str(status)}
     if kind and not kind.lower().startswith(_HTML):
-        return {"url": page.url, "reason": "not_html", "detail": kind[:200]}
-    encoding = http_content_type_encoding(kind)
-    return {"url": page.url, "html": page.body, "time": page.time, "encoding": encoding}
+        return {"url": url, "reason": "not_html", "detail": kind[:200]}
+    return {"url": url, "html": body, "time": time, "encoding": http_content_type_encoding(kind)}

@@ -7,13 +7,11 @@ fingerprint, which counts for every scope. `keys` describes the keys.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
-from scrapy_simhash.judging.urls.book import document_of
+from scrapy_simhash.judging.rows import VERSION
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.records import (
     Session,
@@ -36,10 +34,11 @@ from scrapy_simhash.stores.redis.snapshot import (
     read_fingerprints,
     scan_hashes,
 )
+from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.tables.probing import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -47,14 +46,13 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging import Document
     from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.judging.merging import Row
-    from scrapy_simhash.judging.urls.learner import Learner
     from scrapy_simhash.stores.redis.server import Server
     from scrapy_simhash.stores.redis.snapshot import RedisTables, Snapshot
 
 
 _REST_BYTES = 8 - LEADING_BYTES
 _RECORDS_PER_CALL = 512
-_READ_OFTEN = {"rules", "hosts", "meta"}
+_READ_OFTEN = {"rules", "acting"}
 
 
 class RedisDocuments(Session):
@@ -340,31 +338,24 @@ class RedisDocuments(Session):
         documents: Sequence[Document],
         marked: Sequence[int],
         distance: int,
-        learner: Learner | None = None,
         parking: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         """Read identities and buckets, then the documents of the neighbours, then their records."""
-        # The rows of a learner come along: those of hosts, then of normal forms, then the records
-        # of the documents that these lead to; only what leads on from there is a trip more.
+        # The rows of parking come along, then the records of the documents that normal forms lead
+        # to; only what leads on from there is a trip more.
         probes = [
             (document.scope, fingerprint, 0 if document.stub else distance)
             for document in documents
             for fingerprint in document.fingerprints
         ]
         identities = [each for page in documents for each in (page.identity, *page.aliases)]
-        # Nearly always the rules of a host are those of the group before.
-        guessed = _ask(learner, lambda asked: asked.guess_form_keys(documents))
         self.fetch(
             identities=identities,
             probes={probe[1:] for probe in probes},
             records=marked,
             duplicates=marked,
-            tables=[
-                *parking,
-                *_ask(learner, lambda asked: asked.list_host_keys(documents)),
-                *guessed,
-            ],
-            lengths=(*(["forms"] if learner else []), *(["parked"] if parking else [])),
+            tables=[("acting", VERSION), *parking],
+            lengths=("forms", "parked") if parking else (),
             added=len(documents),
         )
         wanted = [number for identity in identities if (number := self.find_number(identity))]
@@ -380,20 +371,12 @@ class RedisDocuments(Session):
                 key, rest = self._place(fingerprint)
                 self.snapshot.keep(key, rest + write_scope(scope), None)
         waiting = chain.from_iterable(map(self.list_duplicates, marked))
-        forms = _ask(learner, lambda asked: asked.list_form_keys(self, documents))
-        met: list[tuple[str, bytes]] = []
-        if {*guessed}.issuperset(forms):
-            met = _ask(learner, lambda asked: asked.list_met_keys(self, documents))
-            wanted += self._list_form_documents(forms)
-        rows = [*forms, *met]
-        self.fetch(rows=near, records=wanted, waiting=waiting, sinks=wanted, tables=rows)
+        self.fetch(rows=near, records=wanted, waiting=waiting, sinks=wanted)
         candidates = {n for row in near for n in self.numbers(*row, MOST_CANDIDATES) if n}
-        met = met or _ask(learner, lambda asked: asked.list_met_keys(self, documents))
-        candidates |= self._list_form_documents(forms)
-        self.fetch(records=candidates, sinks=candidates, tables=met)
-        if not (parking or forms):
+        self.fetch(records=candidates, sinks=candidates)
+        if not parking:
             return
-        found = self._list_form_documents([*parking, *forms, *met])
+        found = self._list_form_documents(parking)
         known = [record for n in found & candidates if (record := self.get(n)) is not None]
         found |= {record.original for record in known} - {0}
         self.fetch(records=found, sinks=found)
@@ -402,10 +385,8 @@ class RedisDocuments(Session):
         """List the documents to which those of these rows lead that are of normal forms."""
         found = set()
         for table, key in rows:
-            packed = self.get_row(table, key) if table == "forms" else None
-            if packed is not None:
-                with suppress(DamagedError):
-                    found.add(document_of(key, packed))
+            if table == "forms":
+                found.add(find_form(self, key))
         return found - {0}
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
@@ -502,20 +483,6 @@ class RedisDocuments(Session):
         pattern = self._keys.pattern(f"t{self.tables.generation}.")
         too_full = sum(b":full:" in name for name in list_keys(server, pattern))
         return self.read_fingerprints().size, measure(server, [pattern]), too_full
-
-
-def _ask(
-    learner: Learner | None, ask: Callable[[Learner], list[tuple[str, bytes]]]
-) -> list[tuple[str, bytes]]:
-    """Ask a learner what it will read; nothing where that fails, as learning will say."""
-    try:
-        return [] if learner is None else ask(learner)
-    except DamagedError:
-        return []
-    except StoreError:
-        raise
-    except Exception:  # noqa: BLE001
-        return []
 
 
 def _look_up(keys: Keys, places: Iterable[tuple[bytes, bytes, bytes]]) -> tuple[object, ...]:
