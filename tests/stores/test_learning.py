@@ -53,7 +53,7 @@ def show(store: Store, pages: int = 32) -> None:
 
 
 def spoil(store: Store, table: str, key: bytes, row: bytes) -> None:
-    store._write(lambda stored: stored.put_row(table, key, row))
+    store.write(lambda stored: stored.put_row(table, key, row))
 
 
 def find(store: Store, path: str, callback: str = "parse") -> int:
