@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import xxhash
@@ -179,18 +179,9 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
         raise UnjudgedError(reason, describe_error(error)) from error
 
 
-class WarcPage(Protocol):
-    """A response of a WARC file."""
-
-    url: str
-    body: bytes
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    time: float | None
-
-
-# Reads the pages of a WARC file of which only so many bytes each and one more are wanted.
-ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[WarcPage]]"
+# Reads the responses of a WARC file: URL, body of so many bytes and one more at most, status,
+# content type, time.
+ReadWarc: TypeAlias = "Callable[[Path, int], Iterator[tuple[str, bytes, int, str, float | None]]]"
 SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 # The reason in place of a page where a file could not be read further.
 DAMAGED = "warc_damaged"
@@ -309,16 +300,16 @@ def _read_files(
 def _read_file(path: Path, most_bytes: int, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
     try:
         for page in read_warc(path, most_bytes):
-            yield _make_source_row(page)
+            yield _make_source_row(*page)
     except (SourceError, OSError) as error:
         yield {"url": str(path), "reason": DAMAGED, "detail": str(error)}
 
 
-def _make_source_row(page: WarcPage) -> dict[str, Any]:
-    if page.status not in _SUCCESS:
-        return {"url": page.url, "reason": "status", "detail": str(page.status)}
-    kind = next((value for name, value in page.headers if name.lower() == "content-type"), "")
+def _make_source_row(
+    url: str, body: bytes, status: int, kind: str, time: float | None
+) -> dict[str, Any]:
+    if status not in _SUCCESS:
+        return {"url": url, "reason": "status", "detail": str(status)}
     if kind and not kind.lower().startswith(_HTML):
-        return {"url": page.url, "reason": "not_html", "detail": kind[:200]}
-    encoding = http_content_type_encoding(kind)
-    return {"url": page.url, "html": page.body, "time": page.time, "encoding": encoding}
+        return {"url": url, "reason": "not_html", "detail": kind[:200]}
+    return {"url": url, "html": body, "time": time, "encoding": http_content_type_encoding(kind)}

@@ -169,11 +169,12 @@ def open_warc(path: Path, most_bytes: int) -> WarcSource:
     return WarcSource(str(path), lambda: path.open("rb"), path.stat().st_size, most_bytes)
 
 
-def read_warc(path: Path, most_bytes: int) -> Iterator[SourcePage]:
-    """Read the pages of a WARC file; SourceError where it is cut or damaged."""
+def read_warc(path: Path, most_bytes: int) -> Iterator[tuple[str, bytes, int, str, float | None]]:
+    """Read the responses of a WARC file: URL, body, status, content type, time."""
     for entry in open_warc(path, most_bytes).read(START):
-        if isinstance(entry.page, SourcePage):
-            yield entry.page
+        if isinstance(page := entry.page, SourcePage):
+            kinds = (value for name, value in page.headers if name.lower() == "content-type")
+            yield page.url, page.body, page.status, next(kinds, ""), page.time
 
 
 def open_wacz(path: Path, most_bytes: int) -> list[WarcSource]:
