@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from scrapy_simhash.stores.lmdb.store import LmdbStore
 
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 from scrapy_simhash.stores.records import Session
 from tests.helpers.documents import CRAWL, begin_crawl, document
 
@@ -113,13 +113,3 @@ def test_a_rebuild_mends_the_index(store: Store) -> None:
     store.rebuild()
     assert store.check() == []
     assert numbers_at(store, URL + "a") == [1]
-
-
-def test_copies_of_a_store_are_indexed(
-    store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with begin_crawl(str(tmp_path_factory.mktemp("other")), seed=store.seed) as source:
-        source.find_and_add([document("a", 1), document("b", 1 << 40)])
-        source.mark_done([1, 2], "crawl-1")
-        store.merge_rows(source.read_rows([1, 2]), lambda *_: False, (), last=True)
-    assert [numbers_at(store, URL + name) for name in ("a", "b")] == [[1], [2]]

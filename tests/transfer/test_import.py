@@ -44,8 +44,8 @@ def states(store: Path) -> dict[str, str]:
     """Of all documents, by the end of their URL."""
     with open_store(str(store)) as opened:
         assert opened.check() == []
-        rows = opened.read_rows([number for number, _, _ in opened.list_first_times()])
-        return {row.record.url.rpartition("/")[2]: row.record.state.name for row in rows}
+        documents = opened.list_documents()
+        return {each.url.rpartition("/")[2]: each.state.upper() for each in documents}
 
 
 def test_an_import_judges_as_a_crawl_would(run: Run, tmp_path: Path) -> None:

@@ -206,8 +206,7 @@ def test_a_document_keeps_the_time_of_its_page(
     parquet.write_table(table, tmp_path / "b.parquet")
     import_into(run, "a.parquet", "b.parquet")
     with open_store(str(tmp_path / "s")) as store:
-        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
-        times = [row.record.time for row in stored]
+        times = [each.time for each in store.list_documents()]
     assert times[0] == 5.0
     assert min(times[1:]) > 1e9
 
