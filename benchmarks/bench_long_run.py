@@ -188,9 +188,8 @@ def list_left_behind(store: Path) -> list[str]:
     """List threads, workers and open files of the plugin that outlived the crawl."""
     threads = [t.name for t in threading.enumerate() if "simhash" in t.name]
     files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
-    # The tracker of multiprocessing stays until the interpreter ends, and is no worker.
     commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in list_children()]
-    workers = [command.replace("\0", " ") for command in commands if "spawn_main" in command]
+    workers = [command.replace("\0", " ") for command in commands if "worker.main" in command]
     return [*threads, *workers, *(file for file in files if file.startswith(str(store)))]
 
 

@@ -24,8 +24,8 @@ import trafilatura
 from machine import write_result
 from sites import load_pages, make_parser
 
-from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import FeatureSet, fingerprint, fingerprint_page, make_recipe, reading
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 from scrapy_simhash.pages.text import decode
@@ -97,7 +97,6 @@ def spend_by_step(function: Callable[[], object]) -> Costs:
 
 def measure(bodies: list[bytes]) -> tuple[list[Costs], list[Costs]]:
     """Measure every page that has a text: by subject, and by step."""
-    config = Config()
     recipes = {name: make_recipe(name, DEFAULT_FEATURES) for name in READERS}
     whole, by_step = [], []
     for number, body in enumerate(bodies):
@@ -105,9 +104,7 @@ def measure(bodies: list[bytes]) -> tuple[list[Costs], list[Costs]]:
         subjects: dict[str, Callable[[], object]] = {
             OPPONENT: partial(trafilatura.extract, html, fast=True),
             **{
-                name: partial(
-                    fingerprint_page, body, None, recipe, 0, min_features=config.min_features
-                )
+                name: partial(fingerprint_page, body, None, recipe, 0, min_features=MIN_FEATURES)
                 for name, recipe in recipes.items()
             },
         }

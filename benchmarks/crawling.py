@@ -178,12 +178,8 @@ def _number_of(url: str) -> int:
 
 
 def _list_others() -> list[psutil.Process]:
-    """List the processes of the plugin; not the one of multiprocessing that tracks leaks."""
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if not any("resource_tracker" in part for part in process.cmdline())
-    ]
+    """List the processes of the plugin."""
+    return psutil.Process().children(recursive=True)
 
 
 def _read_clocks(list_others: Callable[[], list[psutil.Process]]) -> _Reading:

@@ -1,6 +1,8 @@
 """How the package is built: its files by room, circles of imports, and trips through its files.
 
-Takes folders of the package, such as those of two checkouts, and prints them side by side.
+Takes folders of the package, such as those of two checkouts, and prints them side by side. Without
+any it is about this checkout, and prints the numbers that `structure.json` holds, too: `--check`
+ends with exit code 1 if one has risen, `--write` holds what was measured from now on.
 
 Rooms are the folders at the top of the package; "ground" is for the files that lie there.
 
@@ -37,6 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from machine import write_result
+from ratchet import list_risen, measure_held, print_held, read_held, write_held
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -48,7 +51,8 @@ LINES = ("docstring", "import", "comment", "blank", "code")
 KINDS = ("load", "late", "typed")
 # As in `trips.py`, which cannot be imported without Scrapy and the package on the path.
 TRIPS = {
-    "page": "near-duplicate page",
+    "page": "near-duplicate page, first of a store",
+    "steady": "near-duplicate page",
     "query": "store.query",
     "explain": "explain URL",
     "report": "report",
@@ -226,8 +230,8 @@ def _wing_of(file: str) -> str:
     return file if room == GROUND else room
 
 
-def run_trips(package: Path) -> dict[str, dict[str, Any]]:
-    """Take every trip in a process of its own, and count what it met."""
+def run_trips(package: Path, trips: Iterable[str] = TRIPS) -> dict[str, dict[str, Any]]:
+    """Take trips, each in a process of its own, and count what they met."""
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -241,7 +245,10 @@ def run_trips(package: Path) -> dict[str, dict[str, Any]]:
             "STRUCTURE_PACKAGE": f"{package}{os.sep}",
             "STRUCTURE_TRACE": str(trace),
         }
-        for trip in TRIPS:
+        for trip in trips:
+            # The one crawl of both trips of a page.
+            if trip == "steady":
+                continue
             trace.unlink(missing_ok=True)
             command = [sys.executable, str(HERE / "trips.py"), trip, str(folder)]
             done = subprocess.run(
@@ -252,8 +259,9 @@ def run_trips(package: Path) -> dict[str, dict[str, Any]]:
             known = json.loads((folder / "trip.json").read_text())
             if not trace.exists():
                 sys.exit(f"nothing was traced: another {package.name} came first on the path")
-            steps = list(_read_steps(trace, known["begin"], known["end"]))
-            results[trip] = count_trip(steps)
+            for taken in ("page", "steady") if trip == "page" else (trip,):
+                steps = list(_read_steps(trace, known[taken]["begin"], known[taken]["end"]))
+                results[taken] = count_trip(steps)
     return results
 
 
@@ -345,13 +353,36 @@ def _show_circles(circles: Collection[Collection[str]]) -> str:
     return f"{len(circles)} ({', '.join(str(len(circle)) for circle in circles)} files)"
 
 
-def main() -> None:
+def hold(options: argparse.Namespace) -> int:
+    """Print, check or write the numbers of this checkout that may not rise."""
+    of_a_page = run_trips(PACKAGE, ["page"]) if options.trips or options.write else None
+    measured = measure_held(count_rooms(PACKAGE), of_a_page)
+    if options.write:
+        write_held(measured, options.because)
+    held = read_held()
+    print_held(measured, held)
+    risen = list_risen(measured, held)
+    if options.check and risen:
+        print(
+            "\nThese have risen. Make them smaller; or hold the new ones by `python "
+            "benchmarks/structure.py --write --because REASON`, which writes the reason to "
+            "docs/design.md:\n" + "\n".join(risen)
+        )
+    return int(options.check and bool(risen))
+
+
+def main() -> int:
     """Measure the packages and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("packages", nargs="*", type=Path, metavar="PACKAGE_FOLDER")
     parser.add_argument("--trips", action="store_true", help="trace four trips, too; a minute each")
     parser.add_argument("--output", type=Path, help="write the results as JSON, too")
+    parser.add_argument("--check", action="store_true", help="exit code 1 if a number has risen")
+    parser.add_argument("--write", action="store_true", help="hold the numbers of this checkout")
+    parser.add_argument("--because", default="", metavar="REASON", help="why a number rises")
     options = parser.parse_args()
+    if options.check or options.write:
+        return hold(options)
     packages = options.packages or [PACKAGE]
     for package in packages:
         if not (package / "__init__.py").exists():
@@ -364,8 +395,12 @@ def main() -> None:
     for name, each in measured.items():
         print_rooms(name, each["rooms"])
     print_comparison(measured)
+    if not options.packages:
+        own = measured[PACKAGE.name]
+        print_held(measure_held(own["rooms"], own.get("trips")), read_held())
     write_result(options.output, ["scrapy"], packages=measured)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

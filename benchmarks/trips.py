@@ -2,7 +2,8 @@
 
 `python trips.py page|query|explain|report FOLDER` takes one trip and writes to FOLDER/trip.json
 when it began and ended (seconds of the monotonic clock). FOLDER has the store: `page` makes it and
-leaves what the others ask about. Only public ways are used, so that it runs on every layout.
+leaves what the others ask about; it takes the trip `steady`, too, that of a second near-duplicate.
+Only public ways are used, so that it runs on every layout.
 """
 
 from __future__ import annotations
@@ -62,15 +63,17 @@ def _make_page(words: list[str], title: str) -> bytes:
 
 
 def make_site() -> dict[str, bytes]:
-    """Make three pages, by path; the last is the first with two of its words changed."""
+    """Make four pages, by path; the last two are the first with two of its words changed."""
     first, other = _make_words(1), _make_words(2)
-    copy = list(first)
+    copy, again = list(first), list(first)
     copy[100], copy[300] = "changed", "altered"
+    again[150], again[350] = "changed", "altered"
     title = "A page of words"
     return {
         "/first": _make_page(first, title),
         "/other": _make_page(other, "Another page"),
         "/copy": _make_page(copy, title),
+        "/again": _make_page(again, title),
     }
 
 
@@ -98,13 +101,18 @@ def serve(site: dict[str, bytes]) -> Iterator[str]:
         thread.join()
 
 
+def find_trip(request: Request) -> str | None:
+    """Name the trip that the page of a request makes."""
+    return {"copy": "page", "again": "steady"}.get(request.url.rpartition("/")[2])
+
+
 class BeginMiddleware:
-    """Right before the plugin's: notes when the near-duplicate gets there."""
+    """Right before the plugin's: notes when a near-duplicate gets there."""
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Note the time."""
-        if request.url.endswith("/copy"):
-            _Marks.known["begin"] = time.monotonic()
+        if trip := find_trip(request):
+            _Marks.known[trip] = {"begin": time.monotonic()}
         return response
 
 
@@ -126,12 +134,17 @@ class OnePageSpider(Spider):
             if response.url.endswith(path):
                 yield Request(f"{self.address}{after}", errback=self.fail)
 
-    def fail(self, failure: Failure) -> None:
-        """Note the end of the trip, and what was decided."""
-        _Marks.known["end"] = time.monotonic()
+    def fail(self, failure: Failure) -> Request | None:
+        """Note the end of the trip, and what was decided; ask for the last page."""
+        ended = time.monotonic()
         request: Request = failure.request  # type: ignore[attr-defined]  # Scrapy adds it
         verdict = request.meta["simhash"]
-        _Marks.known |= {key: verdict[key] for key in ("url", "status", "fingerprint", "distance")}
+        trip = find_trip(request) or ""
+        _Marks.known[trip] |= {"end": ended, "status": verdict["status"]}
+        if trip == "page":
+            _Marks.known |= {key: verdict[key] for key in ("url", "fingerprint")}
+            return Request(f"{self.address}/again", errback=self.fail)
+        return None
 
 
 def crawl(store: Path) -> None:
@@ -152,19 +165,20 @@ def crawl(store: Path) -> None:
         process = AsyncCrawlerProcess(settings)
         process.crawl(OnePageSpider, address=address)
         process.start()
-    if _Marks.known.get("status") != "near_duplicate":
-        sys.exit(f"the copy was not dropped: {_Marks.known}")
+    for trip in ("page", "steady"):
+        if _Marks.known.get(trip, {}).get("status") != "near_duplicate":
+            sys.exit(f"the copy was not dropped: {_Marks.known}")
 
 
 def ask(store: Path, *arguments: str) -> None:
     """Run `scrapy simhash` with these arguments, in this process."""
     code: Any = 0
-    _Marks.known["begin"] = time.monotonic()
+    begin = time.monotonic()
     try:
         execute(["scrapy", "simhash", *arguments], Settings({"SIMHASH_STORE": str(store)}))
     except SystemExit as ended:
         code = ended.code
-    _Marks.known["end"] = time.monotonic()
+    _Marks.known[arguments[0]] = {"begin": begin, "end": time.monotonic()}
     if code:
         sys.exit(f"scrapy simhash {' '.join(arguments)}: exit code {code}")
 
@@ -179,9 +193,9 @@ def main() -> None:
     elif trip == "query":
         with open_store(str(store)) as opened:
             fingerprint = int(_Marks.known["fingerprint"], 16)
-            _Marks.known["begin"] = time.monotonic()
+            begin = time.monotonic()
             found = opened.query(fingerprint)
-            _Marks.known["end"] = time.monotonic()
+            _Marks.known[trip] = {"begin": begin, "end": time.monotonic()}
         if not found:
             sys.exit("the query found nothing")
     elif trip == "explain":

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -31,12 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def warm_worker() -> Iterator[None]:
+async def warm_worker() -> AsyncIterator[None]:
     """Keep one worker process for all crawls with `SIMHASH_WORKERS = 1`; to start it takes long."""
     workers = Workers(1, page_timeout_seconds=5.0)
-    workers.start()
+    await workers.start()
     yield
-    workers.stop()
+    await workers.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,14 @@
-"""What `calibrate` recommends from a hundred labels, and how right that is on all other labels.
+"""What a hundred labels recommend, and how right that is on all other labels.
 
 `python benchmarks/study/bench_calibrate.py FOLDER... [--labels 100] [--samples 5] [--output FILE]`.
 The pages of a folder go into a store, as a crawl would put them there. Of the pairs that
-`calibrate` would show, those that the folder has a label for are sampled in its order, with several
-seeds; the labels are given, and the recommendation is judged on the pairs of `pairs.csv` that were
-not among them. Not measured: labels that people get wrong.
+`evaluate --label` would show, those that the folder has a label for are sampled in its order,
+with several seeds; the labels are given, and the recommendation is judged on the pairs of
+`pairs.csv` that were not among them. Not measured: labels that people get wrong.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +60,7 @@ _HEAD = (
 def find_near(
     corpus: Corpus, documents: Mapping[str, Document | None]
 ) -> tuple[list[str], NDArray[np.int64], int]:
-    """Put the pages into a store, and find the pairs that `calibrate` would show."""
+    """Put the pages into a store, and find the pairs that `evaluate --label` would show."""
     # Returned are the page of each document, from 1; the pairs by these numbers with their
     # distance; and the bits that the tables reach.
     names = [name for name in corpus.pages if documents.get(name) is not None]
@@ -81,8 +80,8 @@ def find_near(
 def measure(corpus: Corpus, truth: Truth, labels: int, samples: int) -> list[dict[str, Any]]:
     """Give so many labels to several samples of the pairs, and judge what is recommended."""
     with show_steps("pages", len(corpus.pages)) as advance:
-        made = asyncio.run(fingerprint_all(corpus, CONFIG, advance, [], 1))
-    documents = make_documents(corpus, {name: page for name, (page,) in made.items()}, CONFIG)
+        made = fingerprint_all(corpus, CONFIG, advance, [], 0)
+    documents = make_documents(corpus, made, CONFIG)
     names, rows, reach_bits = find_near(corpus, documents)
     answers = {
         (first, second): truth.judge_drop(names[first - 1], names[second - 1])
@@ -115,7 +114,7 @@ def _describe(advised: dict[str, Any], rest: Sequence[Judged]) -> dict[str, Any]
     chosen = advised["recommended"]
     rule = CONFIG.rule
     if chosen is not None:
-        rule = Rule(chosen["distance"], chosen["confirm"], CONFIG.min_features)
+        rule = Rule(chosen["distance"], chosen["confirm"])
     return {
         "labels": advised["labels"],
         "recommended": chosen,

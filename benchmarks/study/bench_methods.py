@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from labelled import describe_run, load, make_parser
 from methods import METHODS, Method
 from scoring import CONFIG, brief, print_table, score, share, update_json, with_intervals
+from seeds import judge_by_seed
 from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps, track
-from scrapy_simhash.inspection.evaluation.evaluation import judge_by_seed
 from scrapy_simhash.inspection.evaluation.quality import wilson
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 
@@ -42,8 +42,8 @@ _HEAD = (
 
 def measure_ours(corpus: Corpus, seeds: int) -> dict[str, Any]:
     """Judge the pairs as `scrapy simhash evaluate` does, the whole way from the bytes."""
-    with show_steps("pages", len(corpus.pages)) as advance:
-        by_seed = [each.judged for each in judge_by_seed(corpus, CONFIG, seeds, advance)]
+    with show_steps("pages", seeds * len(corpus.pages)) as advance:
+        by_seed = [judged for _, judged in judge_by_seed(corpus, CONFIG, seeds, advance)]
     plain = [
         [pair._replace(duplicate=pair.plain_distance <= PLAIN_DISTANCE_BITS) for pair in judged]
         for judged in by_seed

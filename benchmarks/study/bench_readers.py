@@ -14,13 +14,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from seeds import describe_seeds, judge_by_seed
 from summary import summarise_for_study
 
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import judge_by_seed
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
-from scrapy_simhash.inspection.evaluation.quality import describe_seeds
 
 # `machine` is one folder up, beside the benchmarks.
 sys.path.append(str(Path(__file__).parent.parent))
@@ -34,16 +33,16 @@ READERS = "turbohtml,trafilatura-fast"
 
 def judge(corpus: Corpus, reader: str, seeds: int) -> dict[str, Any]:
     """Judge a corpus by a reader with several seeds."""
-    with show_steps(reader, len(corpus.pages)) as advance:
+    with show_steps(reader, seeds * len(corpus.pages)) as advance:
         by_seed = judge_by_seed(corpus, Config(extractor=reader), seeds, advance)
-    found = describe_seeds([each.judged for each in by_seed])
-    hard = [summarise_for_study(each.judged)["hard"] for each in by_seed]
+    found = describe_seeds([judged for _, judged in by_seed])
+    hard = [summarise_for_study(judged)["hard"] for _, judged in by_seed]
     return {
         **found,
         "hard_pairs": hard[0]["pairs"],
         "hard_false_positives": fmean(each["false_positives"] for each in hard),
         "most_hard_false_positives": max(each["false_positives"] for each in hard),
-        "unjudged": sum(isinstance(page, str) for page in by_seed[0].pages),
+        "unjudged": sum(by_seed[0][0]["unjudged"].values()),
     }
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from seeds import describe_seeds, judge_by_seed
+
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import judge_by_seed
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
-from scrapy_simhash.inspection.evaluation.quality import describe_seeds
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import turbohtml_reader
 from scrapy_simhash.pages.reading import load_reader
 from scrapy_simhash.pages.recipe import SECOND_EXTRACTOR
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.pages.text import PageText
 
-_LEAST_WORDS = Config().min_features
+_LEAST_WORDS = MIN_FEATURES
 
 
 @dataclass
@@ -86,7 +87,7 @@ def main() -> None:
                 load_reader.cache_clear()
                 judged = judge_by_seed(corpus, Config(workers=0), options.seeds)
             load_reader.cache_clear()
-            found = describe_seeds([each.judged for each in judged])
+            found = describe_seeds([answers for _, answers in judged])
             cpu = 1 + reader.second_seconds / reader.first_seconds
             counts = {"pages": reader.pages, "again": reader.again, "found": reader.found}
             figures[f"{place} {way}"] = {**found, **counts, "cpu": cpu}

@@ -12,6 +12,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.quality import Judged
 from scrapy_simhash.judging import Rule as JudgingRule
 from scrapy_simhash.judging import compare, make_document
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Rule:
         return compare(first, second, rule).duplicate
 
 
-def plain(pages: Fingerprints, distance: int, least_features: int = CONFIG.min_features) -> Answer:
+def plain(pages: Fingerprints, distance: int, least_features: int = MIN_FEATURES) -> Answer:
     """Judge by the fingerprints of the main texts alone, as the paper does."""
 
     def answer(first: str, second: str) -> bool:

@@ -1,4 +1,4 @@
-"""Draws the figures of docs/paper.md; needs matplotlib (`pip install '.[plot]'`).
+"""Draws the figures of docs/paper.md; needs matplotlib (`pip install '.[docs]'`).
 
     python docs/figures/draw.py                        # draws again what data.json has
     python docs/figures/draw.py --measure [FOLDER]     # measures first
@@ -129,9 +129,19 @@ def expect_positions(fingerprints: int) -> NDArray[np.float64]:
 
 def draw_labelled(labelled: dict[str, Any], path: Path) -> None:
     """Draw Figure 1."""
-    from scrapy_simhash.inspection.evaluation.evaluation import plot_by_distance  # noqa: PLC0415
-
-    plot_by_distance(labelled["by_distance"], path)
+    figure = Figure(figsize=(7, 4.5), layout="constrained")  # no window system
+    axes = figure.add_subplot()
+    rows = labelled["by_distance"]
+    for name, prefix, style in (("confirmed", "", "-"), ("plain simhash", "plain_", "--")):
+        for share, colour in (("precision", "C0"), ("recall", "C1")):
+            known = [(row["distance"], row[prefix + share]) for row in rows]
+            points = np.array([point for point in known if point[1] is not None]).reshape(-1, 2)
+            axes.plot(*points.T, style, color=colour, marker="o", label=f"{share}, {name}")
+    bits = [row["distance"] for row in rows]
+    axes.set(xlabel="distance k in bits", ylabel="share", xticks=bits, ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(path)
     _drop_date(path)
 
 

@@ -1,4 +1,4 @@
-"""The command calibrate: pairs of a store, their labels, and the settings that suit them."""
+"""`evaluate --label`: show pairs of a store, read labels, and find the settings that suit them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import os
 import sys
 import textwrap
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._addresses import host_of
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash.batch.joins import find_all
-from scrapy_simhash.commands.evaluate import format_ratio, format_share
-from scrapy_simhash.commands.frame import Command
+from scrapy_simhash.commands.frame import format_ratio, format_share
 from scrapy_simhash.commands.look import list_features
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.difference import compare_fingerprints, compare_texts
@@ -34,8 +32,8 @@ from scrapy_simhash.stores import open_as_it_is
 from scrapy_simhash.tables import parse_design
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Generator, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Label
@@ -169,7 +167,7 @@ _WIDTH = 80
 _LONGEST_NAME = 66
 
 
-def _print_calibration(answer: dict[str, Any]) -> Iterable[str]:
+def print_calibration(answer: dict[str, Any]) -> Iterable[str]:
     """Print a pair, a note, or the results."""
     if "pair" in answer:
         yield from _print_pair(answer["pair"])
@@ -260,42 +258,3 @@ def _print_setting(title: str, figures: dict[str, Any]) -> Iterable[str]:
         f"recall {format_share(figures, 'recall')}, "
         f"about {figures['wrong_pairs']:,.0f} wrong"
     )
-
-
-def _add_calibrate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        dest="labels_path",
-        help="CSV file; new labels are appended (default: calibration.csv beside the store's log)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="another seed shows the pairs in another order (default: 0)",
-    )
-    parser.add_argument(
-        "--results",
-        action="store_true",
-        help="report on the existing labels without asking for new ones",
-    )
-
-
-COMMANDS = {
-    "calibrate": Command(
-        calibrate,
-        _add_calibrate,
-        _print_calibration,
-        examples=(
-            "calibrate",
-            "calibrate --seed 1 --labels monday.csv",
-            "calibrate --results --json",
-        ),
-        details="Answers are single keys on a terminal, otherwise lines: s same, d different, u "
-        "unknown, n skip, b undo, q quit. Each label is on disk before the next pair is shown, "
-        "and the next call continues from there.",
-    ),
-}

@@ -13,12 +13,14 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from scrapy.commands import ScrapyCommand
+from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
 from scrapy.exceptions import UsageError
 
 from scrapy_simhash.errors import suggest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_simhash.commands.frame import Command
 
 # For each command: its module in this package, and its description.
@@ -26,32 +28,38 @@ COMMANDS = {
     "stats": ("look", "Count documents, duplicates, distances, scopes and bytes of a store"),
     "log": ("look", "Read the decision log, newest last"),
     "query": ("look", "Find stored pages near a URL, file, text or fingerprint"),
-    "fingerprint": ("look", "Fingerprint HTML files as a crawl would"),
     "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
-    "what-if": ("look", "Judge the stored pages by other settings, and list the differences"),
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
-    "urls": ("urls", "Show and change the rules by which addresses need not be fetched"),
-    "evaluate": ("evaluate", "Measure precision and recall on labelled pages"),
-    "calibrate": ("calibrate", "Label pairs of a store, and learn which settings suit it"),
-    "plan": ("plan", "Compare table designs for a number of documents, and choose one"),
-    "find-all": ("join", "Find all pairs of fingerprints within a distance"),
-    "find-clusters": ("join", "Cluster fingerprints that pairs within a distance connect"),
-    "batch-query": ("join", "Look up many fingerprints among many others"),
-    "spark": ("join", "Fingerprint, join and cluster billions of pages on Spark"),
-    "compact": ("upkeep", "Pack the tables, and shrink the store's file"),
-    "rebuild": ("upkeep", "Rewrite the tables from the documents, or in another design"),
-    "check": ("upkeep", "Compare the tables of a store with each other and with its documents"),
-    "backup": ("upkeep", "Copy a store while crawls write, and check the copy"),
-    "prune": ("upkeep", "Delete documents by age, scope or crawl"),
-    "delete": ("upkeep", "Delete documents by URL, scope or crawl"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
-    "duplicates": ("exchange", "List the kept pages, each with the duplicates dropped for it"),
-    "links": ("upkeep", "List links that only dropped pages have, and that nobody requested"),
-    "export": ("exchange", "Write the fingerprints of a store to an archive"),
-    "import": ("exchange", "Fill a store from pages, an archive or another store"),
-    "merge": ("exchange", "Merge stores into one, or move a store to another kind"),
+    "urls": ("urls", "Show and change the rules by which addresses need not be fetched"),
+    "evaluate": ("evaluate", "Judge labelled or stored pages, and find settings that suit them"),
+    "export": ("transfer", "Copy a store, or write its fingerprints, duplicates or links"),
+    "import": ("transfer", "Fill a store from pages, an archive or other stores"),
+    "prune": ("upkeep", "Delete documents by URL, age, scope or crawl"),
+    "check": ("upkeep", "Compare the tables of a store with its documents, pack or rebuild them"),
+    "find-all": ("batch", "Find all pairs of fingerprints within a distance"),
+    "find-clusters": ("batch", "Cluster fingerprints that pairs within a distance connect"),
+    "batch-query": ("batch", "Look up many fingerprints among many others"),
+    "spark": ("batch", "Fingerprint, join and cluster billions of pages on Spark"),
+    "plan": ("plan", "Compare table designs for a number of documents, and choose one"),
 }
+# What a command was called before it was joined with another one.
+FORMER = {
+    "backup": "export store",
+    "calibrate": "evaluate --label",
+    "compact": "check --compact",
+    "delete": "prune",
+    "duplicates": "export duplicates",
+    "fingerprint": "query --fingerprint",
+    "links": "export links",
+    "merge": "import",
+    "rebuild": "check --rebuild",
+    "what-if": "evaluate",
+}
+# The modules of the commands that help lists apart.
+_FAMILY = {"batch", "plan"}
 _HELP_WIDTH = 78
+_NAME_WIDTH = 22
 
 
 class SimhashCommand(ScrapyCommand):
@@ -72,10 +80,14 @@ class SimhashCommand(ScrapyCommand):
         """Describe the command in a line."""
         return f"Inspect near-duplicates: {', '.join(COMMANDS)}"
 
+    def long_desc(self) -> str:
+        """Describe the command for its help."""
+        return "Inspect near-duplicates, and the stores that they were found in."
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the sub-commands."""
-        super().add_options(parser)
         add_commands(parser)
+        super().add_options(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the sub-command, or refuse an unknown one and unknown arguments."""
@@ -100,42 +112,52 @@ def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """Refuse the arguments, and suggest the choice that a wrong one resembles."""
+    """Refuse the arguments; name the new form of a command, or the choice that is meant."""
     if wrong := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
-        message += suggest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+        if message.startswith("argument <command>") and (now := FORMER.get(wrong[1])):
+            message = f"`scrapy simhash {wrong[1]}` is now `scrapy simhash {now}`"
+        else:
+            message += suggest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
     argparse.ArgumentParser.error(parser, message)
 
 
-def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[_LazyParser]:
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter, ScrapyHelpFormatter):
+    """Scrapy's, but it keeps the lines of a description."""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[LazyParser]:
     """Add all commands to Scrapy's parser."""
     # Otherwise Scrapy's --logfile and --loglevel would make our --log ambiguous.
     parser.allow_abbrev = False
     parser.error = partial(refuse, parser)  # type: ignore[method-assign]  # its class is Scrapy's
+    parser.formatter_class = _HelpFormatter
     commands = parser.add_subparsers(
         dest="simhash_command",
+        title="commands",
         metavar="<command>",
         prog="scrapy simhash",
-        parser_class=_LazyParser,
+        parser_class=LazyParser,
     )
-    for name, (_, about) in COMMANDS.items():
-        commands.add_parser(
-            name,
-            help=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            command=name,
-        )
+    family = []
+    for name, (module, about) in COMMANDS.items():
+        listed: dict[str, Any] = {"help": about} if module not in _FAMILY else {}
+        commands.add_parser(name, about=about, load=partial(find_command, name), **listed)
+        family += [] if listed else [_wrap(f"  {name:<{_NAME_WIDTH}}{about}", _NAME_WIDTH + 2)]
+    parser.add_argument_group("commands for many fingerprints, without a crawl", "\n".join(family))
     return commands
 
 
-class _LazyParser(argparse.ArgumentParser):
-    """The parser of a command; it adds the command's arguments only when it is used."""
+class LazyParser(argparse.ArgumentParser):
+    """The parser of a command or action; it adds the arguments only when it is used."""
 
     error = refuse
 
-    def __init__(self, *args: Any, command: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._command: str | None = command
+    def __init__(self, *, about: str, load: Callable[[], Command], **kwargs: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kwargs
+        )
+        self._about = about
+        self._load: Callable[[], Command] | None = load
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the arguments after the command's name."""
@@ -143,24 +165,45 @@ class _LazyParser(argparse.ArgumentParser):
         return super().parse_known_args(*args, **kwargs)
 
     def fill(self) -> None:
-        """Import the command's module, and add its arguments and help."""
-        if self._command is None:
+        """Import the command's module, and add its arguments, actions and help."""
+        if self._load is None:
             return
-        name, self._command = self._command, None
-        command = find_command(name)
-        self.description = _wrap(f"{COMMANDS[name][1]}.\n\n{command.details}".rstrip())
-        self.epilog = "\n".join(
-            ["examples:", *(f"  scrapy simhash {example}" for example in command.examples)]
+        command, self._load = self._load(), None
+        name, _, action = self.prog.removeprefix("scrapy simhash ").partition(" ")
+        before = [
+            f"`{old}` is now `{now}`."
+            for old, now in FORMER.items()
+            if (not action and now.split()[0] == name) or now == f"{name} {action}"
+        ]
+        parts = [f"{self._about}.", command.details, "\n".join(before)]
+        self.description = _wrap("\n\n".join(filter(None, parts)))
+        if command.examples:
+            examples = (f"  scrapy simhash {example}" for example in command.examples)
+            self.epilog = "\n".join(["examples:", *examples])
+        # An action's default would undo what stood before it.
+        unset: dict[str, Any] = {"default": argparse.SUPPRESS} if action else {}
+        self.add_argument(
+            "--json", action="store_true", help="print one JSON object a line", **unset
         )
-        self.add_argument("--json", action="store_true", help="print one JSON object a line")
         if command.stored:
             self.add_argument(
                 "--store",
                 metavar="PATH",
                 help="folder or URL of the store (default: SIMHASH_STORE)",
+                **unset,
             )
         command.add_arguments(self)
         self.set_defaults(simhash_usage=self.format_usage)
+        if command.actions:
+            actions = self.add_subparsers(
+                dest="action",
+                metavar="ACTION",
+                prog=self.prog,
+                parser_class=LazyParser,
+                required=command.runner is None,
+            )
+            for each, (about, described) in command.actions.items():
+                actions.add_parser(each, help=about, about=about, load=lambda it=described: it)
 
 
 def find_command(name: str) -> Command:
@@ -170,6 +213,9 @@ def find_command(name: str) -> Command:
     return command
 
 
-def _wrap(text: str) -> str:
+def _wrap(text: str, indent: int = 0) -> str:
     """Break long lines for a terminal of 80 columns; existing line breaks stay."""
-    return "\n".join(textwrap.fill(line, _HELP_WIDTH) for line in text.splitlines())
+    return "\n".join(
+        textwrap.fill(line, _HELP_WIDTH, subsequent_indent=" " * indent)
+        for line in text.splitlines()
+    )

@@ -1,4 +1,4 @@
-"""The command evaluate: labelled pairs, or a crawl of labelled pages."""
+"""The command evaluate: labelled pages, stored pages by other settings, labels for pairs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash.commands.frame import Command, make_table
+from scrapy_simhash.commands.calibrate import calibrate, print_calibration
+from scrapy_simhash.commands.frame import (
+    Command,
+    call,
+    format_ratio,
+    format_share,
+    make_table,
+    name_page,
+    read_count,
+)
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.evaluation.crawling import crawl_labelled
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled, plot_by_distance
+from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled
+from scrapy_simhash.inspection.whatif import what_if
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 
 if TYPE_CHECKING:
@@ -35,6 +45,16 @@ _DISTANCE_COLUMNS = {
     "plain_recall": "plain recall",
 }
 _ORDERS = 3
+_WHAT_IF_LIMITS = (
+    "This fetches and changes nothing. It judges the stored pages one after the other, in the "
+    "order in which they arrived, starting with only the imported fingerprints. A page that was "
+    "fetched several times is judged in its last version. Pages that are not in the store cannot "
+    "be judged: unjudged pages, and pages that only dropped pages link to. URL rules are not "
+    "asked, neither which requests they spare nor as evidence. Pages whose items were "
+    "not delivered are left out, with all pages that were dropped for them, and with --confirm "
+    "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
+    "no fingerprint of their whole text, so they are found by their main text only."
+)
 _CRAWL_COLUMNS = {
     "dropped": "dropped",
     "right": "right",
@@ -48,44 +68,60 @@ _CRAWL_COLUMNS = {
 }
 
 
+# The options that suit only one of three ways of judging.
+_STORED, _LABELLED, _TO_LABEL = "stored pages", "labelled pages", "pairs to be labelled"
+_OPTIONS = {
+    _STORED: ("distance", "confirm", "scope", "top"),
+    _LABELLED: ("errors", "workers", "crawl"),
+    _TO_LABEL: ("seed",),
+}
+
+
 def _evaluate(config: Config, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Judge labelled pages, or stored pages again; or read labels for pairs of stored pages."""
+    labelled: Path | None = options.labelled
+    way = _STORED if labelled is None else _LABELLED
+    if options.label or options.results:
+        way = _TO_LABEL
+    for other, names in _OPTIONS.items():
+        given = [f"--{name}" for name in names if getattr(options, name) is not None]
+        if given and other != way:
+            raise ValueError(f"{', '.join(given)}: for {other}, and this command is about {way}")
+    if way == _TO_LABEL:
+        return calibrate(config, labelled, options.seed or 0, results=options.results)
+    if labelled is None:
+        return call(what_if, config, options)
+    return _evaluate_labelled(config, labelled, options)
+
+
+def _evaluate_labelled(
+    config: Config, labelled: Path, options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """Judge labelled pairs of a folder or of a store, or crawl the pages of a folder."""
     if options.workers is not None:
         config = replace(config, workers=options.workers)
     if options.crawl is None:
-        figures = _evaluate_pairs(config, options)
-    elif options.errors or options.plot is not None or options.seeds > 1:
+        figures, judged = evaluate_labelled(config, labelled)
+        if options.errors:
+            figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
+    elif options.errors:
         raise InspectionError(
-            "--crawl judges no pairs: leave --errors, --plot and --seeds out; wrong drops are "
-            "always named, and each order of the pages has a seed of its own"
+            "--crawl judges no pairs: leave --errors out; wrong drops are always named"
         )
     else:
-        figures = crawl_labelled(config, options.labelled, options.crawl)
+        figures = crawl_labelled(config, labelled, options.crawl)
     yield figures
     if problems := figures["problems"]:
         raise PartlyFailedError(f"rows or pages left out, {len(problems)}: {'; '.join(problems)}")
 
 
-def _evaluate_pairs(config: Config, options: argparse.Namespace) -> dict[str, Any]:
-    """Judge labelled pairs; see `evaluate_labelled`."""
-    if options.plot is not None:  # before the pages are judged
-        try:
-            import matplotlib.figure  # noqa: F401, PLC0415 - optional library
-        except ImportError as error:
-            raise InspectionError(
-                f"--plot needs pip install 'scrapy-simhash[plot]': {error}"
-            ) from error
-    figures, judged = evaluate_labelled(config, options.labelled, options.seeds)
-    if options.errors:
-        figures["errors"] = [pair.describe() for pair in judged if pair.is_wrong]
-    if options.plot is not None:
-        plot_by_distance(figures["by_distance"], options.plot)
-    return figures
-
-
 def _print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
-    """Print what came of pairs, or of a crawl."""
-    return _print_crawl(answer) if "orders" in answer else _print_pairs(answer)
+    """Print what came of any of the ways to judge."""
+    if "orders" in answer:
+        return _print_crawl(answer)
+    if "by_source" in answer:
+        return _print_pairs(answer)
+    return _print_what_if(answer) if "changes" in answer else print_calibration(answer)
 
 
 def _print_pairs(answer: dict[str, Any]) -> Iterable[Part]:
@@ -125,9 +161,6 @@ def _print_rule(answer: dict[str, Any]) -> Iterable[Part]:
         f"plain simhash within {PLAIN_DISTANCE_BITS} bits: "
         f"precision {format_share(plain, 'precision')}, recall {format_share(plain, 'recall')}"
     )
-    if seeds := answer.get("seeds"):
-        yield f"mean of {len(seeds['each'])} seeds: {_format_tally(seeds)}"
-        yield f"worst, seed {seeds['worst']['seed']}: {_format_tally(seeds['worst'])}"
 
 
 def _name_rule(answer: dict[str, Any]) -> str:
@@ -173,54 +206,67 @@ def _crawl_cell(row: dict[str, Any], name: str) -> str:
     return format_ratio(row[name]) if share else f"{row[name]:,.5g}"
 
 
-def _format_tally(figures: dict[str, Any]) -> str:
-    """Write how often a seed, or several on average, is right."""
-    return (
-        f"precision {format_ratio(figures['precision'])}, "
-        f"recall {format_ratio(figures['recall'])}, "
-        f"{figures['false_positives']:g} wrong, {figures['false_negatives']:g} missed"
-    )
-
-
-def format_share(figures: dict[str, Any], name: str) -> str:
-    """Write a share with its interval: .987 (0.950-0.998)."""
-    if figures[name] is None:
-        return "-"
-    low, high = figures[f"{name}_interval"]
-    return f"{figures[name]:.3f} ({low:.3f}-{high:.3f})"
-
-
-def format_ratio(share: float | None) -> str:
-    """Write a share without interval."""
-    return "-" if share is None else f"{share:.3f}"
-
-
 def _cell(value: float | None) -> str:
     return str(value) if isinstance(value, int) else format_ratio(value)
+
+
+def _read_similarity(text: str) -> float | str:
+    if text.lower() == "none":
+        return "none"
+    try:
+        similarity = float(text)
+    except ValueError:
+        similarity = -1.0
+    if not 0 <= similarity <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 0 to 1 nor none")
+    return similarity
+
+
+def _print_what_if(answer: dict[str, Any]) -> Iterable[Part]:
+    confirm = "none (plain simhash)" if answer["confirm"] is None else f"{answer['confirm']:g}"
+    scope = f", scope {answer['scope']}" if answer["scope"] else ""
+    yield f"with distance {answer['distance']}, confirm {confirm}{scope}:"
+    yield f"pages judged again: {answer['documents']:,}"
+    if answer["left_out"]:
+        yield f"left out, see --help: {answer['left_out']:,}"
+    yield f"dropped: {answer['dropped_before']:,} before, {answer['dropped_then']:,} then"
+    yield f"kept -> dropped: {answer['kept_to_dropped']:,}"
+    yield f"dropped -> kept: {answer['dropped_to_kept']:,}"
+    yield f"dropped both times, for another page: {answer['other_original']:,}"
+    if answer["changes"]:
+        yield ""
+        yield make_table(
+            {"change": "left", "bits": "right", "alike": "right", "page, and of which": "whole"},
+            (cells for row in answer["changes"] for cells in _describe_change(row)),
+        )
+    more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
+    if more:
+        yield f"and {more:,} more; --top N lists more of them, --json all"
+
+
+def _describe_change(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
+    alike = "" if row["similarity"] is None else f"{row['similarity']:.2f}"
+    yield row["change"], row["distance"], alike, row["url"]
+    yield "", "", "", f"of {name_page(row['match_url'])}"
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "labelled",
+        nargs="?",
         type=Path,
         metavar="DIR|CSV",
-        help="folder of labelled pages, or the file of labels that calibrate wrote for the store",
+        help="folder of labelled pages, or a file of labels for the store, such as --label writes; "
+        "without, stored pages are judged again",
     )
-    parser.add_argument("--errors", action="store_true", help="list the wrong pairs, and why")
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="plot the paper's Figure 1 (PNG, SVG or PDF)"
+    folder = parser.add_argument_group("labelled pages")
+    folder.add_argument(
+        "--errors", action="store_true", default=None, help="list the wrong pairs, and why"
     )
-    parser.add_argument(
+    folder.add_argument(
         "--workers", type=int, metavar="N", help="number of processes (default: SIMHASH_WORKERS)"
     )
-    parser.add_argument(
-        "--seeds",
-        type=_read_count,
-        default=1,
-        metavar="N",
-        help="also judge with the seeds 1 to N - 1; print means, and the worst seed (default: 1)",
-    )
-    parser.add_argument(
+    folder.add_argument(
         "--crawl",
         type=_read_count,
         nargs="?",
@@ -228,6 +274,52 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="crawl all pages of the folder in N random orders instead, and name the wrong drops "
         f"(default: {_ORDERS})",
+    )
+    stored = parser.add_argument_group("stored pages, by other settings")
+    stored.add_argument(
+        "--distance",
+        type=int,
+        metavar="BITS",
+        help="bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on "
+        "or off, 7 or 3)",
+    )
+    stored.add_argument(
+        "--confirm",
+        type=_read_similarity,
+        metavar="S",
+        help="how similar two pages must be, 0 to 1, or none for plain simhash "
+        "(default: SIMHASH_CONFIRM)",
+    )
+    stored.add_argument(
+        "--scope",
+        choices=("global", "site", "host"),
+        help="scope in which to compare pages (default: the one in which each page was judged)",
+    )
+    stored.add_argument(
+        "--top",
+        type=read_count,
+        metavar="N",
+        help="list at most N changes (default: 20; with --json all)",
+    )
+
+    labels = parser.add_argument_group("pairs of the store, to be labelled")
+    labels.add_argument(
+        "--label",
+        action="store_true",
+        help="show pairs, append their labels to CSV (default: calibration.csv beside the store's "
+        "log), then report as --results does",
+    )
+    labels.add_argument(
+        "--results",
+        action="store_true",
+        help="ask for nothing; weight the labelled pairs by how many the store has at their "
+        "distance, and recommend settings",
+    )
+    labels.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="another seed shows the pairs in another order (default: 0)",
     )
 
 
@@ -245,9 +337,19 @@ COMMANDS = {
         examples=(
             "evaluate labelled",
             "evaluate labelled --errors --workers 2",
-            "evaluate labelled --seeds 5",
             "evaluate labelled --crawl",
-            "evaluate calibration.csv --store my-store",
+            "evaluate --distance 5",
+            "evaluate --confirm 0.9",
+            "evaluate --distance 3 --confirm none   # as in the paper",
+            "evaluate --scope host --json",
+            "evaluate --label",
+            "evaluate monday.csv --label --seed 1",
+            "evaluate --results --json",
         ),
+        details=f"Labelled pages: precision and recall of the settings in force.\n"
+        f"Stored pages: what other settings would have decided. {_WHAT_IF_LIMITS}\n"
+        "Pairs of the store: answers are single keys on a terminal, otherwise lines: s same, d "
+        "different, u unknown, n skip, b undo, q quit. Each label is on disk before the next pair "
+        "is shown, and the next call continues from there.",
     ),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import printable
@@ -17,7 +19,6 @@ from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 from scrapy_simhash.inspection.log import IMPORTED
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.table import Table
@@ -53,7 +54,8 @@ class Command(NamedTuple):
 
     # Yields the answers: dicts, or a `str` of JSON lines, which is printed as it is. Parameters:
     # `config`, and names of the command's arguments, `settings`, or `options` for all arguments.
-    runner: Callable[..., Iterable[Answer | str]]
+    # None if an action must be named.
+    runner: Callable[..., Iterable[Answer | str]] | None
     # Adds all arguments except `--json` and `--store`.
     add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
     # Turns an answer into readable lines; None prints JSON with or without `--json`.
@@ -61,16 +63,21 @@ class Command(NamedTuple):
     stored: bool = True  # has `--store`
     examples: tuple[str, ...] = ()  # without "scrapy simhash"
     details: str = ""
+    # Commands of its own, each behind a description; their `details` and examples are seldom given.
+    actions: Mapping[str, tuple[str, Command]] = MappingProxyType({})
 
 
 def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespace) -> int:
     """Run a command, print its answers or its error, and return its exit code."""
     try:
         opts.settings, opts.options = settings, opts
+        if found := command.actions.get(getattr(opts, "action", None) or ""):
+            command = found[1]
         if unknown := describe_unknown(settings):
             sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
         config = place_log(replace(config, store=store) if store else place_store(config))
+        assert command.runner is not None  # noqa: S101 - the parser requires an action then
         return _show(command, call(command.runner, config, opts), as_json=opts.json)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
         said = printable(_in_words(error))
@@ -204,3 +211,23 @@ def add_log_path(parser: argparse.ArgumentParser) -> None:
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
     """Add `--overwrite`."""
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def format_share(figures: dict[str, Any], name: str) -> str:
+    """Write a share with its interval: .987 (0.950-0.998)."""
+    if figures[name] is None:
+        return "-"
+    low, high = figures[f"{name}_interval"]
+    return f"{figures[name]:.3f} ({low:.3f}-{high:.3f})"
+
+
+def format_ratio(share: float | None) -> str:
+    """Write a share without interval."""
+    return "-" if share is None else f"{share:.3f}"
+
+
+def read_count(text: str) -> int:
+    """Read a number of things, 0 or more."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)

@@ -1,8 +1,8 @@
-"""Commands that show pages and drops: stats, log, query, explain, what-if, report and more."""
+"""Commands that show pages and drops: stats, log, query, explain, report."""
 
 from __future__ import annotations
 
-import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from scrapy_simhash.commands.frame import (
     make_table,
     name_page,
     print_fields,
+    read_count,
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
@@ -23,10 +24,10 @@ from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.report.report import write_report
-from scrapy_simhash.inspection.whatif import what_if
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer, Part
@@ -43,16 +44,6 @@ parked: requests that were not made because of URL rules; see `urls`
 sinks: walls, that is pages to which unlike addresses lead; see `undo --sink`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
-_WHAT_IF_LIMITS = (
-    "This fetches and changes nothing. It judges the stored pages one after the other, in the "
-    "order in which they arrived, starting with only the imported fingerprints. A page that was "
-    "fetched several times is judged in its last version. Pages that are not in the store cannot "
-    "be judged: unjudged pages, and pages that only dropped pages link to. URL rules are not "
-    "asked, neither which requests they spare nor as evidence. Pages whose items were "
-    "not delivered are left out, with all pages that were dropped for them, and with --confirm "
-    "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
-    "no fingerprint of their whole text, so they are found by their main text only."
-)
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _TOP = 10
 _BITS, _LEFT, _RIGHT, _WHOLE = "bits", "left", "right", "whole"
@@ -115,13 +106,6 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
         help=f"with --summary: number of such pages to list (default: {_TOP}); a near-duplicate "
         "found in several crawls counts once",
     )
-
-
-def read_count(text: str) -> int:
-    """Read a number of things, 0 or more."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
@@ -204,6 +188,13 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="what to look up; - reads an HTML page from standard input",
     )
     asked.add_argument("--text", help="words of a page")
+    asked.add_argument(
+        "--fingerprint",
+        nargs="+",
+        metavar="FILE",
+        dest="files",
+        help="fingerprint HTML files as a crawl would, and look nothing up; - reads standard input",
+    )
     parser.add_argument(
         "--distance",
         type=int,
@@ -212,18 +203,25 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _query(
+    config: Config,
+    what: str | None,
+    text: str | None,
+    distance: int | None,
+    files: list[str] | None,
+    store: str | None,
+) -> Iterator[Answer]:
+    if files:
+        return fingerprint_files(config, files, store)
+    return query(config, what, text, distance)
+
+
 def _print_match(answer: Answer) -> Iterable[Part]:
+    if "file" in answer:
+        yield json.dumps(answer)
+        return
     bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
     yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
-
-
-def _add_fingerprint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="HTML; - reads standard input")
-    parser.add_argument(
-        "--store",
-        metavar="PATH",
-        help="use recipe and seed of this store (default: recipe of the settings, seed 0)",
-    )
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -299,74 +297,6 @@ def list_features(answer: Answer, side: str) -> str:
     return f"{side.replace('_', ' ')}: {words}" + (f", and {more:,} more" if more else "")
 
 
-def _add_what_if(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--distance",
-        type=int,
-        metavar="BITS",
-        help="bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on "
-        "or off, 7 or 3)",
-    )
-    parser.add_argument(
-        "--confirm",
-        type=_read_similarity,
-        metavar="S",
-        help="how similar two pages must be, 0 to 1, or none for plain simhash "
-        "(default: SIMHASH_CONFIRM)",
-    )
-    parser.add_argument(
-        "--scope",
-        choices=("global", "site", "host"),
-        help="scope in which to compare pages (default: the one in which each page was judged)",
-    )
-    parser.add_argument(
-        "--top",
-        type=read_count,
-        metavar="N",
-        help="list at most N changes (default: 20; with --json all)",
-    )
-
-
-def _read_similarity(text: str) -> float | str:
-    if text.lower() == "none":
-        return "none"
-    try:
-        similarity = float(text)
-    except ValueError:
-        similarity = -1.0
-    if not 0 <= similarity <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 0 to 1 nor none")
-    return similarity
-
-
-def _print_what_if(answer: Answer) -> Iterable[Part]:
-    confirm = "none (plain simhash)" if answer["confirm"] is None else f"{answer['confirm']:g}"
-    scope = f", scope {answer['scope']}" if answer["scope"] else ""
-    yield f"with distance {answer['distance']}, confirm {confirm}{scope}:"
-    yield f"pages judged again: {answer['documents']:,}"
-    if answer["left_out"]:
-        yield f"left out, see --help: {answer['left_out']:,}"
-    yield f"dropped: {answer['dropped_before']:,} before, {answer['dropped_then']:,} then"
-    yield f"kept -> dropped: {answer['kept_to_dropped']:,}"
-    yield f"dropped -> kept: {answer['dropped_to_kept']:,}"
-    yield f"dropped both times, for another page: {answer['other_original']:,}"
-    if answer["changes"]:
-        yield ""
-        yield make_table(
-            {"change": _LEFT, _BITS: _RIGHT, "alike": _RIGHT, "page, and of which": _WHOLE},
-            (cells for row in answer["changes"] for cells in _describe_change(row)),
-        )
-    more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
-    if more:
-        yield f"and {more:,} more; --top N lists more of them, --json all"
-
-
-def _describe_change(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
-    alike = "" if row["similarity"] is None else f"{row['similarity']:.2f}"
-    yield row["change"], row["distance"], alike, row["url"]
-    yield "", "", "", f"of {name_page(row['match_url'])}"
-
-
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-o", "--output"),
@@ -421,7 +351,7 @@ COMMANDS = {
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),
     "query": Command(
-        query,
+        _query,
         _add_query,
         _print_match,
         examples=(
@@ -429,22 +359,14 @@ COMMANDS = {
             "query page.html --distance 3",
             "query 0123456789abcdef",
             'query --text "some words of a page"',
+            "query --fingerprint page.html other.html",
         ),
         details="An argument that begins with http:// or https:// is a URL in the store. Otherwise "
         "it is a file if there is one with this name, a fingerprint if it has 16 hexadecimal "
-        "digits, or a text if it has several words. Anything else is refused.",
-    ),
-    "fingerprint": Command(
-        fingerprint_files,
-        _add_fingerprint,
-        printer=None,
-        stored=False,
-        examples=(
-            "fingerprint page.html other.html",
-            "fingerprint --store .scrapy/simhash page.html",
-        ),
-        details="Each store has its own secret seed. Without --store the seed is 0, even in a "
-        "project, and the fingerprints cannot be compared with those of a store.",
+        "digits, or a text if it has several words. Anything else is refused. --fingerprint prints "
+        "one JSON line a file. Each store has its own secret seed: without --store that of "
+        "--fingerprint is 0, even in a project, and the fingerprints cannot be compared with those "
+        "of a store.",
     ),
     "explain": Command(
         explain,
@@ -460,18 +382,6 @@ COMMANDS = {
         details="URLs are looked up in the store and its log; files are fingerprinted. With a URL "
         "or --store, this uses the recipe and seed of the store, otherwise the recipe of the "
         "settings and seed 0.",
-    ),
-    "what-if": Command(
-        what_if,
-        _add_what_if,
-        _print_what_if,
-        examples=(
-            "what-if --distance 5",
-            "what-if --confirm 0.9",
-            "what-if --distance 3 --confirm none   # as in the paper",
-            "what-if --scope host --json",
-        ),
-        details=_WHAT_IF_LIMITS,
     ),
     "report": Command(
         write_report,

@@ -40,7 +40,7 @@ _COSTS = ("keys", "prefix_candidates", "candidates", "bytes", "microseconds")
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     for name, about in (
         ("--documents", "how many documents, such as 8e9 or 10M"),
-        ("--max-bytes", "at most N bytes in all tables, after `compact`"),
+        ("--max-bytes", "at most N bytes in all tables, after `check --compact`"),
         ("--max-candidates", "at most N candidates for a query, on average"),
         ("--max-tables", "at most N tables"),
     ):
@@ -135,7 +135,7 @@ def _print_plan(answer: Answer) -> Iterable[Part]:
     )
     yield ""
     yield "2^(d-p): fingerprints of a table with the same prefix; keys, candidates and"
-    yield "microseconds: of a query, in all tables; bytes: after compact"
+    yield "microseconds: of a query, in all tables; bytes: after packing"
     yield ""
     yield f"fewest tables for a prefix of at least p bits, X(64, {answer['distance']}, d):"
     for start in range(0, len(answer["optimum"]), _OPTIMA_A_LINE):

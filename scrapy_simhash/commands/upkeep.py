@@ -1,4 +1,4 @@
-"""Commands that maintain a store, or delete documents and undo drops."""
+"""Commands that maintain a store, delete documents or undo drops: check, prune, undo."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import base64
 import json
 import sys
 import time
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_busy, show_progress
-from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command
+from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
@@ -21,13 +22,12 @@ from scrapy_simhash.stores import open_as_it_is, open_store, shrink
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.urls import is_server
 from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.transfer.exchange import back_up
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_simhash.commands.frame import Answer
+    from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.judging import StoredDocument
     from scrapy_simhash.stores import Store
 
@@ -36,6 +36,48 @@ def open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
     return open_store(config.store, distance=0)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    work = parser.add_mutually_exclusive_group()
+    work.add_argument(
+        "--compact", action="store_true", help="pack the tables, and shrink the store's file"
+    )
+    work.add_argument(
+        "--rebuild", action="store_true", help="rewrite the tables from the documents"
+    )
+    parser.add_argument(
+        "--tables",
+        metavar="DESIGN",
+        help="with --rebuild: another table design, or auto (default: the same one)",
+    )
+
+
+def _check(config: Config, tables: str | None, *, compact: bool, rebuild: bool) -> Iterator[Answer]:
+    """Compare the tables with the documents, or pack or rewrite them."""
+    if tables is not None and not rebuild:
+        raise ValueError(f"--tables {tables} needs --rebuild, which rewrites the tables")
+    return (
+        _compact(config) if compact else _rebuild(config, tables) if rebuild else _compare(config)
+    )
+
+
+def _compare(config: Config) -> Iterator[Answer]:
+    with open_as_it_is(config.store) as store:
+        with show_busy("comparing tables and documents"):
+            problems = store.check()
+        # This counts rows without reading them, so damaged buckets do not matter.
+        counted = store.table_stats()
+        yield {
+            "problems": problems,
+            "tables": counted["tables"],
+            "fingerprints": counted["fingerprints"],
+        }
+    if problems:
+        found = plural(len(problems), "problem")
+        raise PartlyFailedError(
+            f"{found}; --rebuild mends the tables, a damaged record needs a backup"
+        )
 
 
 def _compact(config: Config) -> Iterator[Answer]:
@@ -60,26 +102,6 @@ def _compact(config: Config) -> Iterator[Answer]:
     yield answer
 
 
-def _print_compaction(answer: Answer) -> Iterable[str]:
-    for key, unit in (
-        ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
-        ("file_bytes", "bytes of the file"),
-    ):
-        if f"{key}_before" in answer:
-            yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
-    if answer.get("shrunk") is False:
-        yield (
-            "the file was not shrunk because another process has the store open; new data will "
-            "reuse its free space. Run compact once more when no process has the store open"
-        )
-
-
-def _add_rebuild(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tables", metavar="DESIGN", help="another table design, or auto (default: the same one)"
-    )
-
-
 def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
     """Rewrite the tables; another design must be complete for SIMHASH_DISTANCE."""
     with open_to_change(config) as store:
@@ -92,61 +114,39 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
         yield {"design": store.design, **written}
 
 
-def _check(config: Config) -> Iterator[Answer]:
-    with open_as_it_is(config.store) as store:
-        with show_busy("comparing tables and documents"):
-            problems = store.check()
-        # This counts rows without reading them, so damaged buckets do not matter.
-        counted = store.table_stats()
-        yield {
-            "problems": problems,
-            "tables": counted["tables"],
-            "fingerprints": counted["fingerprints"],
-        }
-    if problems:
-        found = plural(len(problems), "problem")
-        raise PartlyFailedError(
-            f"{found}; rebuild mends the tables, a damaged record needs a backup"
-        )
+def _print_check(answer: Answer) -> Iterable[Part]:
+    if "problems" in answer:
+        yield from map(printable, answer["problems"])
+        if not answer["problems"]:
+            yield (
+                f"no problems: {answer['tables']} tables of {answer['fingerprints']:,} "
+                "fingerprints compared with each other and with the documents"
+            )
+    elif "design" in answer:
+        yield from print_fields(answer)
+    else:
+        yield from _print_compaction(answer)
 
 
-def _print_check(answer: Answer) -> Iterable[str]:
-    yield from map(printable, answer["problems"])
-    if not answer["problems"]:
+def _print_compaction(answer: Answer) -> Iterable[str]:
+    for key, unit in (
+        ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
+        ("file_bytes", "bytes of the file"),
+    ):
+        if f"{key}_before" in answer:
+            yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
+    if answer.get("shrunk") is False:
         yield (
-            f"no problems: {answer['tables']} tables of {answer['fingerprints']:,} fingerprints "
-            "compared with each other and with the documents"
-        )
-
-
-def _add_backup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
-    parser.add_argument(
-        "--no-check",
-        action="store_false",
-        dest="check",
-        help="do not compare the tables of the copy with each other and with the documents",
-    )
-
-
-def _print_backup(answer: Answer) -> Iterable[str]:
-    yield from map(printable, answer["problems"])
-    if answer["folder"]:
-        yield (
-            f"{printable(answer['folder'])}: {plural(answer['documents'], 'document')}, "
-            f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
-            f"{'no problems' if answer['checked'] else 'not checked'}"
+            "the file was not shrunk because another process has the store open; new data will "
+            "reuse its free space. Run it once more when no process has the store open"
         )
 
 
 def _add_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="only documents with these URLs")
     parser.add_argument(
         "--days", type=float, metavar="N", help="only documents last seen more than N days ago"
     )
-    _add_criteria(parser)
-
-
-def _add_criteria(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="S", help="only this scope; '' for the global one")
     _add_crawl(parser)
     parser.add_argument(
@@ -160,47 +160,37 @@ def _add_crawl(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _prune(
-    config: Config, days: float | None, scope: str | None, crawl: str | None, *, dry_run: bool
-) -> Iterator[Answer]:
-    """Delete documents that meet all given criteria, and their near-duplicates."""
-    if days is None and scope is None and crawl is None:
-        raise ValueError("name what to delete: --days, --scope or --crawl")
-    if days is not None and not days >= 0:
-        raise ValueError(f"--days {days}: must be 0 or more")
-    oldest = None if days is None else time.time() - days * SECONDS_A_DAY
-
-    def wanted(document: StoredDocument) -> bool:
-        return oldest is None or document.time < oldest
-
-    young = f"no document was last seen more than {days or 0:g} days ago"
-    nothing = young if scope is crawl is None else _NOTHING
-    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run, sweeps=not dry_run)
-
-
 _NOTHING = "no document meets all criteria, or a running crawl is working on it"
 
 
-def _remove(  # noqa: PLR0913  # the criteria, each by its name
+def _prune(  # the criteria, each by its name
     config: Config,
-    wanted: Callable[[StoredDocument], bool],
+    urls: Sequence[str],
+    days: float | None,
     scope: str | None,
     crawl: str | None,
-    nothing: str,
     *,
     dry_run: bool,
-    sweeps: bool = False,
 ) -> Iterator[Answer]:
-    """Delete the wanted documents and their near-duplicates; raise `nothing` if there are none."""
+    """Delete documents that meet all given criteria, and their near-duplicates."""
+    if not urls and (days, scope, crawl) == (None, None, None):
+        raise ValueError("name what to delete: URLs, --days, --scope or --crawl")
+    if days is not None and not days >= 0:
+        raise ValueError(f"--days {days}: must be 0 or more")
+    oldest = inf if days is None else time.time() - days * SECONDS_A_DAY
     crawl = find_crawl(config, crawl)
-    chosen: set[int] = set()
+    missing, chosen = dict.fromkeys(urls), set[int]()
 
     def choose(document: StoredDocument) -> bool:
         found = (
-            scope in {None, document.scope} and crawl in {None, document.crawl} and wanted(document)
+            (not urls or document.url in urls)
+            and document.time < oldest
+            and scope in {None, document.scope}
+            and crawl in {None, document.crawl}
         )
         if found:
             chosen.add(document.document)
+            missing.pop(document.url, None)
         return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
@@ -213,12 +203,17 @@ def _remove(  # noqa: PLR0913  # the criteria, each by its name
                 )
         with show_busy("deleting"):
             deleted = 0 if dry_run else store.delete(numbers)
-            if sweeps:
+            if not urls and not dry_run:
                 store.sweep_url_forms()
+    absent = f"not in the store, or in use by a running crawl: {', '.join(missing)}"
+    only_urls, only_days = (days, scope, crawl) == (None,) * 3, not urls and scope is crawl is None
     if not numbers:
-        raise PartlyFailedError(nothing)
+        young = f"no document was last seen more than {days or 0:g} days ago"
+        raise PartlyFailedError(absent if only_urls else young if only_days else _NOTHING)
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
+    if missing:
+        raise PartlyFailedError(absent)
 
 
 def _pick(document: StoredDocument, *names: str) -> Answer:
@@ -236,30 +231,6 @@ def _print_removal(answer: Answer) -> Iterable[str]:
         )
 
 
-def _add_delete(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("urls", nargs="*", metavar="URL", help="only documents with these URLs")
-    _add_criteria(parser)
-
-
-def _delete(
-    config: Config, urls: Sequence[str], scope: str | None, crawl: str | None, *, dry_run: bool
-) -> Iterator[Answer]:
-    """Delete documents that meet all given criteria, and their near-duplicates."""
-    if not urls and scope is None and crawl is None:
-        raise ValueError("name what to delete: URLs, --scope or --crawl")
-    missing = dict.fromkeys(urls)
-
-    def wanted(document: StoredDocument) -> bool:
-        missing.pop(document.url, None)
-        return not urls or document.url in urls
-
-    absent = "not in the store, or in use by a running crawl: "
-    nothing = absent + ", ".join(missing) if urls and scope is crawl is None else _NOTHING
-    yield from _remove(config, wanted, scope, crawl, nothing, dry_run=dry_run)
-    if missing:
-        raise PartlyFailedError(absent + ", ".join(missing))
-
-
 def _add_undo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="only drops of these pages")
     parser.add_argument("--original", metavar="URL", help="only drops in favour of this page")
@@ -273,12 +244,6 @@ def _add_undo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sink", metavar="URL", help="only drops for the wall that this page shows, see `stats`"
     )
-    _add_output(parser)
-    parser.add_argument("--dry-run", action="store_true", help="list the drops, change nothing")
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    """Add `--output`."""
     parser.add_argument(
         *("-o", "--output"),
         type=Path,
@@ -287,6 +252,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="write the URLs to this file, too, one a line; or JSON lines, with the requests of "
         "lost pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced",
     )
+    parser.add_argument("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
 def _undo(  # noqa: PLR0913  # the criteria, each by its name
@@ -404,66 +370,27 @@ def _describe(store: Store, document: StoredDocument) -> Answer:
     }
 
 
-def _add_links(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spider", metavar="NAME", help="only links that this spider found")
-    _add_output(parser)
-    parser.add_argument(
-        "--forget", action="store_true", help="forget these links once they are listed"
-    )
-
-
-def _list_links(
-    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool
-) -> Iterator[Answer]:
-    """List the links that only dropped pages have, and that nobody requested."""
-    with open_to_change(config) if forget else open_as_it_is(config.store) as store:
-        found = store.list_links(spider)
-        if urls_path is not None:
-            write_whole(urls_path, [f"{printable(link.url)}\n" for link in found])
-        if forget:
-            store.keep_links((), [link.url for link in found])
-        for link in found:
-            named = ("url", "page", "original", "spider", "crawl", "time")
-            yield {name: getattr(link, name) for name in named}
-
-
 COMMANDS = {
-    "compact": Command(
-        _compact,
-        printer=_print_compaction,
-        examples=("compact",),
-        details="Crawls may run meanwhile. The file shrinks only if no other process has the "
-        "store open.",
-    ),
-    "rebuild": Command(_rebuild, _add_rebuild, examples=("rebuild", "rebuild --tables 4")),
     "check": Command(
         _check,
-        printer=_print_check,
-        examples=("check", "check --store .scrapy/simhash"),
-        details="Prints one problem a line; the exit code is 1 if there are any.",
+        _add_check,
+        _print_check,
+        examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
+        details="Prints one problem a line; the exit code is 1 if there are any. With --compact, "
+        "crawls may run meanwhile, but the file shrinks only if no other process has the store "
+        "open.",
     ),
-    "backup": Command(back_up, _add_backup, _print_backup, examples=("backup simhash-backup",)),
     "prune": Command(
         _prune,
         _add_prune,
         _print_removal,
-        examples=("prune --days 365 --dry-run", "prune --scope www.example.com"),
+        examples=(
+            "prune --days 365 --dry-run",
+            "prune --scope www.example.com",
+            "prune http://site.example/two --dry-run",
+            "prune http://site.example/two",
+        ),
         details="Deletes documents that meet all given criteria, with their near-duplicates.",
-    ),
-    "delete": Command(
-        _delete,
-        _add_delete,
-        _print_removal,
-        examples=("delete http://site.example/two --dry-run", "delete http://site.example/two"),
-        details="Deletes documents that meet all given criteria, with their near-duplicates.",
-    ),
-    "links": Command(
-        _list_links,
-        _add_links,
-        lambda answer: [printable(answer["url"])],
-        examples=("links", "links --spider docs", "links --forget"),
-        details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a later "
-        "crawl of its spider requests for another reason is forgotten.",
     ),
     "undo": Command(
         _undo,

@@ -16,9 +16,10 @@ from scrapy_simhash.commands.frame import (
     call,
     format_time,
     make_table,
+    read_count,
     style,
 )
-from scrapy_simhash.commands.look import print_explanation, read_count
+from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.rulefiles import (

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 from scrapy.http import Request
 
+from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
 from scrapy_simhash.crawl.places import Places, SeenLinks
 from scrapy_simhash.crawl.policy import count, identify, is_closing
@@ -44,7 +45,8 @@ _MOST_FOUND = 50_000
 # So many wait before they are written: a crawl that is killed forgets no more.
 _MOST_UNWRITTEN = 500
 _LONGEST = 2_000
-LATE = "late"
+# Requested by one crawl: what a site makes up, such as a calendar, ends there.
+MOST_LATE = 1_000
 _LOSING = {"drop", "ignore-outlinks"}
 
 
@@ -144,7 +146,7 @@ class LostLinks:
 
     async def request_late(self, spider: Spider) -> list[Request]:
         """Make requests of unknown links, when there is nothing else to do."""
-        left = self._config.late_links - len(self._asked)
+        left = MOST_LATE - len(self._asked)
         made: list[Request] = []
         if not self.late or not self._changed or left <= 0:
             return made

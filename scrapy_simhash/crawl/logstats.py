@@ -128,7 +128,7 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     line = ", ".join(parts)
     if lost := get("links/only_on_dropped_pages"):
         line += f"; only dropped pages have {plural(lost, 'link')}, not requested "
-        line += "(`scrapy simhash links`)"
+        line += "(`scrapy simhash export links`)"
     if waiting := get("waiting"):
         line += f"; {plural(waiting, 'dropped page')} may have to be requested again: another "
         line += "crawl is still at work on what they duplicate"

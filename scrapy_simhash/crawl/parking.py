@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Share of the requests that a rule leads to a known page which are made all the same, to test it.
+# A rule that has gone bad then parks 19 different pages on average before it is caught.
+SAMPLE_SHARE = 0.05
 # The first requests of each rule in a crawl are made whatever the share of the sample is.
 _FIRST_SAMPLED = 3
 # 150 bytes each.
@@ -378,7 +381,7 @@ class ParkedRequests:
         """Whether a request is one of the sample."""
         # Keyed, so that a site cannot choose addresses that are never made.
         drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
-        return drawn < self._config.url_sample * 2**64
+        return drawn < SAMPLE_SHARE * 2**64
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
@@ -406,11 +409,9 @@ class ParkedRequests:
         # Not every time that a spider is idle which lives long.
         if self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
-            share = self._config.url_sample
-            if share:
-                sample = await self._detector.sample_parked(spider.name, share, _MOST_CHECKED)
-                if not is_closing(self._crawler):
-                    return self._make(sample, spider, "urls/checked", sampled=True)
+            sample = await self._detector.sample_parked(spider.name, SAMPLE_SHARE, _MOST_CHECKED)
+            if not is_closing(self._crawler):
+                return self._make(sample, spider, "urls/checked", sampled=True)
         return []
 
     def _make(

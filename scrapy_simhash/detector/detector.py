@@ -21,6 +21,7 @@ from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
 from scrapy_simhash.judging.urls.learner import Fetched
+from scrapy_simhash.judging.urls.proof import CONFIDENCE
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -107,9 +108,7 @@ class Detector:
         self._keep_text = (
             config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
         )
-        self._workers = Workers(
-            config.workers, config.page_timeout, config.page_memory, config.min_features
-        )
+        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self._relay = Relay()
@@ -133,9 +132,11 @@ class Detector:
             raise RuntimeError("this detector is open")
         try:
             await asyncio.to_thread(self._open, spider)
+            await self._workers.start()
         except BaseException:
             await self.close()
             raise
+        self.is_open = True
 
     def _open(self, spider: str) -> None:
         config = self._config
@@ -163,7 +164,6 @@ class Detector:
                 ) from error
         if not config.readonly:
             self._store.start_crawl(self.crawl, spider)
-        self._workers.start()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
@@ -172,23 +172,22 @@ class Detector:
         self._writer = GroupWriter(
             self._store,
             self.crawl,
-            config.url_confidence if learns else None,
+            CONFIDENCE if learns else None,
             deciding=config.url_rules == "skip",
         )
         if learns:
             self._writer.load_rules()
-        self.is_open = True
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
         self.is_open = False
+        await self._workers.stop()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        self._workers.stop()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")
@@ -335,13 +334,13 @@ class Detector:
 
     async def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Claim the spider's lost pages once all marks are written; none if the store fails."""
-        return await self._wait_for(lambda writer: writer.take_lost(spider, ending=ending), [])
+        return await self.ask(
+            lambda store: store.take_lost(self.crawl, spider, ending=ending), otherwise=[]
+        )
 
     async def count_waiting(self) -> int:
         """Count the drops of this crawl that wait for another one; 0 if the store fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.count_waiting(self.crawl)), 0
-        )
+        return await self.ask(lambda store: store.count_waiting(self.crawl), otherwise=0)
 
     @property
     def acting(self) -> ActingRules | None:
@@ -375,18 +374,20 @@ class Detector:
 
     async def take_parked(self, spider: str) -> list[TakenRequest]:
         """Claim parked requests that must be made after all; none if the store fails."""
-        return await self._wait_for(lambda writer: writer.take_parked(spider), [])
+        return await self.ask(lambda store: store.take_parked(self.crawl, spider), otherwise=[])
 
     async def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
         """Claim a sample of the parked requests, see `Store.sample_parked`."""
-        return await self._wait_for(lambda writer: writer.sample_parked(spider, share, most), [])
+        return await self.ask(
+            lambda store: store.sample_parked(self.crawl, spider, share, most), otherwise=[]
+        )
 
     async def check_sample(self, sample: Sample) -> Outcome | None:
         """Let a page vote on the rules that it checks, see `Store.check_sample`.
 
         None if it has no vote, or the store fails.
         """
-        return await self._wait_for(lambda writer: writer.check_sample(sample), None)
+        return await self.ask(lambda store: store.check_sample(sample), otherwise=None)
 
     def take_rule_changes(self) -> list[RuleChange]:
         """Take the URL rules that changed their state since the last call, oldest first."""
@@ -397,6 +398,13 @@ class Detector:
         """Take what went wrong with URL rules since the last call, oldest first."""
         errors = self._writer.learning_errors if self._writer is not None else deque()
         return [errors.popleft() for _ in range(len(errors))]
+
+    async def ask(self, question: Callable[[Store], Result], *, otherwise: Result) -> Result:
+        """Ask the store something once all earlier marks are written; `otherwise` if it fails.
+
+        The question is called in the writer's thread.
+        """
+        return await self._wait_for(lambda writer: writer.ask(question), otherwise)
 
     async def _wait_for(
         self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result
@@ -422,15 +430,11 @@ class Detector:
 
     async def list_links(self, spider: str) -> list[Link]:
         """List the links of a spider that the store keeps; none if that fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.list_links(spider)), []
-        )
+        return await self.ask(lambda store: store.list_links(spider), otherwise=[])
 
     async def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
         """Find out which identities the store knows; none if that fails."""
-        return await self._wait_for(
-            lambda writer: writer.ask(lambda store: store.find_known(identities)), set()
-        )
+        return await self.ask(lambda store: store.find_known(identities), otherwise=set())
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""

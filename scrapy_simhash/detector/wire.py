@@ -2,8 +2,8 @@
 
 ::
 
-    orders, to the worker       length of the head, head (pickle: a list of `Order`), bodies
-    answers, from the worker    length, MessagePack of an `_Answer`; a length of 0: it is ready
+    orders, to the worker       pickle of a list of `Order`
+    answers, from the worker    length, MessagePack of an `_Answer`; before the first one `READY`
     place, of the worker        memory that both see: the page it is at, and since when
 """
 
@@ -12,52 +12,40 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import pickle
-import socket
 import struct
 import tempfile
 import time
-from collections import deque
-from functools import cache
-from multiprocessing import reduction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.pages import PageFingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from scrapy_simhash.pages import PageFingerprint, Recipe
+    from scrapy_simhash.pages import Recipe
 
-# Bodies are taken from the socket in one call each.
 _LENGTH = struct.Struct("<I")
 READY = _LENGTH.pack(0)
 _PLACE_BYTES = mmap.PAGESIZE
 _CHANGING = -1.0
 
 
-class How(NamedTuple):
-    """How pages are read, the same for all of a crawl."""
+class Order(NamedTuple):
+    """A page to read, and how."""
 
+    number: int  # no other page of the process has it
+    body: bytes
+    encoding: str | None
+    url: str
     recipe: Recipe
     seed: int
     keep_text: bool
-    min_features: int | None
     memory_bytes: int
     timeout_seconds: float
-
-
-class Order(NamedTuple):
-    """A page that a worker shall read; its body goes beside it."""
-
-    number: int  # ascending for one worker
-    body_bytes: int
-    encoding: str | None
-    url: str
-    how: How
-    second_opinion: str  # why only the second reader shall read it, or ""
+    second_opinion: str = ""  # why only the second reader shall read it
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -73,40 +61,7 @@ class _Answer(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Answer).decode
-
-
-@cache
-def load_pages() -> Callable[[bytes], PageFingerprint]:
-    """Load what reads answers; done ahead of the first one, because it takes long."""
-    from scrapy_simhash.pages.fingerprint import PageFingerprint  # noqa: PLC0415 - loads readers
-
-    return msgspec.msgpack.Decoder(PageFingerprint).decode
-
-
-def pack_orders(orders: Sequence[Order]) -> bytes:
-    """Make the message that goes before the bodies."""
-    head = pickle.dumps(list(orders), pickle.HIGHEST_PROTOCOL)
-    return _LENGTH.pack(len(head)) + head
-
-
-def receive_orders(orders: socket.socket) -> deque[tuple[Order, bytes]]:
-    """Wait for pages and take them; an EOFError says that there will be none."""
-    (length,) = _LENGTH.unpack(_receive(orders, _LENGTH.size))
-    listed: list[Order] = pickle.loads(_receive(orders, length))  # noqa: S301 - from the crawl
-    # All bodies at once: whoever sends them need not come back for the rest.
-    return deque((order, _receive(orders, order.body_bytes)) for order in listed)
-
-
-def _receive(source: socket.socket, size: int) -> bytes:
-    """Take so many bytes; an EOFError if they do not come."""
-    parts: list[bytes] = []
-    while size:
-        part = source.recv(size, socket.MSG_WAITALL)
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+_decode_page = msgspec.msgpack.Decoder(PageFingerprint).decode
 
 
 def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
@@ -124,11 +79,9 @@ def take_answers(received: bytearray) -> Iterator[tuple[int, PageFingerprint | U
     """Take the whole answers from what was received; an error if one is none.
 
     Raises:
-        msgspec.DecodeError: an answer is damaged.
-        ValueError: a text of it is not UTF-8.
+        ValueError: an answer is damaged, or a text of it is not UTF-8.
     """
     place = 0
-    decode_page = load_pages()
     try:
         while len(received) >= place + _LENGTH.size:
             (length,) = _LENGTH.unpack_from(received, place)
@@ -140,7 +93,7 @@ def take_answers(received: bytearray) -> Iterator[tuple[int, PageFingerprint | U
             if answer.reason:
                 yield answer.number, UnjudgedError(answer.reason, answer.detail)
             else:
-                yield answer.number, decode_page(answer.made)
+                yield answer.number, _decode_page(answer.made)
     finally:
         del received[:place]
 
@@ -151,13 +104,9 @@ class Place:
     # Memory, because a message for each page would wake the crawl's process each time.
 
     def __init__(self, file: int | None = None) -> None:
-        self._file = _make_file() if file is None else file
-        self._memory = mmap.mmap(self._file, _PLACE_BYTES)
+        self.file = _make_file() if file is None else file
+        self._memory = mmap.mmap(self.file, _PLACE_BYTES)
         self._values = memoryview(self._memory).cast("d")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Give the process that is being started the same memory."""
-        return _share_place, (reduction.DupFd(self._file),)
 
     def begin(self, number: int, *, loading: bool = False) -> None:
         """Note that a page begins now; called by the worker."""
@@ -177,15 +126,11 @@ class Place:
 
     def close(self) -> None:
         """Let the memory go; harmless if closed twice."""
-        if self._file >= 0:
+        if self.file >= 0:
             self._values.release()
             self._memory.close()
-            os.close(self._file)
-            self._file = -1
-
-
-def _share_place(file: Any) -> Place:
-    return Place(file.detach())
+            os.close(self.file)
+            self.file = -1
 
 
 def _make_file() -> int:

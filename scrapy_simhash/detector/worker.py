@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import multiprocessing
 import os
+import pickle
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash._printable import describe_error
-from scrapy_simhash.detector.wire import READY, Place, pack_answer, receive_orders
+from scrapy_simhash.detector.wire import READY, Place, pack_answer
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.pages import fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from scrapy_simhash.detector.wire import How, Order
+    from scrapy_simhash.detector.wire import Order
     from scrapy_simhash.pages import PageFingerprint, Recipe
 
 # A worker exits with it if its page took too much memory. Above the codes of Python and the shell,
@@ -41,34 +43,49 @@ _TOO_CLOSE = 0.75
 # Fewer than some hundred would not set up OpenBLAS's buffers.
 _WARMING_WORDS = 5_000
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_WATCHER = "scrapy_simhash-parent-watcher"
-_DATA_PAGES = 5  # the field of /proc/self/statm that RLIMIT_DATA is compared with
+_WATCHING_SECONDS = 0.2
 _KIB = 1_024
 # Answers of so many seconds go together: to take them costs the crawl's process less than half.
 _ANSWERING_SECONDS = 0.01
+_BUFFER_BYTES = 1 << 18
 
 
-def serve(orders: socket.socket, place: Place) -> None:
-    """Read pages until the other end is closed."""
-    bound = _prepare()
+def main(orders_file: int, place_file: int, crawl_process: int) -> None:
+    """Read pages until the other end is closed; this is all that a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the crawl
+    end_with(crawl_process)
+    # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    crawl, place = socket.socket(fileno=orders_file), Place(place_file)
+    orders = crawl.makefile("rb", _BUFFER_BYTES)
+    _warm_up()
+    bound = MemoryBound()
     answers = bytearray(READY)
     with suppress(EOFError, ConnectionError):
         while True:
-            orders.sendall(answers)
+            crawl.sendall(answers)
             answers.clear()
             sent = time.monotonic()
-            pages = receive_orders(orders)
+            pages: list[Order] = pickle.load(orders)  # noqa: S301 - from the crawl
             while pages:
-                answers += _answer(*pages.popleft(), place, bound)
+                answers += _answer(pages.pop(0), place, bound)
                 if pages and time.monotonic() - sent > _ANSWERING_SECONDS:
-                    orders.sendall(answers)
+                    crawl.sendall(answers)
                     answers.clear()
                     sent = time.monotonic()
 
 
-def _answer(order: Order, body: bytes, place: Place, bound: _MemoryBound) -> bytes:
+def _warm_up() -> None:
+    """Load everything, so that what the first page sets up does not count as its memory."""
+    # OpenBLAS sets up 32 MB.
+    fingerprint_page(
+        f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
+    )
+
+
+def _answer(order: Order, place: Place, bound: MemoryBound) -> bytes:
     """Read a page; the process ends if that takes more memory than it may."""
-    number, how = order.number, order.how
+    number, memory_bytes = order.number, order.memory_bytes
     found: PageFingerprint | UnjudgedError
 
     @contextmanager
@@ -81,91 +98,55 @@ def _answer(order: Order, body: bytes, place: Place, bound: _MemoryBound) -> byt
 
     place.begin(number)
     try:
-        with bound.apply(how.memory_bytes):
-            found = work(body, order.encoding, order.url, how, order.second_opinion, loading)
+        with bound.apply(memory_bytes):
+            found = work(order, loading)
     except UnjudgedError as error:
         found = error
     except MemoryError:
-        found = UnjudgedError("out_of_memory", f"{how.memory_bytes} bytes")
+        found = UnjudgedError("out_of_memory", f"{memory_bytes} bytes")
     try:
         return pack_answer(number, found)
     except UnicodeEncodeError as error:  # a lone surrogate
         return pack_answer(number, UnjudgedError("failed", describe_error(error)))
 
 
-def _prepare() -> _MemoryBound:
-    """Load everything; leave Ctrl-C to the parent, and end when it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # Otherwise messages of lxml and trafilatura would end up on the crawl's standard error.
-    logging.getLogger().addHandler(logging.NullHandler())
-    parent = multiprocessing.parent_process()
-    if parent is not None and not _ask_kernel_to_end_with(parent.pid):
-        _watch_parent(parent)
-    from scrapy_simhash.pages import fingerprint_page  # noqa: PLC0415 - loads numpy
-
-    # What the first page sets up, such as OpenBLAS's 32 MB, must not count as a page's memory.
-    fingerprint_page(
-        f"<html><body><p>{' '.join(map(str, range(_WARMING_WORDS)))}</p></body></html>"
-    )
-    return _MemoryBound()
-
-
 def work(
-    body: bytes,
-    encoding: str | None,
-    url: str,
-    how: How,
-    second_opinion: str = "",
-    loading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext
 ) -> PageFingerprint:
     """Fingerprint a page in this process; raises UnjudgedError or MemoryError, nothing else."""
     # A page that breaks the fast reader is read by the second one: at once if that raises.
-    page = body, encoding, how.seed, url, how.min_features
+    recipe, second_opinion = order.recipe, order.second_opinion
     made = None
     if not second_opinion:
-        _load(how.recipe, loading)
         try:
-            made = _read(how.recipe, *page)
+            made = _read(order, recipe, loading)
         except UnjudgedError as error:
-            if error.reason != "failed" or how.recipe.extractor != DEFAULT_EXTRACTOR:
+            if error.reason != "failed" or recipe.extractor != DEFAULT_EXTRACTOR:
                 raise
             second_opinion = "raised"
     if made is None:
-        second = replace(how.recipe, extractor=SECOND_EXTRACTOR, extractor_version=0)
-        _load(second, loading)
-        made = replace(_read(second, *page), second_opinion=second_opinion)
-    return made if how.keep_text else replace(made, text="")
+        second = replace(recipe, extractor=SECOND_EXTRACTOR, extractor_version=0)
+        made = replace(_read(order, second, loading), second_opinion=second_opinion)
+    return made if order.keep_text else replace(made, text="")
 
 
 # Whose readers this process has loaded.
 _loaded: set[Recipe] = set()
 
 
-def _load(recipe: Recipe, loading: Callable[[], AbstractContextManager[None]]) -> None:
-    """Load the reader of a recipe before its first page: trafilatura takes a second, and 60 MB."""
-    if recipe in _loaded:
-        return
-    _loaded.add(recipe)
-    from scrapy_simhash.pages import make_recipe  # noqa: PLC0415 - loads numpy
-
-    # What cannot be loaded is told when the page is read.
-    with loading(), suppress(Exception):
-        make_recipe(recipe.extractor, recipe.features)
-
-
 def _read(
-    recipe: Recipe,
-    body: bytes,
-    encoding: str | None,
-    seed: int,
-    url: str,
-    min_features: int | None,
+    order: Order, recipe: Recipe, loading: Callable[[], AbstractContextManager[None]]
 ) -> PageFingerprint:
-    from scrapy_simhash.pages import fingerprint_page  # noqa: PLC0415 - loads numpy
-
+    """Read a page by a recipe, whose readers are loaded first: trafilatura takes 1 s and 60 MB."""
+    if recipe not in _loaded:
+        _loaded.add(recipe)
+        # What cannot be loaded is told when the page is read.
+        with loading(), suppress(Exception):
+            make_recipe(recipe.extractor, recipe.features)
     try:
-        return fingerprint_page(body, encoding, recipe, seed, url, min_features)
+        return fingerprint_page(
+            order.body, order.encoding, recipe, order.seed, order.url, MIN_FEATURES
+        )
     except (UnjudgedError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on
@@ -173,96 +154,85 @@ def _read(
         raise UnjudgedError("failed", describe_error(error)) from None
 
 
-def _ask_kernel_to_end_with(parent_pid: int | None) -> bool:
-    """Have the kernel kill this process when the thread that started it ends; Linux only."""
-    # A thread of this process cannot do it: while native code holds the interpreter no other thread
-    # runs, and a hanging worker would outlive a killed crawl for ever. SIGKILL, because SIGTERM may
-    # be blocked. The kernel looks at the thread that started the process, not at the parent as a
-    # whole, hence the launcher thread in `workers`.
-    if sys.platform != "linux":
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        return False
-    # The parent may have ended before the call; the signal would never come.
-    if os.getppid() != parent_pid:
-        os._exit(0)
-    return True
-
-
-def _watch_parent(parent: Any) -> None:
-    """Have a thread end this process when its parent ends; once."""
-
-    def end_with_parent() -> None:
-        parent.join()
+def end_with(process: int) -> None:
+    """Have this process end with the one that started it; a thread does that but on Linux."""
+    # On Linux the kernel sends SIGKILL: while native code holds the interpreter no other thread
+    # runs, and a hanging worker would outlive a killed crawl for ever. SIGTERM may be blocked. It
+    # does so when the *thread* ends that started this process, which is the event loop's.
+    if sys.platform != "linux" or ctypes.CDLL(None).prctl(
+        _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
+    ):
+        threading.Thread(target=_watch, args=(process,), daemon=True).start()
+    elif os.getppid() != process:  # it ended before the call; the signal would never come
         os._exit(0)
 
-    if not any(thread.name == _WATCHER for thread in threading.enumerate()):
-        threading.Thread(target=end_with_parent, name=_WATCHER, daemon=True).start()
+
+def _watch(process: int) -> None:
+    while os.getppid() == process:
+        time.sleep(_WATCHING_SECONDS)
+    os._exit(0)
 
 
-class _MemoryBound:
+class MemoryBound:
     """Bounds what pages take, beyond what the process has loaded when this is made."""
 
     def __init__(self) -> None:
-        self._data_bytes = _read_data_bytes()
-        self._resident_bytes = _read_peak_bytes()
+        self._loaded = _read_memory()
 
     @contextmanager
     def apply(self, page_bytes: int) -> Iterator[None]:
         """End this process when the block allocates more data than that, used or not."""
         # The whole process, so that the next page finds a fresh one and nothing that swallowed the
         # MemoryError goes on with half a page.
-        if self._data_bytes is None or self._resident_bytes is None:
+        if self._loaded is None:
             yield
             return
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        bound = self._data_bytes + page_bytes
-        soft = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        _limit_data(self._loaded.data_bytes + page_bytes)
         try:
             yield
         except MemoryError:
             os._exit(OUT_OF_MEMORY_EXIT_CODE)
         finally:
-            taken = (_read_peak_bytes() or 0) - self._resident_bytes
-            if taken > _TOO_CLOSE * page_bytes:
+            now = _read_memory() or self._loaded
+            if now.peak_bytes - self._loaded.peak_bytes > _TOO_CLOSE * page_bytes:
                 os._exit(OUT_OF_MEMORY_EXIT_CODE)
 
     @contextmanager
     def lift(self) -> Iterator[None]:
         """Let the block, within `apply`, load what later pages need, too."""
-        before = _read_data_bytes()
-        if before is None or self._data_bytes is None or self._resident_bytes is None:
+        if self._loaded is None:
             yield
             return
+        before = _read_memory() or self._loaded
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
         yield
-        loaded = (_read_data_bytes() or before) - before
-        self._data_bytes += loaded
-        self._resident_bytes += loaded
-        if hard != resource.RLIM_INFINITY:
-            soft = min(soft + loaded, hard)
-        else:
-            soft += loaded
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        grown = (_read_memory() or before).data_bytes - before.data_bytes
+        data_bytes, peak_bytes = self._loaded
+        self._loaded = _Memory(data_bytes + grown, peak_bytes + grown)
+        _limit_data(soft + grown)
 
 
-def _read_data_bytes() -> int | None:
-    """Read how much writable, private memory this process has; None where nothing tells."""
+class _Memory(NamedTuple):
+    """Memory of this process: data, as RLIMIT_DATA counts it, and the most in use at a time."""
+
+    data_bytes: int
+    peak_bytes: int
+
+
+def _read_memory() -> _Memory | None:
+    """Read how much memory this process has; None where nothing tells."""
+    # The peak not from getrusage, where it may be that of the parent at the time of the fork.
     try:
-        with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 - a page's cost
-            return int(statm.read().split()[_DATA_PAGES]) * resource.getpagesize()
-    except OSError:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a page's cost
+            found = dict(line.split(":", 1) for line in status if line.startswith("Vm"))
+        return _Memory(*(int(found[name].split()[0]) * _KIB for name in ("VmData", "VmHWM")))
+    except (OSError, KeyError):
         return None
 
 
-def _read_peak_bytes() -> int | None:
-    """Read the most memory this process had in use at a time; None where nothing tells."""
-    # Not from getrusage, where it may be that of the parent at the time of the fork.
-    try:
-        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * _KIB
-    except (OSError, StopIteration):
-        return None
+def _limit_data(most_bytes: int) -> None:
+    """Bound the data of this process, below what the system allows it."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    soft = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,19 +1,32 @@
-"""Worker processes for extraction: killed singly at a page's deadline, shared by all crawls here.
+"""Worker processes for extraction: one queue, a deadline for each page, killed one by one.
 
 Extraction may hang (a 10 kB page with huge colspans holds trafilatura for 15 s) and may crash
 natively, so threads will not do; `concurrent.futures.ProcessPoolExecutor` cannot kill one worker.
+
+`Workers` is what a crawl holds. All crawls of an event loop that want equally many share a `Crew`:
+the pages that wait, and a `Channel` to each process. The event loop does all of it, without threads
+and without waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_simhash._printable import describe_error
+from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import PAGE_MEMORY_BYTES
-from scrapy_simhash.detector.channel import Channel, Job
-from scrapy_simhash.detector.crew import Crew, crews
-from scrapy_simhash.detector.wire import How
+from scrapy_simhash.detector.wire import READY, Order, Place, take_answers
 from scrapy_simhash.detector.worker import OUT_OF_MEMORY_EXIT_CODE, work
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
@@ -22,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_simhash.pages import PageFingerprint, Recipe
+
+logger = logging.getLogger(__name__)
 
 # A worker gets what waits in one message, up to these; a larger page goes by itself.
 _PAGES_PER_BATCH = 8
@@ -32,6 +47,16 @@ _PAGES_AHEAD = 2
 _MOST_DEATHS = 2
 # How often a page comes back from a worker that ended before it was at it.
 _MOST_RETURNS = 4
+# How long no process is started after one that did not come up: twice as long each time, up to a
+# minute.
+_RESTING_SECONDS = 1.0
+_LONGEST_REST_SECONDS = 60.0
+# Within this a worker has come up, or has begun its next page, or has loaded what reads it: a
+# second each on an idle machine.
+_BEGINNING_SECONDS = 60.0
+# A process that is dead or dying is gone within this, as its sockets are closed last.
+_DYING_SECONDS = 1.0
+_RECEIVED_BYTES = 1 << 18
 
 
 class Workers:
@@ -42,31 +67,33 @@ class Workers:
         count: int,
         page_timeout_seconds: float,
         page_memory_bytes: int = PAGE_MEMORY_BYTES,
-        min_features: int | None = None,
     ) -> None:
-        # `min_features` as for `fingerprint_page`.
         self._count = count
         self._page_timeout_seconds = page_timeout_seconds
         self._page_memory_bytes = page_memory_bytes
-        self._min_features = min_features
         self._crew: Crew | None = None
-        self._desk: _Desk | None = None
 
-    def start(self) -> None:
-        """Start the processes and wait for the first to be ready; blocks."""
+    async def start(self) -> None:
+        """Start the processes and wait for the first to be ready.
+
+        Raises:
+            RuntimeError: none comes up.
+        """
         if self._count:
-            self._crew = crews.acquire(self._count, lambda: Crew(self._count))
+            key = self._count, asyncio.get_running_loop()
+            self._crew = _crews.acquire(key, lambda: Crew(*key))
             try:
-                self._crew.wait()
+                await self._crew.wait()
             except BaseException:
-                self.stop()
+                await self.stop()
                 raise
 
-    def stop(self) -> None:
-        """End the processes with their last user; blocks. Harmless when not started."""
-        if self._crew is not None:
-            self._crew = self._desk = None
-            crews.release(self._count)
+    async def stop(self) -> None:
+        """End the processes with their last user; harmless when not started."""
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            _crews.release((crew.count, crew.loop))
+            await crew.join()
 
     async def fingerprint(
         self,
@@ -78,44 +105,76 @@ class Workers:
         *,
         keep_text: bool,
     ) -> PageFingerprint:
-        """Make the fingerprint of a page; UnjudgedError if there is none, whatever the reason."""
+        """Make the fingerprint of a page; UnjudgedError if there is none, whatever the reason.
+
+        In the event loop that `start` was called in.
+        """
         bounds = self._page_memory_bytes, self._page_timeout_seconds
-        how = How(recipe, seed, keep_text, self._min_features, *bounds)
-        if self._crew is None:
-            return _work_here(body, encoding, url, how)
-        loop = asyncio.get_running_loop()
-        if self._desk is None or self._desk.loop is not loop:
-            self._desk = _Desk(self._crew, loop)
-        job = Job(body, encoding, url, how, loop.create_future())
-        self._desk.add(job)
-        return await job.future
+        order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
+        if self._crew is not None:
+            return await self._crew.submit(order)
+        try:
+            return work(order)
+        except MemoryError:
+            raise UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes") from None
 
 
-def _work_here(body: bytes, encoding: str | None, url: str, how: How) -> PageFingerprint:
-    """Read a page in this process."""
-    try:
-        return work(body, encoding, url, how)
-    except MemoryError:
-        raise UnjudgedError("out_of_memory", f"{how.memory_bytes} bytes") from None
+_numbers = itertools.count(1)
 
 
-class _Desk:
-    """The pages of one crawl that wait for a worker, or for its answer; of one event loop."""
+@dataclass(eq=False, slots=True)
+class Job:
+    """A page on its way to a fingerprint."""
 
-    def __init__(self, crew: Crew, loop: asyncio.AbstractEventLoop) -> None:
+    order: Order
+    future: asyncio.Future[PageFingerprint]
+    alone: bool = False  # it goes to a worker by itself
+    deaths: int = 0  # of workers that were at it
+    returns: int = 0  # from workers that ended before they answered it
+
+    def answer(self, found: PageFingerprint | UnjudgedError) -> None:
+        """Hand what was found to whoever waits for it, if anybody still does."""
+        if self.future.done():
+            return
+        if isinstance(found, UnjudgedError):
+            self.future.set_exception(found)
+        else:
+            self.future.set_result(found)
+
+
+class Crew:
+    """So many worker processes, and the pages that wait for them; of one event loop."""
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.count = count
         self.loop = loop
-        self._crew = crew
         self._waiting: deque[Job] = deque()
+        self._channels: set[Channel] = set()
         self._is_handing_out = False
+        self._rest_seconds = 0.0
+        self._rests_until = 0.0
+        self._is_stopped = False
+        self._ending: set[asyncio.Future[int]] = set()
+        self._start_missing()
 
-    def add(self, job: Job) -> None:
-        """Have a page read."""
+    async def wait(self) -> None:
+        """Wait until a process is ready; a RuntimeError if none comes up."""
+        self._start_missing()  # the last ones died: not everything has to be as it was then
+        while self._channels and not any(channel.is_ready for channel in self._channels):
+            starting = [channel.starting for channel in self._channels]
+            await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
+        if not self._channels:
+            raise RuntimeError(
+                "no worker process came up; its own message stands above. SIMHASH_WORKERS = 0 "
+                "does without, for debugging"
+            )
+
+    def submit(self, order: Order) -> asyncio.Future[PageFingerprint]:
+        """Have a page read; the future may have an UnjudgedError."""
+        job = Job(order, self.loop.create_future())
         self._waiting.append(job)
         self._hand_out_soon()
-
-    def wake(self) -> None:
-        """Ask for a worker again; from any thread."""
-        self.loop.call_soon_threadsafe(self._hand_out)
+        return job.future
 
     def _hand_out_soon(self) -> None:
         """Hand pages out once all have come that come at this moment."""
@@ -126,15 +185,25 @@ class _Desk:
     def _hand_out(self) -> None:
         """Hand pages to the workers that are idle."""
         self._is_handing_out = False
-        while self._prune():
-            channel = self._crew.hire(self)
-            if channel is None:
-                break
-            channel.send(self._take_batch())
-        if self._waiting and self._crew.is_hopeless:
+        self._start_missing()
+        for channel in self._channels:
+            if not channel.load:
+                self.feed(channel)
+        if not self._channels:
             for job in self._waiting:
-                _fail(job, "worker_died", "no worker process comes up")
+                job.answer(UnjudgedError("worker_died", "no worker process comes up"))
             self._waiting.clear()
+
+    def feed(self, channel: Channel) -> None:
+        """Hand more pages to a worker that has little to do."""
+        if (
+            channel.is_ready
+            and channel.load <= _PAGES_AHEAD
+            and not channel.is_alone
+            and self._prune()
+            and not (channel.load and self._waiting[0].alone)
+        ):
+            channel.send(self._take_batch())
 
     def _prune(self) -> bool:
         """Forget pages that nobody waits for any more; whether any page is left."""
@@ -144,37 +213,39 @@ class _Desk:
 
     def _take_batch(self) -> list[Job]:
         """Take the pages for one worker; its share, if there are few."""
-        most = min(_PAGES_PER_BATCH, -(-len(self._waiting) // self._crew.count))
+        most = min(_PAGES_PER_BATCH, -(-len(self._waiting) // self.count))
         batch = [self._waiting.popleft()]
-        octets = len(batch[0].body)
+        octets = len(batch[0].order.body)
         while not batch[0].alone and len(batch) < most and self._prune():
-            octets += len(self._waiting[0].body)
+            octets += len(self._waiting[0].order.body)
             if self._waiting[0].alone or octets > _BYTES_PER_BATCH:
                 break
             batch.append(self._waiting.popleft())
         return batch
 
-    def answered(self, job: Job, found: PageFingerprint | UnjudgedError) -> None:
-        """Hand what was found on a page to who waits for it."""
-        if job.future.done():  # nobody does
+    def _start_missing(self) -> None:
+        """Start the processes that are missing, unless one did not come up a moment ago."""
+        if self._is_stopped or self.loop.time() < self._rests_until:
             return
-        if isinstance(found, UnjudgedError):
-            job.future.set_exception(found)
-        else:
-            job.future.set_result(found)
+        try:
+            while len(self._channels) < self.count:
+                self._channels.add(Channel(self))
+        except Exception as error:  # noqa: BLE001 - pages wait for the answer
+            self._rest(describe_error(error))
 
-    def idle(self, channel: Channel) -> None:
-        """Give a worker that has little to do more of it, or give it back."""
-        if channel.load > _PAGES_AHEAD or channel.is_alone:
+    def _rest(self, problem: str) -> None:
+        """Start no process for a while."""
+        if self.loop.time() < self._rests_until:  # another one that was started with the first
             return
-        shared = self._crew.is_wanted_by_others(self)
-        if not shared and self._prune() and not (channel.load and self._waiting[0].alone):
-            channel.send(self._take_batch())
-        elif not channel.load:
-            channel.detach()
-            self._crew.give_back(channel, self)
-            if self._waiting:
-                self._hand_out_soon()
+        if not self._rest_seconds:
+            logger.warning("Worker processes do not come up: %s", problem)
+        self._rest_seconds = min(_LONGEST_REST_SECONDS, 2 * self._rest_seconds or _RESTING_SECONDS)
+        self._rests_until = self.loop.time() + self._rest_seconds
+
+    def came_up(self, channel: Channel) -> None:
+        """Use a process that is ready."""
+        self._rest_seconds = 0.0
+        self.feed(channel)
 
     def ended(
         self,
@@ -185,38 +256,222 @@ class _Desk:
         *,
         timed_out: bool,
     ) -> None:
-        """Read again what a worker left behind, but for the page that ended it."""
-        self._crew.replace(channel)
+        """Replace a process, and have read again what it left, but for the page that ended it."""
+        # One that was killed or is still dying has no exit code. Not waited for here: to end with
+        # much memory takes long.
+        ending = self.loop.run_in_executor(None, channel.process.wait)
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        self._channels.discard(channel)
+        if not channel.is_ready and not self._is_stopped:
+            self._rest("it took too long" if timed_out else f"exit code {exit_code}")
         for job in reversed(jobs):
-            if job is current:
-                if timed_out:
-                    _fail(job, "timed_out", f"{job.how.timeout_seconds} seconds")
-                    continue
-                if self._judge_death(job, exit_code):
-                    continue
+            fault = _find_fault(job, exit_code, timed_out=timed_out) if job is current else None
             job.returns += 1
             job.alone = True
-            if job.returns > _MOST_RETURNS:
-                _fail(job, "worker_died", f"{job.returns} workers ended before they were at it")
+            if fault is not None:
+                job.answer(fault)
+            elif job.returns > _MOST_RETURNS:
+                detail = f"{job.returns} workers ended before they were at it"
+                job.answer(UnjudgedError("worker_died", detail))
             else:
                 self._waiting.appendleft(job)
         self._hand_out_soon()
 
-    def _judge_death(self, job: Job, exit_code: int | None) -> bool:
-        """Fail the page that a worker was at when it died, unless it is to be read again."""
-        if exit_code == OUT_OF_MEMORY_EXIT_CODE:
-            _fail(job, "out_of_memory", f"{job.how.memory_bytes} bytes")
-            return True
-        job.deaths += 1
-        if job.deaths < _MOST_DEATHS:
+    def stop(self) -> None:
+        """End all processes, and with them the pages on their way."""
+        self._is_stopped = True
+        for channel in list(self._channels):
+            channel.end()
+        self._hand_out()
+
+    async def join(self) -> None:
+        """Wait until the processes are gone that were ended."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+
+# By number of processes and event loop.
+_crews: SharedByKey[tuple[int, asyncio.AbstractEventLoop], Crew] = SharedByKey(Crew.stop)
+
+
+def _find_fault(job: Job, exit_code: int | None, *, timed_out: bool) -> UnjudgedError | None:
+    """Say why the page is unjudged that a worker was at when it ended; None to read it again."""
+    order = job.order
+    if timed_out:
+        return UnjudgedError("timed_out", f"{order.timeout_seconds} seconds")
+    if exit_code == OUT_OF_MEMORY_EXIT_CODE:
+        return UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes")
+    job.deaths += 1
+    if job.deaths < _MOST_DEATHS:
+        return None
+    if order.recipe.extractor == DEFAULT_EXTRACTOR and not order.second_opinion:
+        job.order = order._replace(second_opinion="worker_died")
+        return None
+    return UnjudgedError("worker_died", f"exit code {exit_code}, {job.deaths} times")
+
+
+class Channel:
+    """A worker process: pages go out, answers come in, a deadline is kept."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._loop = crew.loop
+        self._place = Place()
+        self._socket, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self.process = _start_process(theirs.fileno(), self._place.file)
+        except BaseException:
+            self._close()
+            raise
+        self.starting: asyncio.Future[None] = self._loop.create_future()
+        self._jobs: deque[Job] = deque()
+        self._outgoing = bytearray()
+        self._received = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_heard = time.monotonic()
+        self._socket.settimeout(0.0)
+        self._loop.add_reader(self._socket, self._read)
+        self._watch(_BEGINNING_SECONDS)
+        self.is_ready = False
+
+    @property
+    def load(self) -> int:
+        """Number of pages that are not answered."""
+        return len(self._jobs)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has a page that no other may be with."""
+        return any(job.alone for job in self._jobs)
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Hand pages to the process; returns at once."""
+        if not self._jobs:
+            self._last_heard = time.monotonic()
+        self._jobs.extend(jobs)
+        if not self._outgoing:
+            self._loop.add_writer(self._socket, self._write)
+        self._outgoing += pickle.dumps([job.order for job in jobs], pickle.HIGHEST_PROTOCOL)
+        self._write()
+        self._watch(min(job.order.timeout_seconds for job in jobs))
+
+    def _write(self) -> None:
+        """Write what the socket takes now."""
+        try:
+            sent = self._socket.send(self._outgoing)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:  # the process is gone; that is seen when its answers are read
+            sent = len(self._outgoing)
+        del self._outgoing[:sent]
+        if not self._outgoing:
+            self._loop.remove_writer(self._socket)
+
+    def _read(self) -> None:
+        """Read the answers that are there."""
+        try:
+            received = self._socket.recv(_RECEIVED_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            received = b""
+        self._last_heard = time.monotonic()
+        if not self.is_ready and received == READY:
+            self.is_ready = True
+            self.starting.set_result(None)
+            self._crew.came_up(self)
+        elif received and self._take_answers(received):
+            self._crew.feed(self)
+        else:
+            self.end(self._find_exit_code())
+
+    def _take_answers(self, received: bytes) -> bool:
+        """Hand over the answers that are whole; False if what came is not from a sane process."""
+        self._received += received
+        try:
+            for number, found in take_answers(self._received):
+                if not self._jobs or self._jobs[0].order.number != number:
+                    return False
+                self._jobs.popleft().answer(found)
+        except ValueError:
             return False
-        if job.how.recipe.extractor == DEFAULT_EXTRACTOR and not job.second_opinion:
-            job.second_opinion = "worker_died"
-            return False
-        _fail(job, "worker_died", f"exit code {exit_code}, {job.deaths} times")
         return True
 
+    def _watch(self, seconds: float) -> None:
+        """Look at the process in so many seconds, or before."""
+        if self._timer is not None:
+            if self._timer.when() <= self._loop.time() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
 
-def _fail(job: Job, reason: str, detail: str) -> None:
-    if not job.future.done():
-        job.future.set_exception(UnjudgedError(reason, detail))
+    def _look(self) -> None:
+        """Kill the process if its page has taken too long."""
+        self._timer = None
+        # If the loop was held, answers have come that it has not seen.
+        self._read()
+        if self._has_ended or (self.is_ready and not self._jobs):
+            return
+        number, began, loading = self._place.read()
+        current = self._find_job(number)
+        if current is None:
+            ends = self._last_heard + _BEGINNING_SECONDS
+        else:
+            ends = began + (_BEGINNING_SECONDS if loading else current.order.timeout_seconds)
+        left = ends - time.monotonic()
+        if left > 0:
+            self._watch(min(left, *(job.order.timeout_seconds for job in self._jobs)))
+        else:
+            self.end(timed_out=True)
+
+    def _find_job(self, number: int) -> Job | None:
+        return next((job for job in self._jobs if job.order.number == number), None)
+
+    def _find_exit_code(self) -> int | None:
+        """End the process, which is dead or dying, and say why; None if it takes long to die."""
+        self.process.kill()
+        try:
+            return self.process.wait(_DYING_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self, exit_code: int | None = None, *, timed_out: bool = False) -> None:
+        """End the process, which may have ended, and give the pages back."""
+        self.process.kill()
+        current = self._find_job(self._place.read()[0])
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.starting.done():
+            self.starting.set_result(None)
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._close()
+        self._crew.ended(self, self._jobs, current, exit_code, timed_out=timed_out)
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def _close(self) -> None:
+        self._socket.close()
+        self._place.close()
+
+
+def _start_process(*files: int) -> subprocess.Popen[bytes]:
+    """Start a process that runs `worker.main`, and gets these open files."""
+    # Not by multiprocessing, which imports the crawl's main module: a script would need a main
+    # guard, and a worker 61 MB instead of 22. And it lets a daemonic process have no children.
+    # The event loop's own thread starts it: with that it ends (see `worker`). To a Ctrl-C in the
+    # terminal, which is for the crawl, its process group does not belong.
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from scrapy_simhash.detector import worker; "
+        f"worker.main({files[0]}, {files[1]}, {os.getpid()})"
+    )
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        pass_fds=files,
+        process_group=0,
+    )

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -21,12 +22,10 @@ from scrapy_simhash.stores.parking import ParkingGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judging import Document, LostPage, Marked, Verdict
-    from scrapy_simhash.judging.urls.evidence import Outcome
+    from scrapy_simhash.judging import Document, Marked, Verdict
     from scrapy_simhash.judging.urls.records import RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
     from scrapy_simhash.stores import Store
-    from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +47,17 @@ _DONE_DELAY_SECONDS = 1.0
 
 class _Page(NamedTuple):
     document: Document
-    verdict: Future[Verdict]
-    more: bool  # others are on their way
     fetched: Fetched
+    more: bool  # others are on their way
+    answer: Future[Verdict]
 
 
 class _Wanted(NamedTuple):
     """Requests to park."""
 
     requests: Sequence[Parking]
-    answers: Future[list[ParkingAnswer]]
     more: bool
+    answer: Future[list[ParkingAnswer]]
 
 
 class _Mark(NamedTuple):
@@ -84,12 +83,39 @@ class _Unparked(NamedTuple):
 class _Question(NamedTuple):
     """What the thread is asked to find out after earlier marks."""
 
-    ask: Callable[[], Any]
+    ask: Callable[[Store], Any]
     answer: Future[Any]
 
 
 _Note: TypeAlias = "_Mark | _Kept | _Unparked"
 _Entry: TypeAlias = "_Page | _Wanted | _Note | _Question | None"
+
+
+class _Group(NamedTuple):
+    """What one commit writes."""
+
+    pages: list[_Page]
+    wanted: list[_Wanted]
+    marks: list[_Note]
+
+    def split(self) -> Iterator[_Group]:
+        """Make a group of each mark, page and list of requests."""
+        yield from (_Group([], [], [mark]) for mark in self.marks)
+        yield from (_Group([page], [], []) for page in self.pages)
+        yield from (_Group([], [wanted], []) for wanted in self.wanted)
+
+    def fail(self, error: Exception) -> None:
+        """Tell those who wait for this commit that there is none."""
+        answers: list[Future[Any]] = [page.answer for page in self.pages]
+        answers += [wanted.answer for wanted in self.wanted]
+        for answer in answers:
+            answer.set_exception(error)
+
+    def make_parking(self) -> ParkingGroup | None:
+        """Make what the store is to park and unpark; None for nothing."""
+        requests = [request for wanted in self.wanted for request in wanted.requests]
+        unparked = [mark.key for mark in self.marks if isinstance(mark, _Unparked)]
+        return ParkingGroup(requests, unparked) if requests or unparked else None
 
 
 class GroupWriter:
@@ -117,12 +143,10 @@ class GroupWriter:
         self.rule_changes: deque[RuleChange] = deque()
         self.learning_errors: deque[str] = deque()
         self._version = 0  # of `acting`
-        self._wanted: list[_Wanted] = []
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
-        self._pages: list[_Page] = []
-        self._marks: list[_Note] = []
-        self._kept_marks = 0
-        self._asked: list[_Question] = []
+        self._group = _Group([], [], [])
+        self._kept_marks = 0  # of a group that failed
+        self._questions: list[_Question] = []
         self._closing = False
         self._hurry = threading.Event()
         self._next_commit = 0.0
@@ -136,39 +160,21 @@ class GroupWriter:
     ) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        page = _Page(document, Future(), more, fetched)
+        page = _Page(document, fetched, more, Future())
         self._queue.put(page)
-        return page.verdict
+        return page.answer
 
     def park(
         self, requests: Sequence[Parking], *, more: bool = False
     ) -> Future[list[ParkingAnswer]]:
         """Call `Store.park` in the commit of a group; the future may have an error."""
-        wanted = _Wanted(requests, Future(), more)
+        wanted = _Wanted(requests, more, Future())
         self._queue.put(wanted)
-        return wanted.answers
+        return wanted.answer
 
     def unpark(self, key: bytes) -> None:
         """Forget a parked request that was made, in the commit of a later group."""
         self._queue.put(_Unparked(key))
-
-    def take_parked(self, spider: str) -> Future[list[TakenRequest]]:
-        """Call `Store.take_parked` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.take_parked(self._crawl, spider))
-
-    def sample_parked(self, spider: str, share: float, most: int) -> Future[list[TakenRequest]]:
-        """Call `Store.sample_parked` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.sample_parked(self._crawl, spider, share, most))
-
-    def check_sample(self, sample: Sample) -> Future[Outcome | None]:
-        """Call `Store.check_sample` after earlier marks; the future may have an error."""
-
-        def check() -> Outcome | None:
-            outcome = self._store.check_sample(sample)
-            self._look_at_rules()
-            return outcome
-
-        return self._ask(check)
 
     def mark(self, document: Marked, *, done: bool) -> None:
         """Mark a document done or withdraw it, in the commit of a later group."""
@@ -178,27 +184,20 @@ class GroupWriter:
         """Keep the request of a dropped document, in the commit of a later group."""
         self._queue.put(_Kept(number, request))
 
-    def take_lost(self, spider: str, *, ending: bool = False) -> Future[list[LostPage]]:
-        """Call `Store.take_lost` after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: self._store.take_lost(self._crawl, spider, ending=ending))
-
     def ask(self, question: Callable[[Store], _Result]) -> Future[_Result]:
         """Ask the store something after earlier marks; the future may have a StoreError."""
-        return self._ask(lambda: question(self._store))
+        answer: Future[_Result] = Future()
+        self._queue.put(_Question(question, answer))
+        self._hurry.set()
+        return answer
 
     def settle(self) -> Future[None]:
         """Give a future: done once earlier marks are on disk, or a StoreUnavailableError."""
-        return self._ask(self._require_settled)
-
-    def _ask(self, ask: Callable[[], Any]) -> Future[Any]:
-        question = _Question(ask, Future())
-        self._queue.put(question)
-        self._hurry.set()
-        return question.answer
+        return self.ask(lambda _: self._require_settled())
 
     def _require_settled(self) -> None:
-        if self._marks:
-            raise StoreUnavailableError(f"{len(self._marks):,} marks could not be written")
+        if marks := self._group.marks:
+            raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
 
     def close(self) -> None:
         """Write what is left and end the thread; blocks."""
@@ -214,81 +213,82 @@ class GroupWriter:
 
     def _gather(self) -> None:
         """Wait for pages or requests, an overdue mark or the end; then take what else has come."""
-        deadline = None if not self._marks else time.monotonic() + _DONE_DELAY_SECONDS
-        while not (self._urgent() or self._asked or self._closing or self._is_full()):
+        deadline = None
+        while not (self._awaited or self._questions or self._closing or self._is_full):
+            if deadline is None and self._group.marks:
+                deadline = time.monotonic() + _DONE_DELAY_SECONDS
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 self._take(self._queue.get(timeout=wait))
             except queue.Empty:
                 return
-            if deadline is None and self._marks:
-                deadline = time.monotonic() + _DONE_DELAY_SECONDS
-        urgent = self._urgent()
-        if urgent and urgent[-1].more:
+        if self._awaited and self._awaited[-1].more:
             # Nothing wakes this thread meanwhile: to take the interpreter's lock for each page
             # would cost the event loop more than the page.
             self._hurry.wait(self._next_commit - time.monotonic())
         self._hurry.clear()
-        self._take_waiting()
+        with suppress(queue.Empty):
+            while len(self._group.pages) < _PAGES_PER_GROUP and not self._is_full:
+                self._take(self._queue.get_nowait())
         self._next_commit = time.monotonic() + _PAGES_DELAY_SECONDS
 
-    def _urgent(self) -> Sequence[_Page | _Wanted]:
-        """Get what somebody waits for: pages, or else requests to park."""
-        return self._pages or self._wanted
+    @property
+    def _awaited(self) -> Sequence[_Page | _Wanted]:
+        """What somebody waits for: pages, or else requests to park."""
+        return self._group.pages or self._group.wanted
 
-    def _take_waiting(self) -> None:
-        """Take what has come, as much as fits."""
-        while len(self._pages) < _PAGES_PER_GROUP and not self._is_full():
-            try:
-                self._take(self._queue.get_nowait())
-            except queue.Empty:
-                return
-
+    @property
     def _is_full(self) -> bool:
         """Whether marks alone fill a group; those of a failed group wait for their time."""
-        return len(self._marks) - self._kept_marks >= _MARKS_PER_GROUP
+        return len(self._group.marks) - self._kept_marks >= _MARKS_PER_GROUP
 
     def _take(self, entry: _Entry) -> None:
         if entry is None:
             self._closing = True
-        elif isinstance(entry, _Page):
-            # A page that nobody waits for any more must not be recorded as seen.
-            if entry.verdict.set_running_or_notify_cancel():
-                self._pages.append(entry)
-        elif isinstance(entry, _Wanted):
-            if entry.answers.set_running_or_notify_cancel():
-                self._wanted.append(entry)
         elif isinstance(entry, _Question):
-            self._asked.append(entry)
-        else:
-            self._marks.append(entry)
+            self._questions.append(entry)
+        elif not isinstance(entry, _Page | _Wanted):
+            self._group.marks.append(entry)
+        # A page that nobody waits for any more must not be recorded as seen.
+        elif entry.answer.set_running_or_notify_cancel():
+            if isinstance(entry, _Page):
+                self._group.pages.append(entry)
+            else:
+                self._group.wanted.append(entry)
 
     def _answer(self) -> None:
-        asked, self._asked = self._asked, []
-        for each in asked:
-            if each.answer.set_running_or_notify_cancel():
+        questions, self._questions = self._questions, []
+        for question in questions:
+            if question.answer.set_running_or_notify_cancel():
                 try:
-                    each.answer.set_result(each.ask())
+                    found = question.ask(self._store)
+                    self._look_at_rules()
+                    question.answer.set_result(found)
                 except Exception as error:  # noqa: BLE001
-                    each.answer.set_exception(error)
+                    question.answer.set_exception(error)
 
     def _commit(self) -> None:
-        group = _Group(self._pages, self._wanted, self._marks)
-        self._pages, self._wanted, self._marks, self._kept_marks = [], [], [], 0
+        group, self._group, self._kept_marks = self._group, _Group([], [], []), 0
         nothing = not (group.pages or group.wanted)
         if nothing and (not group.marks or self._store.readonly):
             return
         try:
             self._write(group)
         except StoreUnavailableError as error:
-            for future in group.futures():
-                future.set_exception(error)
+            group.fail(error)
             if self._closing:
                 _warn_of_pending(group.marks, error)
             else:
-                self._marks, self._kept_marks = group.marks, len(group.marks)
+                self._group.marks.extend(group.marks)
+                self._kept_marks = len(group.marks)
         except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
-            self._write_singly(group)
+            # So that one bad page spoils no other.
+            for part in group.split():
+                try:
+                    self._write(part)
+                except Exception as error:  # noqa: BLE001
+                    part.fail(error)
+                    _warn_of_pending(part.marks, error)
 
     def _write(self, group: _Group) -> None:
         done = [mark for mark in group.marks if isinstance(mark, _Mark)]
@@ -304,10 +304,10 @@ class GroupWriter:
         )
         self._look_at_rules()
         for page, verdict in zip(group.pages, verdicts, strict=True):
-            page.verdict.set_result(verdict)
+            page.answer.set_result(verdict)
         answers = iter(() if parking is None else parking.answers)
         for wanted in group.wanted:
-            wanted.answers.set_result(list(islice(answers, len(wanted.requests))))
+            wanted.answer.set_result(list(islice(answers, len(wanted.requests))))
 
     def _make_learning(self, pages: Sequence[_Page]) -> UrlLearning | None:
         """Say what a store needs to learn URL rules from these pages; None for nothing."""
@@ -336,43 +336,6 @@ class GroupWriter:
         version, rules = self._store.list_acting_rules()
         self.rule_texts = {rule.id: rule.text for rule in rules}
         self.acting, self._version = ActingRules(rules) if rules else None, version
-
-    def _write_singly(self, group: _Group) -> None:
-        """Write a group that failed as a whole, so that one bad page spoils no other."""
-        for mark in group.marks:
-            try:
-                self._write(_Group([], [], [mark]))
-            except Exception as error:  # noqa: BLE001
-                _warn_of_pending([mark], error)
-        for page in group.pages:
-            try:
-                self._write(_Group([page], [], []))
-            except Exception as error:  # noqa: BLE001
-                page.verdict.set_exception(error)
-        for wanted in group.wanted:
-            try:
-                self._write(_Group([], [wanted], []))
-            except Exception as error:  # noqa: BLE001
-                wanted.answers.set_exception(error)
-
-
-class _Group(NamedTuple):
-    """What one commit writes."""
-
-    pages: list[_Page]
-    wanted: list[_Wanted]
-    marks: list[_Note]
-
-    def futures(self) -> Iterator[Future[Any]]:
-        """List the futures of those who wait for this commit."""
-        yield from (page.verdict for page in self.pages)
-        yield from (wanted.answers for wanted in self.wanted)
-
-    def make_parking(self) -> ParkingGroup | None:
-        """Make what the store is to park and unpark; None for nothing."""
-        requests = [each for wanted in self.wanted for each in wanted.requests]
-        unparked = [mark.key for mark in self.marks if isinstance(mark, _Unparked)]
-        return ParkingGroup(requests, unparked) if requests or unparked else None
 
 
 class Relay:

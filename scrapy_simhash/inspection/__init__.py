@@ -1,4 +1,4 @@
-"""Inspect past decisions, and try other settings: log, explain, what-if, evaluate, report."""
+"""Inspect past decisions, and try other settings: log, explain, evaluate, report."""
 
 from typing import TYPE_CHECKING
 

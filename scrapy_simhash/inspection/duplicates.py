@@ -1,4 +1,4 @@
-"""Which page was kept, and which were dropped for it: `scrapy simhash duplicates`."""
+"""Which page was kept, and which were dropped for it: `scrapy simhash export duplicates`."""
 
 from __future__ import annotations
 

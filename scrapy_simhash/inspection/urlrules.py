@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.errors import InspectionError, suggest
 from scrapy_simhash.inspection.explanation import compare_stored
-from scrapy_simhash.judging.urls.proof import list_missing, lower_bound
+from scrapy_simhash.judging.urls.proof import CONFIDENCE, list_missing, lower_bound
 from scrapy_simhash.judging.urls.records import RuleState
 from scrapy_simhash.stores import open_as_it_is
 
@@ -37,7 +37,7 @@ def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[
         records = store.url_rules()
     for record in sort_rules(records):
         if host in {None, record.rule.host} and state in {None, record.state}:
-            yield describe_rule(record) | _describe_proof(record, config)
+            yield describe_rule(record) | _describe_proof(record)
 
 
 def sort_rules(records: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
@@ -69,10 +69,10 @@ def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
     }
 
 
-def _describe_proof(record: UrlRuleRecord, config: Config) -> dict[str, Any]:
+def _describe_proof(record: UrlRuleRecord) -> dict[str, Any]:
     """Say what a rule lacks that could be proven yet."""
     learns = record.state is RuleState.LEARNING
-    return {"lacks": list_missing(record, config.url_confidence) if learns else []}
+    return {"lacks": list_missing(record, CONFIDENCE) if learns else []}
 
 
 def is_wrong(record: UrlRuleRecord) -> bool:
@@ -133,7 +133,7 @@ def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]
         for record in found:
             yield {
                 **describe_rule(record),
-                **_describe_proof(record, config),
+                **_describe_proof(record),
                 "history": [
                     {"time": time, "state": state.value, "reason": reason}
                     for time, state, reason in record.history

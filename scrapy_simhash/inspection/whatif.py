@@ -300,7 +300,7 @@ def what_if(
     *,
     json: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Find the decisions that other settings would change: `scrapy simhash what-if`."""
+    """Find the decisions that other settings would change: `scrapy simhash evaluate`."""
     # None stands for the current setting, or for the scopes in which pages were judged; `confirm`
     # is 0 to 1, or "none" for plain simhash. Lists `top` changes, by default 20, with `json` all.
     from scrapy_simhash.pages.scopes import SCOPES  # noqa: PLC0415 - loads tldextract
@@ -332,14 +332,12 @@ def what_if(
 
 def _make_rule(config: Config, distance: int | None, confirm: float | str | None) -> Rule:
     if confirm is None:
-        return Rule(
-            config.distance if distance is None else distance, config.confirm, config.min_features
-        )
+        return Rule(config.distance if distance is None else distance, config.confirm)
     similarity = None if isinstance(confirm, str) else confirm
     if distance is None:
         same_kind = (similarity is None) == (config.confirm is None)
         distance = config.distance if same_kind else default_distance(similarity)
-    return Rule(distance, similarity, config.min_features)
+    return Rule(distance, similarity)
 
 
 def count_changes(

@@ -19,7 +19,8 @@ class Rule(NamedTuple):
     Attributes:
         distance: SIMHASH_DISTANCE, 0 to 15 bits.
         confirm: SIMHASH_CONFIRM, 0 to 1; None for plain simhash.
-        min_features: SIMHASH_MIN_FEATURES; asked for plain simhash only, which goes by main texts.
+        min_features: a text with fewer distinct features has no fingerprint; asked for plain
+            simhash only, which goes by main texts.
     """
 
     distance: int

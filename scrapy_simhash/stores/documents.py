@@ -1,14 +1,15 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
-document has it, too, a member of zeros records that it was bulk-loaded.
+document has it, too, a member of zeros records that it was bulk-loaded. A kind that may lose rows
+of one table and not of another (`marks_bulk_loaded`) has that member for each of them.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -45,16 +46,45 @@ from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, perm
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.tables import Design
 
+_Query: TypeAlias = tuple[int, int, int | None, bool]
 BULK_LOADED = bytes(16)
-# Nearly every fingerprint has one document. Of fewer than this, one read brings all scopes.
-_FEW_MEMBERS = 16
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
+
+
+class _Probed:
+    """What a transaction on a server probed ahead, for it asks again when it judges."""
+
+    def __init__(self) -> None:
+        self._found: dict[_Query, Probe] = {}
+        self._added: set[int] = set()
+        self._removed: set[int] = set()
+
+    def note(self, fingerprint: int, *, added: bool) -> None:
+        """Note that the transaction added a fingerprint to the tables, or removed it."""
+        (self._added if added else self._removed).add(fingerprint)
+        (self._removed if added else self._added).discard(fingerprint)
+
+    def get(self, query: _Query, probe: Callable[[int, int, int | None, bool], Probe]) -> Probe:
+        """Get the answer to a query, with what changed since it was found."""
+        if query not in self._found:
+            self._found[query] = probe(*query)
+            return self._found[query]
+        near, complete_bits = self._found[query]
+        fingerprint, distance, most, _ = query
+        changed = self._added | self._removed
+        near = [found for found in near if found[1] not in changed]
+        near += [
+            (bits, added)
+            for added in self._added
+            if (bits := hamming_distance(fingerprint, added)) <= distance
+        ]
+        return Probe(sorted(near)[:most], complete_bits)
 
 
 class Documents:
@@ -67,11 +97,10 @@ class Documents:
 
     def __init__(self, values: KeyValues, prober: Prober) -> None:
         self.values = values
+        self.remote = values.remote
+        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        # A transaction on a server judges again what it probed ahead.
-        self._probes: dict[tuple[int, int, int | None, bool], Probe] = {}
-        self._added: set[int] = set()
-        self._removed: set[int] = set()
+        self._probed = _Probed() if values.remote else None
 
     @property
     def design(self) -> Design:
@@ -228,13 +257,13 @@ class Documents:
             key = octets(fingerprint)
             if not values.members(FINGERPRINTS, key, most=1):
                 rows = self._prober.split(fingerprint)
-                if values.has(TABLES, *rows[0]):
+                if not values.marks_bulk_loaded and values.has(TABLES, *rows[0]):
                     values.add(FINGERPRINTS, key, BULK_LOADED)
                 else:
                     for table_row in rows:
                         values.add(TABLES, *table_row)
-                self._added.add(fingerprint)
-                self._removed.discard(fingerprint)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=True)
             values.add(FINGERPRINTS, key, row)
 
     def _unindex(self, number: int, record: Record) -> None:
@@ -248,32 +277,25 @@ class Documents:
             if not values.members(FINGERPRINTS, key, most=1):
                 for table_row in self._prober.split(fingerprint):
                     values.discard(TABLES, *table_row)
-                self._removed.add(fingerprint)
-                self._added.discard(fingerprint)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=False)
 
-    def note_bulk_loaded(self, fingerprint: int) -> None:
-        """Record that a fingerprint of a document was bulk-loaded as well."""
-        self.values.add(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
+    def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
+        """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
+        if not self.values.marks_bulk_loaded:
+            indexed, _ = self.read_indexed()
+            fingerprints = indexed[contains(fingerprints, indexed)]
+        marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
+        self.values.fill(FINGERPRINTS, marked)
 
     def near(
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        probed = (fingerprint, distance, most, bounded)
-        probe = self._probes.get(probed)
-        if probe is None:
-            probe = self._probe(*probed)
-            if self.values.remote:
-                self._probes[probed] = probe
-            return probe
-        changed = self._added | self._removed
-        near = [found for found in probe.near if found[1] not in changed]
-        near += [
-            (bits, added)
-            for added in self._added
-            if (bits := hamming_distance(fingerprint, added)) <= distance
-        ]
-        return Probe(sorted(near)[:most], probe.complete_bits)
+        probe = (fingerprint, distance, most, bounded)
+        if self._probed is None:
+            return self._probe(*probe)
+        return self._probed.get(probe, self._probe)
 
     def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
         many, near = self.values.many, (fingerprint, distance)
@@ -296,20 +318,21 @@ class Documents:
         `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
         key = octets(fingerprint)
-        found = self.values.members(FINGERPRINTS, key, most=_FEW_MEMBERS)
-        if not found:
-            return [0]
-        loaded = found[0] == BULK_LOADED
-        wanted = b"" if scope is None else scope_hash(scope)
-        if len(found) == _FEW_MEMBERS:
-            more = None if most is None else most + 1
-            found = self.values.members(FINGERPRINTS, key, wanted, more)
-        numbers = [
-            number_of(row[8:]) for row in found if row.startswith(wanted) and row != BULK_LOADED
-        ]
-        if loaded:
-            numbers.insert(0, 0)
-        return numbers if most is None else numbers[: max(most, loaded)]
+        if scope is None:  # the mark, whose number is 0, comes first
+            found = self.values.members(FINGERPRINTS, key, most=most)
+            if not found and not self.values.marks_bulk_loaded:
+                return [0]
+            return [number_of(row[8:]) for row in found]
+        found = self.values.members(FINGERPRINTS, key, scope_hash(scope), most)
+        numbers = [number_of(row[8:]) for row in found]
+        return [0, *numbers][:most] if self.is_bulk_loaded(fingerprint) else numbers
+
+    def is_bulk_loaded(self, fingerprint: int) -> bool:
+        """Whether a fingerprint in the tables was bulk-loaded."""
+        key = octets(fingerprint)
+        if self.values.marks_bulk_loaded:
+            return self.values.has(FINGERPRINTS, key, BULK_LOADED)
+        return self.values.members(FINGERPRINTS, key, most=1) in ([], [BULK_LOADED])
 
     def read_fingerprints(self) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,). Reads one table."""
@@ -319,8 +342,8 @@ class Documents:
         """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
         table = self.design.tables[number]
         parts = [np.empty(0, np.uint64)]
-        for rows in self.values.rows(TABLES, bytes((number,)), tolerant=tolerant):
-            parts.append(permuted_of(np.frombuffer(rows, ROW)))
+        slices = self.values.rows(TABLES, bytes((number,)), tolerant=tolerant)
+        parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
         return sort_distinct(table.restore_array(np.concatenate(parts)))
 
     def read_tables(self, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
@@ -353,6 +376,8 @@ class Documents:
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
         held, (indexed, noted) = self.read_fingerprints(), self.read_indexed()
+        if self.values.marks_bulk_loaded:
+            return noted
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
     # What goes with documents
@@ -439,11 +464,6 @@ class Documents:
 
     # Reading ahead, where each read is a round trip
 
-    @property
-    def remote(self) -> bool:
-        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
-        return self.values.remote
-
     def prefetch(
         self,
         documents: Sequence[Document],
@@ -471,11 +491,11 @@ class Documents:
         wanted += self._list_keys({probe[1:] for probe in probes})
         self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
         near: set[bytes] = set()
-        for _, fingerprint, bits in probes:
+        for scope, fingerprint, bits in probes:
             # The same call as the judge's.
             probe = self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True)
-            near.update(octets(found) for _, found in probe.near[:MOST_CANDIDATES])
-            near.add(octets(fingerprint))
+            found = [fingerprint, *(found for _, found in probe.near[:MOST_CANDIDATES])]
+            near.update(octets(one) + scope_hash(scope) for one in found)
         known = [number for name in identities if (number := self.find_number(name))]
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, key) for key in near]

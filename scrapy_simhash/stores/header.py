@@ -151,7 +151,7 @@ def check_design(header: Header, wanted: str | None) -> None:
     if wanted is not None and wanted != header.design:
         raise StoreMismatchError(
             f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or change the store with `scrapy simhash rebuild "
+            f"'auto' or {header.design!r}, or change the store with `scrapy simhash check --rebuild "
             f"--tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
         )
 
@@ -173,7 +173,7 @@ def choose_distance(distance: int | None, confirm: float | None, design: Design)
         raise StoreMismatchError(
             f"distance {distance}: table design {design.name} is complete for 0 to "
             f"{design.reach_bits} bits; take a smaller SIMHASH_DISTANCE, or a wider design, such "
-            f"as {wider} (`scrapy simhash rebuild` gives it to a store)"
+            f"as {wider} (`scrapy simhash check --rebuild` gives it to a store)"
         )
     return distance
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
-Inspect: TypeAlias = "Callable[[Path], tuple[dict[str, Any], list[str]]]"
+Inspect: TypeAlias = "Callable[[Engine], tuple[dict[str, Any], list[str]]]"
 
 HEADER = "header"
 DOCUMENTS = "documents"
@@ -78,8 +78,8 @@ _ROWS_PER_SLICE = 65_536
 class KeyValues(ABC):
     """One transaction. It sees its own writes; all of them become durable at once, or none do.
 
-    A kind on which others may commit meanwhile must find out whether that matters. `get`, `members`,
-    `has` and `scan` read a key (or all keys of a table), also where nothing is there; `put`,
+    A kind on which others may commit meanwhile must find out whether that matters. `get`,
+    `members`, `has` and `scan` read a key (or all keys of a table), also where nothing is there; `put`,
     `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a key
     that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
     sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
@@ -90,6 +90,9 @@ class KeyValues(ABC):
 
     remote: ClassVar[bool] = False
     """Whether a read is a round trip; only then is it worthwhile to call `fetch`."""
+
+    marks_bulk_loaded: ClassVar[bool] = False
+    """Whether rows of one table may be lost and not those of another, see `stores.documents`."""
 
     @abstractmethod
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -163,9 +166,9 @@ class KeyValues(ABC):
         """Read ahead in one round trip; where reads are none, do nothing.
 
         Args:
-            wanted: tables and keys that `get`, `members`, `has` or `many` will read. What a row
-                leads to may come along: the documents and sinks of the first 1,024 members of each
-                key of FINGERPRINTS.
+            wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
+                of FINGERPRINTS stands the prefix of the members to be read, if not all are; what they
+                lead to may come along: documents and sinks of the first 1,024.
             counts: tables that `count` will count.
             numbers: how many numbers `take_number` may take, with the documents that, against
                 expectation, have them.
@@ -196,10 +199,10 @@ class KeyValues(ABC):
             self.delete(table, key)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write sets into a table that was cleared by this transaction.
+        """Write many sets.
 
         Args:
-            table: TABLES or ADDRESSES.
+            table: TABLES, which this transaction cleared, or FINGERPRINTS.
             sets: keys and their sorted members side by side; keys ascend over all calls.
         """
         for key, joined in sets:
@@ -240,8 +243,8 @@ class Leases(Protocol):
 class Engine(ABC):
     """A store of one kind: where it is, its transactions, and what is the kind's own.
 
-    Made with `(place, readonly=...)`, which changes nothing; `open` opens it. `Store` does all
-    else, and wraps `errors` in a StoreUnavailableError.
+    Making one changes nothing; `open` opens it. `Store` does all else, and wraps `errors` in a
+    StoreUnavailableError.
     """
 
     kind: ClassVar[str]
@@ -313,7 +316,10 @@ class Engine(ABC):
         progress(1, 1)
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-        """Copy the store, see `Store.backup`; `inspect` counts what is in a copy, and checks it."""
+        """Copy the store, see `Store.backup`.
+
+        `inspect` opens the engine of a copy, counts what is in it, and lists its problems.
+        """
         del inspect, check
         raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
 

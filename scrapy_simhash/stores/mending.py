@@ -92,6 +92,8 @@ def read_trusted(stored: Documents) -> NDArray[np.uint64]:
 def add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Add the documents' fingerprints to the trusted ones; only these remain bulk-loaded."""
     indexed, noted = stored.read_indexed()
+    if stored.values.marks_bulk_loaded:
+        return indexed  # marks without a row in the tables are those of an import that died
     for fingerprint in noted[~contains(held, noted)].tolist():
         stored.values.discard(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
     return sort_distinct(np.concatenate([held, stored.read_indexed()[0]]))
@@ -291,9 +293,12 @@ class Mender:
         for at in _find_missing(held, [fingerprint for fingerprint, _ in owned]):
             fingerprint, number = owned[at]
             yield f"fingerprint {fingerprint:016x} of {self._name_of(number)} is in no table"
-        _, noted = self._stored.read_indexed()
+        indexed, noted = self._stored.read_indexed()
         for fingerprint in noted[~contains(held, noted)].tolist():
             yield f"fingerprint {fingerprint:016x} is noted as bulk-loaded, but is in no table"
+        if self._values.marks_bulk_loaded:
+            for fingerprint in held[~contains(indexed, held)].tolist():
+                yield f"fingerprint {fingerprint:016x} leads to nothing"
 
     def _compare_links(self) -> tuple[list[Entry], list[Entry]]:
         wanted = (

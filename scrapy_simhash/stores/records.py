@@ -79,7 +79,7 @@ def unpack_identity(identity: bytes, value: bytes) -> int:
     if value != pack_identity(identity, number):
         raise StoreError(
             f"damaged identity {identity.hex()}: checksum differs; mend it with `scrapy simhash "
-            "rebuild`"
+            "check --rebuild`"
         )
     return number
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -164,27 +164,29 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
             return True
 
-        with self._explaining():
+        try:
             return self.engine.write(work)
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
     def read(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that reads the documents in one transaction; it may run several times."""
-        with self._explaining():
+        try:
             return self.engine.read(lambda values: work(self._begin(values)))
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
     def write(self, work: Callable[[Documents], Result], *, alone: bool = False) -> Result:
         """Run a function in one durable transaction, see `Engine.write`."""
         self._require_writable()
-        with self._explaining():
-            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Turn an error of the kind into one of the store."""
         try:
-            yield
+            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
         except self.engine.errors as error:
-            raise StoreUnavailableError(f"the store at {self.url} failed: {error}") from error
+            raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> StoreUnavailableError:
+        """Make an error of the store from one of its kind."""
+        return StoreUnavailableError(f"the store at {self.url} failed: {error}")
 
     def _begin(self, values: KeyValues) -> Documents:
         """Read the header first: another process may have changed the tables."""
@@ -461,10 +463,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             design = stored.design
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
-            indexed, _ = stored.read_indexed()
-            for known in indexed[contains(fingerprints, indexed)].tolist():
-                stored.note_bulk_loaded(known)
             before = trusted_fingerprints(stored)
+            stored.note_bulk_loaded(fingerprints)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
             return together.size - before.size
@@ -615,8 +615,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             ValueError: the folder is inside the store.
         """
 
-        def inspect(copy: Path) -> tuple[dict[str, Any], list[str]]:
-            with Store(type(self.engine)(copy, readonly=True), None) as store:
+        def inspect(copy: Engine) -> tuple[dict[str, Any], list[str]]:
+            with Store(copy, None) as store:
                 problems = store.check() if check else []
                 counted = store.read(
                     lambda stored: {
@@ -767,4 +767,4 @@ def _list_originals(stored: Documents, record: Record, reach_bits: int) -> Itera
     distance = min(record.distance, reach_bits)
     probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
     near = (found for probe in probes for _, found in probe.near)
-    return (found for found in near if 0 in stored.numbers(found, most=0))
+    return (found for found in near if stored.is_bulk_loaded(found))

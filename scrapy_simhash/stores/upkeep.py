@@ -237,5 +237,5 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
         if record.state != State.DUPLICATE:
             delivered = record.state == State.DONE and not record.stub
             (done if delivered else others).update(record.fingerprints)
-    left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
+    left = [fingerprint for fingerprint in others - done if not stored.is_bulk_loaded(fingerprint)]
     return np.array(sorted(left), np.uint64)

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import DamagedError, StoreError
@@ -81,7 +81,7 @@ class UrlRuleStore(ABC):
     learning_errors: list[str]
 
     # Errors of the store itself, damage aside. No other error of learning fails a transaction.
-    _store_errors: ClassVar[tuple[type[Exception], ...]] = (StoreError, OSError)
+    _store_errors: tuple[type[Exception], ...] = (StoreError, OSError)
     # All parked requests were looked at when the version was this one.
     _looked_at = -1
     # Requests that this store parked for a document which was pending.

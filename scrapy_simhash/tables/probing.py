@@ -156,7 +156,7 @@ class Sets(NamedTuple):
     """
 
     joined: list[tuple[bytes, bytes]]
-    single: bytes
+    single: bytes | memoryview[int]
     crowded: list[bytes]
 
 

@@ -1,4 +1,4 @@
-"""Exchange data between stores: the commands `import` (archives), `backup`, `merge`."""
+"""Exchange data between stores: the commands `export` and `import`, of stores and archives."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import gzip
 import zlib
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,19 +146,25 @@ def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
     problems: list[str] = []
     with ExitStack() as held:
         running = _Import(config, settings, journal_path, held, problems)
-        for name, its_kind in found:
-            if its_kind in {"archive", "store"}:
-                yield from _import_fingerprinted(
-                    config, name, its_kind, open_archive, dry_run=dry_run
-                )
+        for its_kind, run in groupby(found, key=itemgetter(1)):
+            names = [name for name, _ in run]
+            if its_kind == "store" and not dry_run:
+                # At once: of near-duplicates the earliest of all stays.
+                yield from merge_stores(config, names, config.store)
                 continue
-            try:
-                opened = open_sources(name, its_kind, url_field, html_field, config.max_bytes)
-            except SourceError as error:
-                problems.append(str(error))
-                continue
-            for source in opened:
-                yield running.count(source) if dry_run else running.read(source)
+            for name in names:
+                if its_kind in {"archive", "store"}:
+                    yield from _import_fingerprinted(
+                        config, name, its_kind, open_archive, dry_run=dry_run
+                    )
+                    continue
+                try:
+                    opened = open_sources(name, its_kind, url_field, html_field, config.max_bytes)
+                except SourceError as error:
+                    problems.append(str(error))
+                    continue
+                for source in opened:
+                    yield running.count(source) if dry_run else running.read(source)
     if problems:
         raise PartlyFailedError("; ".join(problems))
 
@@ -170,10 +178,8 @@ def _import_fingerprinted(
             "kind": kind,
             **_count_fingerprinted(name, kind, open_archive),
         }
-    elif kind == "archive":
-        yield from import_archive(config, Path(name), open_archive)
     else:
-        yield from merge_stores(config, [name], config.store)
+        yield from import_archive(config, Path(name), open_archive)
 
 
 def _count_fingerprinted(name: str, kind: str, open_archive: OpenArchive) -> dict[str, int]:

@@ -107,7 +107,7 @@ def test_query_of_a_url_that_is_not_there(run: Run, store: Path) -> None:
 
 
 def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
-    done = run("fingerprint", *files)
+    done = run("query", "--fingerprint", *files)
     assert (done.exit_code, done.err) == (0, "")
     assert done.out.isascii()
     assert [answer["file"] for answer in done.answers] == [str(path) for path in files]
@@ -116,7 +116,7 @@ def test_fingerprint_of_files(run: Run, files: tuple[Path, Path]) -> None:
     assert answer["fingerprint"] == f"{made.fingerprint:016x}"
     assert (answer["features"], answer["words"]) == (made.features, made.words)
     assert answer["extract_ms"] > 0
-    with_json = run("fingerprint", "--json", files[0]).answers[0]
+    with_json = run("query", "--json", "--fingerprint", files[0]).answers[0]
     assert with_json["fingerprint"] == answer["fingerprint"]
 
 
@@ -126,7 +126,7 @@ def test_file_without_fingerprint_spoils_no_other(
 ) -> None:
     bad = files[1]
     bad.write_bytes(b"")
-    done = run("fingerprint", *((bad, files[0]) if bad_first else (files[0], bad)))
+    done = run("query", "--fingerprint", *((bad, files[0]) if bad_first else (files[0], bad)))
     assert [answer["file"] for answer in done.answers] == [str(files[0])]
     assert done.exit_code == 1  # part of it failed
     assert str(bad) in done.err
@@ -141,7 +141,7 @@ def test_file_without_fingerprint_spoils_no_other(
         (["explain", "http://a.example/", "--store", "nowhere"], "there is no store at"),
         (["log", "--store", "nowhere"], "nowhere"),
         (["stats", "--store", "redis://host"], "redis"),
-        (["fingerprint", "nowhere.html"], "nowhere.html"),
+        (["query", "--fingerprint", "nowhere.html"], "nowhere.html"),
         (["explain", "a.html", "b.html"], "a.html"),
         (["explain", "a", "b", "c"], "or two URLs or files"),
         (["explain", "a.html"], "name a URL (http://...)"),
@@ -166,12 +166,12 @@ def test_what_cannot_be_answered_is_told_in_a_line(
         (["no-such-command"], "invalid choice: 'no-such-command'"),
         (["log", "--status", "dropped"], "invalid choice: 'dropped'"),
         (["log", "--last", "many"], "'many' is not a whole number"),
-        (["query"], "URL|FILE|FINGERPRINT --text is required"),
+        (["query"], "URL|FILE|FINGERPRINT --text --fingerprint is required"),
         (["query", "-", "--text", "a"], "not allowed with"),
-        (["what-if", "--confirm", "2"], "'2' is neither a number from 0 to 1 nor none"),
-        (["what-if", "--top", "-1"], "'-1' is not a whole number"),
+        (["evaluate", "--confirm", "2"], "'2' is neither a number from 0 to 1 nor none"),
+        (["evaluate", "--top", "-1"], "'-1' is not a whole number"),
         (["find-all", "--urls"], "name it with --store"),
-        (["fingerprint"], "required: FILE"),
+        (["query", "--fingerprint"], "expected at least one argument"),
         (["explain"], "required: URL|FILE"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_mistyped_option_is_suggested(run: Run, store: Path) -> None:
         (["reprot"], "report"),
         (["log", "--status", "near-duplicate"], "near_duplicate"),
         (["import", "a", "--kind", "wrac"], "warc"),
-        (["what-if", "--scope", "hots"], "host"),
+        (["evaluate", "--scope", "hots"], "host"),
     ],
 )
 def test_a_mistyped_choice_is_suggested(run: Run, arguments: list[str], meant: str) -> None:
@@ -232,10 +232,10 @@ def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
     assert done.err == f"ignored {said}\n"
 
 
-@pytest.mark.parametrize("arguments", [["fingerprint", "nix.html"], ["import", "nix.html"]])
+@pytest.mark.parametrize("arguments", [["query", "--fingerprint", "nix"], ["import", "nix"]])
 def test_a_file_that_is_not_there_is_named(run: Run, arguments: list[str]) -> None:
     done = run(*arguments)
-    told = f"{arguments[0]}: nix.html: No such file or directory; check that path\n"
+    told = f"{arguments[0]}: nix: No such file or directory; check that path\n"
     assert (done.exit_code, done.err) == (2, f"scrapy simhash {told}")
 
 

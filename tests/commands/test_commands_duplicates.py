@@ -36,7 +36,7 @@ def name(url: str | None) -> str | None:
 
 
 def test_text(run: Run, store: Path) -> None:
-    done = run("duplicates", "--store", store)
+    done = run("export", "duplicates", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert done.out.splitlines() == [
         SITE + "a",
@@ -60,7 +60,7 @@ def test_text(run: Run, store: Path) -> None:
 def test_json_lines(
     run: Run, store: Path, options: tuple[str, ...], expected: dict[str, list[str]]
 ) -> None:
-    answers = run("duplicates", *options, "--store", store, "--json").answers
+    answers = run("export", "duplicates", *options, "--store", store, "--json").answers
     found = {name(kept["url"]): [name(d["url"]) for d in kept["duplicates"]] for kept in answers}
     assert found == expected
     first = answers[0]
@@ -76,26 +76,26 @@ def test_json_lines(
 )
 def test_one_file(run: Run, store: Path, options: tuple[str, ...], *, as_json: bool) -> None:
     store = store.absolute()
-    printed = run("duplicates", "--store", store, *["--json"][: int(as_json)])
-    done = run("duplicates", *options, "--store", store)
+    printed = run("export", "duplicates", "--store", store, *["--json"][: int(as_json)])
+    done = run("export", "duplicates", *options, "--store", store)
     path = store.parent / options[1]
     assert path.read_text("ascii") == printed.out
     if "--json" in options:
         assert done.answers == [{"file": options[1], "kept": 2, "duplicates": 3}]
     else:
         assert done.out == f"{options[1]}: 2 kept pages with 3 duplicates\n"
-    again = run("duplicates", *options, "--store", store)
+    again = run("export", "duplicates", *options, "--store", store)
     assert again.exit_code == 2
     assert "--overwrite" in again.err
-    assert run("duplicates", *options, "--overwrite", "--store", store).exit_code == 0
+    assert run("export", "duplicates", *options, "--overwrite", "--store", store).exit_code == 0
 
 
 def test_nothing_to_list(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
         store.find_and_add([document("a", A)])
-    done = run("duplicates", "--store", "s")
+    done = run("export", "duplicates", "--store", "s")
     assert (done.exit_code, done.out) == (1, "nothing found\n")
-    done = run("duplicates", "--store", "s", "-o", "d.jsonl")
+    done = run("export", "duplicates", "--store", "s", "-o", "d.jsonl")
     assert (done.exit_code, done.out) == (1, "")
     assert "d.jsonl is empty: the store has no such page" in done.err
     assert (tmp_path / "d.jsonl").read_bytes() == b""
@@ -104,10 +104,10 @@ def test_nothing_to_list(run: Run, tmp_path: Path) -> None:
 def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
         store.find_and_add([document("a", A, url=HOSTILE), document("b", A ^ 1, url=HOSTILE)])
-    done = run("duplicates", "--store", "s")
+    done = run("export", "duplicates", "--store", "s")
     assert_printable(done.out)
     assert len(done.out.splitlines()) == 2
-    (answer,) = run("duplicates", "--store", "s", "--json").answers
+    (answer,) = run("export", "duplicates", "--store", "s", "--json").answers
     assert answer["url"] == answer["duplicates"][0]["url"] == HOSTILE
 
 
@@ -116,7 +116,7 @@ def test_imported_fingerprints_come_last(tmp_path: Path, run: Run) -> None:
         store.bulk_load(np.array([A], np.uint64))
         store.start_crawl(CRAWL, "spider")
         store.find_and_add([document("a1", A ^ 1), document("b", B), document("b1", B ^ 1)])
-    done = run("duplicates", "--store", "s")
+    done = run("export", "duplicates", "--store", "s")
     assert done.out.splitlines() == [
         SITE + "b",
         f"    {SITE}b1  (1 bit)",

@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -39,7 +39,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     with open_lmdb(tmp_path / "a", distance=5, tables="8:5", recipe=RECIPE) as store:
         store.bulk_load(DRAWN)
         seed = store.seed
-    done = run("export", "out", *options, "--store", "a", "--json")
+    done = run("export", "fingerprints", "out", *options, "--store", "a", "--json")
     assert (done.exit_code, done.err) == (0, "")
     with Archive(tmp_path / "out") as exported:
         assert (exported.read_all() == DRAWN).all()
@@ -88,7 +88,7 @@ def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> Non
         numbers = [verdict.document for verdict in found]
         store.withdraw([numbers[3]], CRAWL)
         store.mark_done([numbers[0], numbers[4], numbers[5]], CRAWL)
-    assert "left out: 3\n" in run("export", "both", "--store", "s").out
+    assert "left out: 3\n" in run("export", "fingerprints", "both", "--store", "s").out
     with Archive(tmp_path / "both") as exported:
         assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
     write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
@@ -107,21 +107,21 @@ def test_import_of_an_archive_without_recipe(run: Run, tmp_path: Path) -> None:
 
 def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
     open_lmdb(tmp_path / "a").close()
-    assert run("export", "out", "--tables", "--store", "a").exit_code == 0
+    assert run("export", "fingerprints", "out", "--tables", "--store", "a").exit_code == 0
     assert "0 fingerprints, 0 of them new;" in run("import", "out", "--store", "b").out
 
 
 def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
     open_lmdb(tmp_path / "a").close()
     before = archive.read_bytes()
-    done = run("export", archive, "--store", "a")
+    done = run("export", "fingerprints", archive, "--store", "a")
     assert (done.exit_code, done.out) == (2, "")
     assert f"{archive} exists already; name another file, or overwrite it" in done.err
     assert archive.read_bytes() == before
-    assert run("export", archive, "--overwrite", "--store", "a").exit_code == 0
+    assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
     with Archive(archive) as exported:
         assert exported.count == 0
-    done = run("export", "nowhere/out", "--store", "a")
+    done = run("export", "fingerprints", "nowhere/out", "--store", "a")
     assert done.exit_code == 2
     assert "nowhere" in done.err
     assert names(tmp_path) == ["a", "archive"]
@@ -138,7 +138,7 @@ def test_stores_with_another_seed_or_recipe(
     run: Run, archive: Path, tmp_path: Path, fields: dict[str, int | Recipe], message: str
 ) -> None:
     wanted = {"seed": SEED, "recipe": RECIPE, **fields}
-    with LmdbStore(tmp_path / "s", **wanted) as store:  # type: ignore[arg-type]
+    with Store(tmp_path / "s", **wanted) as store:  # type: ignore[arg-type]
         store.bulk_load(DRAWN[:10])
     before = (tmp_path / "s" / "data.mdb").read_bytes()
     done = run("import", archive, "--store", "s")
@@ -172,7 +172,7 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     spoil(archive, how)
     for store in ("new", "there"):
         if store == "there":
-            LmdbStore(tmp_path / "there", seed=SEED, recipe=RECIPE).close()
+            Store(tmp_path / "there", seed=SEED, recipe=RECIPE).close()
         done = run("import", archive, "--store", store)
         assert (done.exit_code, done.out) == (2, "")
         assert SPOILT.get(how, "cannot be used") in done.err

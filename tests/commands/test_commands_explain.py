@@ -237,7 +237,7 @@ def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_fingerprint_in_a_process_of_its_own(tmp_path: Path) -> None:
-    done = run_scrapy("simhash", "fingerprint", "-", cwd=tmp_path, given=page(1))
+    done = run_scrapy("simhash", "query", "--fingerprint", "-", cwd=tmp_path, given=page(1))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["file"] == "-"
 

@@ -14,7 +14,7 @@ from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
-from scrapy_simhash.commands.command import COMMANDS, SimhashCommand, find_command
+from scrapy_simhash.commands.command import COMMANDS, FORMER, SimhashCommand, find_command
 from scrapy_simhash.commands.frame import _make_renderer, make_table, style
 from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
@@ -23,8 +23,8 @@ EXAMPLES = [(name, example) for name in COMMANDS for example in find_command(nam
 # They need labelled pages, a certain crawl, URL rules, other stores, a WARC or Spark, ask, or
 # never end.
 NOT_RUN = {
-    *("evaluate", "log --follow", "report -o", "merge", "spark", "import crawl.warc.gz"),
-    "calibrate",
+    *("evaluate labelled", "evaluate --label", "evaluate monday.csv", "log --follow", "report -o"),
+    *("spark", "import crawl.warc.gz", "import monday", "import week"),
     *(f"urls {action}" for action in ("show", "pin", "release", "audit", "export", "import")),
 }
 
@@ -108,9 +108,22 @@ def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_help_lists_all_commands(run: Run) -> None:
+def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> None:
     done = run("--help")
     assert all(f"\n    {name} " in done.out for name in COMMANDS)
+    _, family = re.split("Commands For Many Fingerprints.*\n", done.out)
+    assert re.findall(r"^    (\S+) ", family, re.MULTILINE) == list(COMMANDS)[-5:]
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_command_by_its_old_name_names_the_new_one(run: Run, former: str) -> None:
+    """As its help does, under the new name."""
+    done = run(former, "--anything", "a.html")
+    assert (done.exit_code, done.out) == (2, "")
+    now = FORMER[former]
+    assert done.err.endswith(f": `scrapy simhash {former}` is now `scrapy simhash {now}`\n")
+    assert f"`{former}` is now `{now}`.\n" in run(now.split()[0], "--help").out
 
 
 class Terminal(io.StringIO):

@@ -27,10 +27,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_links_are_listed_oldest_first(run: Run, folder: Path) -> None:
-    done = run("links", "--store", folder)
+    done = run("export", "links", "--store", folder)
     assert (done.exit_code, done.err) == (0, "")
     assert done.out.splitlines() == [SITE + name for name in "abc"]
-    done = run("links", "--store", folder, "--spider", "news", "--json")
+    done = run("export", "links", "--store", folder, "--spider", "news", "--json")
     assert done.answers == [
         {
             "url": SITE + "c",
@@ -44,12 +44,14 @@ def test_links_are_listed_oldest_first(run: Run, folder: Path) -> None:
 
 
 def test_links_are_written_and_forgotten(run: Run, folder: Path, tmp_path: Path) -> None:
-    done = run("links", "--store", folder, "--spider", "docs", "-o", "urls.txt", "--forget")
+    done = run(
+        "export", "links", "--store", folder, "--spider", "docs", "-o", "urls.txt", "--forget"
+    )
     assert done.exit_code == 0
     assert (tmp_path / "urls.txt").read_text() == f"{SITE}a\n{SITE}b\n"
-    assert run("links", "--store", folder).out == f"{SITE}c\n"
-    assert run("links", "--store", folder, "--forget").exit_code == 0
-    done = run("links", "--store", folder)
+    assert run("export", "links", "--store", folder).out == f"{SITE}c\n"
+    assert run("export", "links", "--store", folder, "--forget").exit_code == 0
+    done = run("export", "links", "--store", folder)
     assert (done.exit_code, done.out) == (1, "nothing found\n")
 
 
@@ -59,7 +61,7 @@ def test_the_report_shows_them(run: Run, folder: Path, tmp_path: Path) -> None:
     shown = (tmp_path / "report.html").read_text("utf-8")
     assert "Nobody requested these 3 links" in shown
     assert f"{SITE}a" in shown
-    assert run("links", "--store", folder, "--forget").exit_code == 0
+    assert run("export", "links", "--store", folder, "--forget").exit_code == 0
     assert report(tmp_path, folder, overwrite=True)["lost_links"]["links"] == 0
     assert "None: all others were requested" in (tmp_path / "report.html").read_text("utf-8")
 

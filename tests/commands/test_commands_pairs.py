@@ -140,8 +140,8 @@ def test_files_are_compared_by_seed_0_unless_a_store_is_named(
 
 
 def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -> None:
-    (without,) = run("fingerprint", file).answers
-    (within,) = run("fingerprint", file, "--store", store).answers
+    (without,) = run("query", "--fingerprint", file).answers
+    (within,) = run("query", "--fingerprint", file, "--store", store).answers
     assert (without["seed"], within["seed"]) == ("0", "of the store")
     assert int(without["fingerprint"], 16) == fingerprint_page(file.read_bytes()).fingerprint
     with open_store(str(store), readonly=True) as opened:

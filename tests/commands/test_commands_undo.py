@@ -116,7 +116,7 @@ def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> 
     assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in done.err
 
 
-@pytest.mark.parametrize("command", ["undo", "prune", "delete"])
+@pytest.mark.parametrize("command", ["undo", "prune"])
 def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) -> None:
     arguments = (command, "--crawl", "last", "--dry-run", "--store", store)
     done = run(*arguments)

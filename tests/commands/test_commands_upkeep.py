@@ -1,4 +1,4 @@
-"""`compact`, `rebuild`, `check`, `prune`, `delete`: what they do, print and refuse."""
+"""`check`, `check --compact`, `check --rebuild`, `prune`: what they do, print and refuse."""
 
 import re
 import time
@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.parking import note, read_keys
@@ -66,11 +66,11 @@ def damage(folder: Path) -> None:
         (("prune", "--days", "2", "--scope", ""), ["young", "other"], (1, 1)),
         (("prune", "--scope", "b.example"), ["old", "copy", "young"], (1, 0)),
         (("prune", "--crawl", "crawl-1"), ["young"], (3, 0)),
-        (("delete", "--crawl", "crawl-2", "--scope", ""), ["old", "copy", "other"], (1, 0)),
-        (("delete", "http://site.example/old"), ["young", "other"], (1, 1)),
-        (("delete", "http://site.example/copy"), ["old", "young", "other"], (1, 0)),
+        (("prune", "--crawl", "crawl-2", "--scope", ""), ["old", "copy", "other"], (1, 0)),
+        (("prune", "http://site.example/old"), ["young", "other"], (1, 1)),
+        (("prune", "http://site.example/copy"), ["old", "young", "other"], (1, 0)),
         (
-            ("delete", "http://site.example/other", "http://site.example/young"),
+            ("prune", "http://site.example/other", "http://site.example/young"),
             ["old", "copy"],
             (2, 0),
         ),
@@ -134,7 +134,7 @@ def test_normal_forms_go_when_a_store_is_pruned(run: Run, folder: Path) -> None:
         for name in ("old", "young"):
             (found,) = store.find_document(f"http://site.example/{name}")
             note(store, name, found.document)
-    assert run("delete", "http://site.example/young", "--store", folder).exit_code == 0
+    assert run("prune", "http://site.example/young", "--store", folder).exit_code == 0
     assert run("prune", "--days", "7", "--dry-run", "--store", folder).exit_code == 0
     assert count_forms() == 2
     assert run("prune", "--days", "7", "--store", folder).exit_code == 0
@@ -142,10 +142,10 @@ def test_normal_forms_go_when_a_store_is_pruned(run: Run, folder: Path) -> None:
 
 
 def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:
-    done = run("delete", "http://site.example/old", "http://nowhere/", "--store", folder)
+    done = run("prune", "http://site.example/old", "http://nowhere/", "--store", folder)
     assert (done.exit_code, done.out) == (1, "deleted 1 document and 1 near-duplicate of them\n")
     assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
-    done = run("delete", "http://nowhere/", "--store", folder)
+    done = run("prune", "http://nowhere/", "--store", folder)
     assert (done.exit_code, done.out) == (1, "")
     assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
 
@@ -153,7 +153,7 @@ def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:
 def test_a_running_crawl_keeps_its_documents(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "busy") as store:
         store.find_and_add([document("a", OLD)])
-        done = run("delete", "--crawl", "crawl-1", "--store", tmp_path / "busy")
+        done = run("prune", "--crawl", "crawl-1", "--store", tmp_path / "busy")
         assert (done.exit_code, done.out) == (1, "")
         assert "a running crawl is working on it" in done.err
         assert len(store.find_document("http://site.example/a")) == 1
@@ -170,15 +170,18 @@ def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("prune",), "name what to delete: --days, --scope or --crawl"),
-        (("delete",), "name what to delete: URLs, --scope or --crawl"),
-        (("delete", "--dry-run"), "name what to delete"),
+        (("prune",), "name what to delete: URLs, --days, --scope or --crawl"),
+        (("prune", "--dry-run"), "name what to delete"),
         (("prune", "--days", "-1"), "--days -1.0: must be 0 or more"),
         (("prune", "--days", "nan"), "--days nan: must be 0 or more"),
         (("prune", "--days", "many"), "invalid float value: 'many'"),
-        (("rebuild", "--tables", "nonsense"), "'nonsense' is not a table design"),
-        (("rebuild", "--tables", "10"), "distance 7: table design 10 is complete for 0 to 4 bits"),
-        (("rebuild", "--tables", "8:3+4"), "flips 4 bits; at most 3"),
+        (("check", "--rebuild", "--tables", "nonsense"), "'nonsense' is not a table design"),
+        (
+            ("check", "--rebuild", "--tables", "10"),
+            "distance 7: table design 10 is complete for 0",
+        ),
+        (("check", "--tables", "10"), "--tables 10 needs --rebuild"),
+        (("check", "--rebuild", "--tables", "8:3+4"), "flips 4 bits; at most 3"),
     ],
 )
 def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -190,7 +193,11 @@ def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], messa
 
 
 @pytest.mark.parametrize(
-    "arguments", ["compact", "rebuild", "check", "prune --days 1", "delete http://a/", "export out"]
+    "arguments",
+    [
+        *("check --compact", "check --rebuild", "check", "prune --days 1", "prune http://a/"),
+        *("export fingerprints out", "export store out", "export duplicates", "export links"),
+    ],
 )
 def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, arguments: str) -> None:
     done = run(*arguments.split(), "--store", "nowhere")
@@ -205,7 +212,7 @@ def test_compact(run: Run, tmp_path: Path) -> None:
         for part in np.split(drawn, 5):
             store.bulk_load(part)
         before = store.stats()
-    done = run("compact", "--json", "--store", "new")
+    done = run("check", "--compact", "--json", "--store", "new")
     assert (done.exit_code, done.err) == (0, "")
     (answer,) = done.answers
     with open_lmdb(tmp_path / "new", readonly=True) as store:
@@ -217,7 +224,7 @@ def test_compact(run: Run, tmp_path: Path) -> None:
         assert answer[f"{name}_after"] == after[name] <= before[name]
     assert answer["file_bytes_after"] < answer["file_bytes_before"]
     assert answer["shrunk"] is True
-    done = run("compact", "--store", "new")
+    done = run("check", "--compact", "--store", "new")
     assert [line.partition(" -> ")[2].partition(" ")[2] for line in done.out.splitlines()] == [
         "table bytes a fingerprint",
         "bytes of the file",
@@ -226,7 +233,7 @@ def test_compact(run: Run, tmp_path: Path) -> None:
 
 def test_compact_beside_others(run: Run, folder: Path) -> None:
     with open_lmdb(folder) as store:
-        done = run("compact", "--store", folder)
+        done = run("check", "--compact", "--store", folder)
         assert done.exit_code == 0
         assert done.out.splitlines()[-1].startswith("the file was not shrunk because another")
         assert store.check() == []
@@ -246,10 +253,10 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert done.exit_code == 1
     assert "is not in both table 0 and 1\n" in done.out
     found = done.out.splitlines()
-    assert f"{len(found)} problems; rebuild mends the tables" in done.err
+    assert f"{len(found)} problems; --rebuild mends the tables" in done.err
     (answer,) = run("check", "--json", "--store", folder).answers
     assert answer["problems"] == found
-    done = run("rebuild", "--store", folder, "--json")
+    done = run("check", "--rebuild", "--store", folder, "--json")
     assert done.answers == [{"design": "4", "fingerprints": 3, "tables": 4}]
     assert run("check", "--store", folder).exit_code == 0
 
@@ -267,14 +274,14 @@ def cut_a_bucket(folder: Path) -> None:
 def test_a_damaged_bucket_is_found_and_mended(
     run: Run, folder: Path, options: tuple[str, ...]
 ) -> None:
-    run("compact", "--store", folder)
+    run("check", "--compact", "--store", folder)
     cut_a_bucket(folder)
     done = run("check", "--store", folder)
     assert done.exit_code == 1
     assert "octets, not whole rows\n" in done.out
-    assert "problems; rebuild mends the tables" in done.err
+    assert "problems; --rebuild mends the tables" in done.err
     assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
-    assert run("rebuild", *options, "--store", folder).exit_code == 0
+    assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0
     assert run("check", "--store", folder).exit_code == 0
     assert names(folder) == ["old", "copy", "young", "other"]
 
@@ -286,12 +293,12 @@ def test_a_damaged_record(run: Run, folder: Path) -> None:
         with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
             cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
-    done = run("compact", "--json", "--store", folder)
+    done = run("check", "--compact", "--json", "--store", folder)
     assert (done.exit_code, done.err) == (0, "")
     assert done.answers[0]["fingerprints"] == 3
     assert "damaged: 1\n" in run("stats", "--store", folder).out
-    assert "damaged: 1\n" in run("rebuild", "--store", folder).out
-    for arguments in (("delete", "http://site.example/old"), ("prune", "--days", "1")):
+    assert "damaged: 1\n" in run("check", "--rebuild", "--store", folder).out
+    for arguments in (("prune", "http://site.example/old"), ("prune", "--days", "1")):
         done = run(*arguments, "--store", folder)
         assert (done.exit_code, done.out) == (2, "")
         assert "restore the store from a backup (`scrapy simhash check` lists all" in done.err
@@ -304,7 +311,7 @@ def test_a_damaged_record(run: Run, folder: Path) -> None:
 def test_rebuild_in_another_design(
     run: Run, folder: Path, given: str, setting: str, design: str
 ) -> None:
-    arguments = ("-s", f"SIMHASH_DISTANCE={setting}", "rebuild", "--tables", given)
+    arguments = ("-s", f"SIMHASH_DISTANCE={setting}", "check", "--rebuild", "--tables", given)
     done = run(*arguments, "--store", folder)
     assert (done.exit_code, done.err) == (0, "")
     assert f"design: {design or given}\n" in done.out
@@ -317,8 +324,8 @@ def test_rebuild_in_another_design(
 def test_rebuild_of_a_store_that_reaches_too_little(run: Run, tmp_path: Path) -> None:
     """The settings' distance keeps nobody from the cure."""
     with open_lmdb(tmp_path / "new", distance=3, tables=10) as store:
-        assert isinstance(store, LmdbStore)
+        assert isinstance(store, Store)
         store.bulk_load(np.array([OLD], np.uint64))
-    assert run("rebuild", "--tables", "4", "--store", "new").exit_code == 0
+    assert run("check", "--rebuild", "--tables", "4", "--store", "new").exit_code == 0
     with open_lmdb(tmp_path / "new", distance=7) as store:
         assert len(store.query(OLD ^ 0x7F)) == 1

@@ -1,4 +1,4 @@
-"""`scrapy simhash what-if`: counts, changes, defaults, refusals, a look that changes nothing."""
+"""`scrapy simhash evaluate` of stored pages: counts, changes, defaults, refusals."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.judging import StoredDocument
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -36,21 +36,21 @@ def store(tmp_path: Path) -> Path:
 
 def test_the_store_is_read_once(run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     visits = []
-    visit = LmdbStore.visit
+    visit = Store.visit
 
-    def count(self: LmdbStore, take: Callable[[StoredDocument], object]) -> int:
+    def count(self: Store, take: Callable[[StoredDocument], object]) -> int:
         visits.append(self.url)
         return visit(self, take)
 
-    monkeypatch.setattr(LmdbStore, "visit", count)
-    assert run("what-if", "--store", store).exit_code == 0
+    monkeypatch.setattr(Store, "visit", count)
+    assert run("evaluate", "--store", store).exit_code == 0
     assert len(visits) == 1
 
 
 def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
     before = read_files(store)
     (answer,) = run(
-        "what-if", "--distance", "1", "--confirm", "none", "--store", store, "--json"
+        "evaluate", "--distance", "1", "--confirm", "none", "--store", store, "--json"
     ).answers
     changes = answer.pop("changes")
     assert answer == {
@@ -78,7 +78,7 @@ def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
 
 
 def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> None:
-    asked = ["what-if", "--distance", "5", "--confirm", "none", "--store", store]
+    asked = ["evaluate", "--distance", "5", "--confirm", "none", "--store", store]
     (answer,) = run(*asked, "--json").answers
     assert answer["changes"] == []
     done = run(*asked, "--scope", "global")
@@ -99,7 +99,7 @@ def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> Non
 
 
 def test_what_is_listed_and_what_is_imported(run: Run, store: Path) -> None:
-    asked = ["what-if", "--distance", "0", "--confirm", "none", "--store", store]
+    asked = ["evaluate", "--distance", "0", "--confirm", "none", "--store", store]
     done = run(*asked)
     assert "of (an imported fingerprint)" in done.out
     assert_printable(done.out)
@@ -129,15 +129,15 @@ def test_defaults_are_those_in_force(
     given: list[str],
     expected: tuple[int, float | None],
 ) -> None:
-    (answer,) = run(*settings, "what-if", *given, "--store", store, "--json").answers
+    (answer,) = run(*settings, "evaluate", *given, "--store", store, "--json").answers
     assert (answer["distance"], answer["confirm"]) == expected
 
 
 def test_nothing_to_judge_and_a_distance_too_large(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "empty"):
         pass
-    done = run("what-if", "--store", "empty")
+    done = run("evaluate", "--store", "empty")
     assert (done.exit_code, done.out) == (1, "nothing found\n")
-    done = run("what-if", "--distance", "16", "--store", "empty")
+    done = run("evaluate", "--distance", "16", "--store", "empty")
     assert (done.exit_code, done.out) == (2, "")
     assert "distance 16: must be 0 to 15 bits" in done.err

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural
-from scrapy_simhash.commands import join
+from scrapy_simhash.commands import batch as join
 from tests.helpers.commanding import Done, Run
 from tests.helpers.strategies import fingerprints
 

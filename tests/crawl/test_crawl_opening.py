@@ -209,7 +209,7 @@ async def test_disk_that_is_full_at_opening_stops_the_crawl(
     def fail(*_: object) -> None:
         raise StoreUnavailableError("no space left on device")
 
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.store.LmdbStore.start_crawl", fail)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.store.Store.start_crawl", fail)
     assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
     assert "no space left on device" in caplog.text
 
@@ -266,7 +266,7 @@ def test_bad_setting_of_the_command_line_is_told_once(
 def test_where_a_bad_setting_was_found_can_be_caught() -> None:
     with pytest.raises(SettingError) as raised:
         Config(distance=9)
-    assert raised.traceback[-1].name == "_require"
+    assert raised.traceback[-1].name == "_check_distance"
     assert raised.value.__traceback__ is None
     with suppress(SettingError):
         raise raised.value.with_traceback(None)

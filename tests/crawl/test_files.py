@@ -217,10 +217,10 @@ async def test_commands_know_files(
     again = await crawl_files(tmp_path / "s", [site.url("/a-again.pdf")])
     assert again.verdicts == {"/a-again.pdf": "new"}
     assert "files: 4" in run("stats", "--store", "s").out
-    (answer,) = run("what-if", "--distance", "5", "--store", "s", "--json").answers
+    (answer,) = run("evaluate", "--distance", "5", "--store", "s", "--json").answers
     assert (answer["dropped_before"], answer["dropped_then"]) == (1, 1)
     assert run("check", "--store", "s").exit_code == 0
-    assert run("rebuild", "--store", "s").exit_code == 0
+    assert run("check", "--rebuild", "--store", "s").exit_code == 0
     assert run("report", "--store", "s", "-o", "report.html").exit_code == 0
 
 
@@ -236,7 +236,7 @@ def test_local_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         for pair in (("a.pdf", "b.pdf"), ("a.pdf", "c.pdf"), ("a.pdf", "page.html"))
     ]
     assert judged == [True, False, False]
-    prints = run(*files, "fingerprint", "a.pdf", "b.pdf", "c.pdf").answers
+    prints = run(*files, "query", "--fingerprint", "a.pdf", "b.pdf", "c.pdf").answers
     first, second, third = (line["fingerprint"] for line in prints)
     assert first == second != third
     assert {line["extractor"] for line in prints} == {"file"}

@@ -62,7 +62,8 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert set(done.paths) == {"/list?page=1", "/a", "/b"}
     assert done.counted[ONLY] == len(LOST)
     assert REQUESTED not in done.counted
-    told = f"; only dropped pages have {len(LOST)} links, not requested (`scrapy simhash links`); "
+    told = f"; only dropped pages have {len(LOST)} links, not requested "
+    told += "(`scrapy simhash export links`); "
     assert told in caplog.records[-1].getMessage()
     assert list_kept(tmp_path, site) == LOST
     with open_store(str(tmp_path), readonly=True) as store:
@@ -90,8 +91,11 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
 
 
-async def test_no_more_are_requested_than_asked_for(site: Site, tmp_path: Path) -> None:
-    done = await crawl_list(tmp_path, site, SIMHASH_LATE_LINKS=1, **LATE)
+async def test_a_crawl_requests_no_more_than_it_may(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_links, "MOST_LATE", 1)
+    done = await crawl_list(tmp_path, site, **LATE)
     assert done.counted[REQUESTED] == 1
     assert done.counted[ONLY] == len(LOST) - 1
     assert len(list_kept(tmp_path, site)) == len(LOST) - 1

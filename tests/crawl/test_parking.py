@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
-from scrapy_simhash.detector import Detector
+from scrapy_simhash.detector import Detector, detector
 from scrapy_simhash.judging.urls.book import get_rule, host_key, set_state
 from scrapy_simhash.judging.urls.records import (
     Parked,
@@ -49,7 +49,7 @@ from tests.helpers.server import Answer, Site, serve
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
 PAGES = 12
-SKIP: dict[str, Any] = {"SIMHASH_URL_RULES": "skip", "SIMHASH_URL_SAMPLE": 0.0}
+SKIP: dict[str, Any] = {"SIMHASH_URL_RULES": "skip"}
 
 
 @pytest.fixture
@@ -78,6 +78,13 @@ SESSIONS = list(map(session_of, PATHS))
 def no_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the first requests of a rule are sampled."""
     monkeypatch.setattr(parking, "_FIRST_SAMPLED", 0)
+
+
+@pytest.fixture(autouse=True)
+def no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request is sampled by chance."""
+    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.0)
+    monkeypatch.setattr(parking, "_MOST_CHECKED", 0)
 
 
 def open_here(folder: Path) -> Store:
@@ -182,7 +189,6 @@ async def test_learning_only_tells_what_it_would_save(
         {"SIMHASH_ACTION": "ignore-outlinks"},
         {"SIMHASH_READONLY": True},
         {"SIMHASH_NEVER_DROP": [r"sid="]},
-        {"SIMHASH_URL_SAMPLE": 1.0},
     ],
 )
 async def test_settings_under_which_everything_is_fetched(
@@ -737,8 +743,10 @@ async def test_some_of_what_is_parked_is_checked_at_the_end(
     """Whatever is drawn for the sample while the crawl is at work: here nothing."""
     caplog.set_level("INFO")
     monkeypatch.setattr(parking.ParkedRequests, "_is_drawn", lambda *_: False)
+    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
+    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
     pin(tmp_path, site)
-    done = await follow(tmp_path, site, SIMHASH_URL_SAMPLE=0.05)
+    done = await follow(tmp_path, site)
     checked = done.counted["urls/checked"]
     assert 1 <= checked < PAGES - 3
     assert done.counted["urls/sampled"] == 3 + checked
@@ -750,19 +758,24 @@ async def test_some_of_what_is_parked_is_checked_at_the_end(
 
 
 async def test_a_rule_that_a_sample_proves_wrong_loses_nothing(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: Site,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A hostile site: first the session means nothing, then it means another page."""
     caplog.set_level("INFO")
     for number, path in enumerate(SESSIONS[6:]):
         site.answers[path] = Answer(page(100 + number).encode())
     # With a confidence that few votes reach.
-    learning: dict[str, Any] = {"SIMHASH_URL_CONFIDENCE": 0.5, "SIMHASH_URL_SAMPLE": 0.05}
-    await crawl(tmp_path, list(map(site.url, [*PATHS[:6], *SESSIONS[:6]])), **learning)
+    monkeypatch.setattr(detector, "CONFIDENCE", 0.5)
+    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
+    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
+    await crawl(tmp_path, list(map(site.url, [*PATHS[:6], *SESSIONS[:6]])))
     with open_here(tmp_path) as store:
         (rule,) = [each.rule for each in store.url_rules() if each.acts]
     assert rule.text.endswith("drop-parameter sid")
-    done = await follow(tmp_path, site, **learning)
+    done = await follow(tmp_path, site)
     # Which of them were sampled depends on the secret of the store.
     assert done.counted["urls/retired"] == 1
     assert {*PATHS, *SESSIONS[6:]} <= set(done.paths)
@@ -903,7 +916,7 @@ async def test_rules_do_not_decide_about_their_samples(site: Site, tmp_path: Pat
     assert done.counted["urls/sampled"] == done.counted["urls/sample_grey"] == 3
 
 
-CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.FollowingSpider"}
+CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.UnsampledSpider"}
 
 
 def hold(site: Site, path: str) -> Event:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import tldextract
+from scrapy_simhash.stores.lmdb.documents import read_header, write_header
 
 from scrapy_simhash.pages import Recipe, fingerprint_page, scopes
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb.documents import read_header, write_header
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page
 

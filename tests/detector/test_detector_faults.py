@@ -1,7 +1,6 @@
 """The detector when pages, workers, disks and callers do what they should not."""
 
 import json
-import multiprocessing
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.helpers.detecting import fetched, judge, make, new_decision, running,
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import edit_words, make_page, make_words, page
-from tests.helpers.processes import ROOT, run_python
+from tests.helpers.processes import ROOT, list_workers, run_python
 
 LOGGER = "scrapy_simhash.detector.detector"
 TRIGGERED = page(1).replace("Heading", TRIGGER)
@@ -56,7 +55,7 @@ async def test_page_that_cannot_be_judged_says_why(
 
 @pytest.mark.parametrize("confirm", [None, 0.8])
 async def test_short_pages_are_compared_exactly(store: Path, confirm: float | None) -> None:
-    """Below `min_features`: one other word, title or picture makes them different pages."""
+    """Below 32 distinct features: one other word, title or picture makes them different pages."""
     words = make_words(1, 20)
     short = make_page(words)
     others = [make_page(edit_words(words, 1)), make_page(words, title="A page, another")]
@@ -66,12 +65,6 @@ async def test_short_pages_are_compared_exactly(store: Path, confirm: float | No
         assert await judge(detector, *pages) == ["new", "near_duplicate", "new", "new", "new"]
     async with running(store, confirm=confirm) as detector:
         assert await judge(detector, pages[0]) == ["revisit unchanged"]
-
-
-async def test_which_pages_are_short_is_a_setting(store: Path) -> None:
-    pages = [fetched(title, make_page(make_words(1, 20), title=title)) for title in ("a", "b")]
-    async with running(store, min_features=5, confirm=None) as detector:
-        assert await judge(detector, *pages) == ["new", "near_duplicate"]
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -166,7 +159,7 @@ def test_bad_names_are_settings_errors(store: Path, name: str, value: str) -> No
 def open_things() -> tuple[set[str], set[str], int]:
     """Name the running threads but for those that asyncio keeps, the processes, the stores."""
     threads = {t.name for t in threading.enumerate() if not t.name.startswith("asyncio")}
-    processes = {str(process.pid) for process in multiprocessing.active_children()}
+    processes = {str(pid) for pid in list_workers()}
     return threads, processes, len(_environments._entries)
 
 
@@ -205,7 +198,7 @@ async def test_opening_twice_leaves_nothing_open(store: Path) -> None:
 
 
 def break_workers(monkeypatch: pytest.MonkeyPatch, _: Path) -> dict[str, Any]:
-    def start(_: Workers) -> None:
+    async def start(_: Workers) -> None:
         raise OSError(11, "no more processes")
 
     monkeypatch.setattr(Workers, "start", start)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import multiprocessing
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +15,7 @@ from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.hostilepages import FAST, HOSTILE, Hostile, megabytes
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
+from tests.helpers.processes import list_workers
 from tests.helpers.server import Answer, serve
 
 # What a worker has loaded, with room for an interpreter that needs more.
@@ -45,11 +45,11 @@ def outcome(verdict: str) -> str:
 def peaks() -> dict[int, int]:
     """Read the most bytes that each worker process had in use at a time."""
     found = {}
-    for process in multiprocessing.active_children():
+    for pid in list_workers():
         with suppress(FileNotFoundError, ProcessLookupError):
-            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM"):
-                    found[process.pid or 0] = int(line.split()[1]) * 1_024
+                    found[pid] = int(line.split()[1]) * 1_024
     return found
 
 

@@ -1,4 +1,4 @@
-"""What bounds a worker, apart from the pool: its parent's end, where the kernel does not tell."""
+"""What ends a worker, apart from the crew: its parent's end, and a bound of its memory."""
 
 import sys
 from pathlib import Path
@@ -9,34 +9,30 @@ from tests.helpers.processes import ROOT, is_running, run_python, start_python, 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-# Spawned by the script below; watches as it would on other systems.
+# The child watches as it would on other systems.
 WATCHED = """
-import multiprocessing, sys, time
-from scrapy_simhash.detector.worker import _watch_parent
-
-def work():
-    for _ in range(2):
-        _watch_parent(multiprocessing.parent_process())
-    print("watching", flush=True)
-    time.sleep(3600)
-
-if __name__ == "__main__":
-    child = multiprocessing.get_context("spawn").Process(target=work)
-    child.start()
-    print(child.pid, flush=True)
-    child.join()
+import subprocess, sys
+child = '''
+import os, sys, time
+sys.platform = "other"
+from scrapy_simhash.detector.worker import end_with
+end_with(os.getppid())
+print(os.getpid(), flush=True)
+time.sleep(3600)
+'''
+subprocess.run([sys.executable, "-c", child])
 """
 ORPHAN = """
-from scrapy_simhash.detector.worker import _ask_kernel_to_end_with
+from scrapy_simhash.detector.worker import end_with
 
-_ask_kernel_to_end_with(0)
+end_with(-1)
 print("still here")
 """
 LIMITED = """
 import resource
-from scrapy_simhash.detector.worker import _MemoryBound
+from scrapy_simhash.detector.worker import MemoryBound
 
-bound = _MemoryBound()
+bound = MemoryBound()
 limit = 2**35
 resource.setrlimit(resource.RLIMIT_DATA, (limit // 2, limit))
 with bound.apply(2**40):
@@ -52,9 +48,7 @@ def test_watching_thread_ends_with_a_killed_parent(tmp_path: Path) -> None:
     script.write_text(WATCHED, encoding="utf-8")
     with start_python(script, cwd=tmp_path) as parent:
         assert parent.stdout
-        said = sorted(parent.stdout.readline().strip() for _ in range(2))
-        assert said[1] == "watching"
-        child = int(said[0])
+        child = int(parent.stdout.readline())
         assert is_running(child)
         parent.kill()
         wait_until(lambda: not is_running(child))

@@ -1,13 +1,14 @@
-"""Worker processes: what a page can do to them, and what ends them."""
+"""Worker processes: what a page can do to them, what starts them, and what ends them."""
 
 import asyncio
-import multiprocessing
+import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,35 +23,47 @@ from tests.helpers.processes import (
     PATIENCE_SECONDS,
     ROOT,
     is_running,
+    list_workers,
+    run_python,
     start_python,
     wait_until,
 )
 
-COUNT = 2
 DEADLINE_SECONDS = 1.0
 PAGE_MEMORY_BYTES = 64 * 2**20
 BAD_PAGE = f"<html><p>{TRIGGER}</p></html>"
 
 
+@asynccontextmanager
+async def started(
+    count: int, seconds: float = DEADLINE_SECONDS, memory_bytes: int = 2**30
+) -> AsyncIterator[Workers]:
+    workers = Workers(count, seconds, memory_bytes)
+    await workers.start()
+    try:
+        yield workers
+    finally:
+        await workers.stop()
+
+
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    workers = Workers(COUNT, DEADLINE_SECONDS)
-    workers.start()
-    yield workers
-    workers.stop()
+async def workers() -> AsyncIterator[Workers]:
+    async with started(2) as two:
+        yield two
 
 
 async def read(
     workers: Workers, html: str, extractor: str = "html2txt", *, keep_text: bool = True
 ) -> PageFingerprint:
     name = extractor if extractor == "html2txt" else f"tests.helpers.hostile.{extractor}"
-    return await workers.fingerprint(
-        html.encode(), "utf-8", Recipe(name, "words-2"), seed=7, keep_text=keep_text
-    )
+    recipe = Recipe(name, "words-2")
+    made = workers.fingerprint(html.encode(), "utf-8", recipe, seed=7, keep_text=keep_text)
+    return await asyncio.wait_for(made, PATIENCE_SECONDS)
 
 
-def processes() -> set[int]:
-    return {process.pid for process in multiprocessing.active_children() if process.pid}
+async def read_slowly(workers: Workers, count: int = 4) -> list[PageFingerprint]:
+    """Read pages that take .3 seconds each; all workers are up then."""
+    return await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(count)))
 
 
 async def test_page_gets_the_fingerprint_it_gets_anywhere(workers: Workers) -> None:
@@ -77,70 +90,49 @@ async def test_unjudged_page_says_why(workers: Workers) -> None:
     "extractor", slow_but(["hang", "hang_deaf"], ["hang", "spin", "hang_natively", "hang_deaf"])
 )
 async def test_deadline_kills_the_worker_of_its_page_only(workers: Workers, extractor: str) -> None:
-    await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))  # all are up
-    before = processes()
-    started = time.monotonic()
+    await read_slowly(workers)
+    before = list_workers()
+    began = time.monotonic()
     bad = asyncio.ensure_future(read(workers, BAD_PAGE, extractor))
     while not bad.done():
-        await asyncio.wait_for(read(workers, page(2), extractor), PATIENCE_SECONDS)
+        await read(workers, page(2), extractor)
     with pytest.raises(UnjudgedError) as raised:
         await bad
     assert raised.value.args == ("timed_out", f"{DEADLINE_SECONDS} seconds")
-    assert time.monotonic() - started >= DEADLINE_SECONDS
-    wait_until(lambda: len(before - processes()) == 1)  # killed, and gone
+    assert time.monotonic() - began >= DEADLINE_SECONDS
+    wait_until(lambda: len(before - list_workers()) == 1)  # killed, and gone
     assert (await read(workers, page(1), extractor)).words
 
 
 async def test_deadline_runs_from_the_start_of_the_work(workers: Workers) -> None:
-    started = time.monotonic()
-    made = await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(10)))
-    assert time.monotonic() - started > DEADLINE_SECONDS  # the last ones waited longer than that
-    assert len(made) == 10
+    began = time.monotonic()
+    assert len(await read_slowly(workers, 10)) == 10
+    assert time.monotonic() - began > DEADLINE_SECONDS  # the last ones waited longer than that
 
 
 @pytest.mark.parametrize("extractor", slow_but(["crash"], ["crash", "leave"]))
 async def test_crash_costs_its_page_only(workers: Workers, extractor: str) -> None:
-    pages = [page(1), BAD_PAGE, page(2), page(3), page(4)]
-    made = await asyncio.gather(
-        *(read(workers, html, extractor) for html in pages), return_exceptions=True
-    )
-    assert isinstance(made[1], UnjudgedError), made[1]
-    assert made[1].reason == "worker_died"
-    assert "exit code" in made[1].detail
-    assert all(isinstance(good, PageFingerprint) for good in made[:1] + made[2:])
-    assert (await read(workers, page(5), extractor)).words
+    await check_one_bad_page(workers, extractor, r"'worker_died', 'exit code .*, 2 times'")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory has no bound elsewhere")
 @pytest.mark.parametrize("extractor", slow_but(["eat_quietly"], ["eat", "eat_quietly"]))
 async def test_memory_costs_its_page_only(workers: Workers, extractor: str) -> None:
     del workers  # keeps the processes
-    bounded = Workers(COUNT, PATIENCE_SECONDS, PAGE_MEMORY_BYTES)
-    bounded.start()
+    async with started(2, PATIENCE_SECONDS, PAGE_MEMORY_BYTES) as bounded:
+        reason = f"'out_of_memory', '{PAGE_MEMORY_BYTES} bytes'"
+        await check_one_bad_page(bounded, extractor, reason)
+
+
+async def check_one_bad_page(workers: Workers, extractor: str, reason: str) -> None:
     pages = [page(1), BAD_PAGE, page(2), page(3), page(4)]
-    made = await asyncio.gather(
-        *(read(bounded, html, extractor) for html in pages), return_exceptions=True
-    )
-    assert isinstance(made[1], UnjudgedError), made[1]
-    assert made[1].args == ("out_of_memory", f"{PAGE_MEMORY_BYTES} bytes")
-    assert all(isinstance(good, PageFingerprint) for good in made[:1] + made[2:])
-    assert (await read(bounded, page(5), extractor)).words
-    bounded.stop()
-
-
-async def test_workers_outlive_the_thread_that_started_them(workers: Workers) -> None:
-    others = processes()
-    three = Workers(3, DEADLINE_SECONDS)
-    thread = threading.Thread(target=three.start)
-    thread.start()
-    thread.join()
-    started = processes() - others
-    made = await asyncio.gather(*(read(three, page(1), "slow") for _ in range(9)))
-    assert len(made) == 9
-    assert processes() - others == started
-    assert len(started) == 3
-    await asyncio.to_thread(three.stop)
-    del workers  # keeps the processes that are left
+    reading = (read(workers, html, extractor) for html in pages)
+    made = await asyncio.gather(*reading, return_exceptions=True)
+    bad = made.pop(1)
+    assert all(isinstance(good, PageFingerprint) for good in made)
+    with pytest.raises(UnjudgedError, match=reason):
+        raise bad if isinstance(bad, Exception) else AssertionError(bad)
+    assert (await read(workers, page(5), extractor)).words
 
 
 async def test_error_of_an_extractor_arrives_with_its_traceback(workers: Workers) -> None:
@@ -150,96 +142,246 @@ async def test_error_of_an_extractor_arrives_with_its_traceback(workers: Workers
 
 
 async def test_abandoned_page_costs_nothing_but_itself(workers: Workers) -> None:
-    await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))  # all are up
+    await read_slowly(workers)
     abandoned = asyncio.ensure_future(read(workers, BAD_PAGE, "hang"))
     await read(workers, page(1))
     abandoned.cancel()
     with pytest.raises(asyncio.CancelledError):
         await abandoned
-    made = await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))
-    assert len(made) == 4
+    assert len(await read_slowly(workers)) == 4
 
 
-async def test_pool_outlives_a_worker_killed_while_idle(workers: Workers) -> None:
-    await read(workers, page(1))
-    others = processes()
-    three = Workers(3, DEADLINE_SECONDS)  # pools are shared by size: this one may break
-    await asyncio.to_thread(three.start)
-    victim = min(processes() - others)
-    os.kill(victim, signal.SIGKILL)
-    wait_until(lambda: victim not in processes())
-    await asyncio.sleep(0.5)  # the pool looks ten times a second; it shall find it gone
-    for _ in range(4):
-        assert (await asyncio.wait_for(read(three, page(1)), PATIENCE_SECONDS)).words
-    wait_until(lambda: len(processes() - others) == 3)
-    await asyncio.to_thread(three.stop)
-    assert processes() == others
+async def test_pool_outlives_a_worker_killed_while_idle() -> None:
+    others = list_workers()
+    async with started(1) as one:
+        for _ in range(3):
+            before = list_workers() - others
+            for victim in before:
+                os.kill(victim, signal.SIGKILL)
+            # At once, when nobody has seen it yet; and by another crawl, which finds none ready.
+            async with started(1) as another:
+                assert (await read(another, page(1))).words
+                assert (await read(one, page(1))).words
+            now = list_workers() - others
+            assert len(now) == len(before) == 1
+            assert not before & now
+    assert list_workers() == others
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
+    others = list_workers()
+    async with started(1) as one:
+        (victim,) = list_workers() - others
+        os.kill(victim, signal.SIGSTOP)  # so that it does not begin with them
+        reading = asyncio.gather(*(read(one, page(seed)) for seed in range(5)))
+        await asyncio.sleep(0.1)
+        os.kill(victim, signal.SIGKILL)
+        for seed, made in enumerate(await reading):
+            recipe = Recipe("html2txt", "words-2")
+            expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
+            assert made.fingerprint == expected.fingerprint
 
 
 async def test_interrupt_leaves_workers_at_work(workers: Workers) -> None:
-    await asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))
-    before = processes()
-    working = asyncio.gather(*(read(workers, page(1), "slow") for _ in range(4)))
+    await read_slowly(workers)
+    before = list_workers()
+    assert {os.getpgid(pid) for pid in before} == before  # Ctrl-C in a terminal does not reach them
+    working = asyncio.gather(read_slowly(workers))
     await asyncio.sleep(0)
     for pid in before:
         os.kill(pid, signal.SIGINT)
-    assert len(await working) == 4
-    assert processes() == before
+    assert await working
+    assert list_workers() == before
 
 
 async def test_worker_loads_neither_main_module_nor_scrapy(workers: Workers) -> None:
     pid, *modules = (await read(workers, page(1), "describe_process")).text.split()
-    assert int(pid) in processes()
+    assert int(pid) in list_workers()
     assert "scrapy_simhash.pages.text" in modules
     assert not {"scrapy", "twisted", "lmdb", "pytest"}.intersection(modules)
 
 
 async def test_no_workers_means_this_process() -> None:
-    workers = Workers(0, DEADLINE_SECONDS)
-    workers.start()
-    made = await read(workers, page(1), "describe_process")
-    workers.stop()
+    async with started(0) as none:
+        made = await read(none, page(1), "describe_process")
     assert made.text.split()[0] == str(os.getpid())
 
 
-@pytest.mark.slow
 async def test_crawls_share_processes_until_the_last_ends() -> None:
-    threads, others = threading.active_count(), processes()
-    # Pools are shared by size, and other tests keep one of 1 and one of 2.
+    threads, others = threading.active_count(), list_workers()
     first, second = Workers(3, DEADLINE_SECONDS), Workers(3, 2 * DEADLINE_SECONDS)
-    for workers in (first, second):
-        await asyncio.to_thread(workers.start)
-    assert len(processes() - others) == 3
-    await asyncio.to_thread(first.stop)
-    await asyncio.to_thread(first.stop)  # harmless
+    await first.start()
+    await second.start()
+    assert len(list_workers() - others) == 3
+    await first.stop()
+    await first.stop()  # harmless
     assert (await read(second, page(1))).words
-    await asyncio.to_thread(second.stop)
-    assert processes() == others
+    assert len(list_workers() - others) == 3
+    await second.stop()
+    assert list_workers() == others
     # Those of asyncio.to_thread stay.
     pools = [t.name for t in threading.enumerate() if not t.name.startswith("asyncio")]
     assert len(pools) <= threads
 
 
-def test_stopping_without_starting_is_harmless() -> None:
-    Workers(3, DEADLINE_SECONDS).stop()
+async def test_stopping_without_starting_is_harmless() -> None:
+    await Workers(3, DEADLINE_SECONDS).stop()
+
+
+async def test_stopping_ends_pages_on_their_way() -> None:
+    """Some processes have just come up, or have not yet."""
+    others = list_workers()
+    async with started(4, PATIENCE_SECONDS) as four:
+        hanging = [asyncio.ensure_future(read(four, BAD_PAGE, "hang")) for _ in range(12)]
+        await asyncio.sleep(0.1)
+    ended = await asyncio.gather(*hanging, return_exceptions=True)
+    assert {error.reason for error in ended if isinstance(error, UnjudgedError)} == {"worker_died"}
+    assert len(ended) == 12
+    assert list_workers() == others
+
+
+NO_INTERPRETER = ["/no/such/python", "/bin/false"]  # one cannot be started, one ends at once
+
+
+@pytest.mark.parametrize("interpreter", NO_INTERPRETER)
+async def test_no_process_at_the_start_is_an_error(
+    interpreter: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+    with pytest.raises(RuntimeError, match="SIMHASH_WORKERS = 0"):
+        await Workers(5, DEADLINE_SECONDS).start()
+    assert ("No such file" if "no" in interpreter else "exit code 1") in caplog.text
+
+
+@pytest.mark.parametrize("interpreter", NO_INTERPRETER)
+async def test_pages_pass_while_no_process_comes_up(
+    interpreter: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "scrapy_simhash")
+    others = list_workers()
+    async with started(3) as workers:
+        await read_slowly(workers, 9)
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", interpreter)
+            for pid in list_workers() - others:
+                os.kill(pid, signal.SIGKILL)
+            reading = (read(workers, page(seed)) for seed in range(30))
+            found = await asyncio.gather(*reading, return_exceptions=True)
+            # A worker may answer the first ones before it is known that it was killed.
+            failed = {error.args for error in found if isinstance(error, UnjudgedError)}
+            assert failed == {("worker_died", "no worker process comes up")}
+            assert len(caplog.records) == 1
+        made = None
+        while made is None:
+            await asyncio.sleep(0.1)
+            try:
+                made = await read(workers, page(1))
+            except UnjudgedError as error:
+                assert error.reason == "worker_died"  # noqa: PT017
+        async with started(3) as another:  # can be used by others, too
+            assert (await read(another, page(1))).fingerprint == made.fingerprint
+    assert list_workers() == others
+
+
+async def test_large_pages_and_texts_pass_each_other(workers: Workers) -> None:
+    words = [f"{seed} " + "word " * 600_000 for seed in range(6)]
+    pages = [f"<html><body><p>{text}</p></body></html>" for text in words]
+    async with started(2, PATIENCE_SECONDS) as patient:
+        found = await asyncio.gather(*(read(patient, html) for html in pages))
+    assert [made.text for made in found] == [text.strip() for text in words]
+    del workers  # keeps the processes
+
+
+async def count_words(pages: int, html: str = page(1)) -> list[int]:
+    async with started(1) as one:
+        return [(await read(one, html)).words for _ in range(pages)]
+
+
+def test_event_loops_have_workers_of_their_own() -> None:
+    """In several threads at once; and after a loop that was closed while a page hung."""
+    found: list[list[int]] = []
+
+    async def abandon() -> None:
+        workers = Workers(1, PATIENCE_SECONDS)
+        await workers.start()
+        hanging = asyncio.ensure_future(read(workers, BAD_PAGE, "hang"))
+        await asyncio.sleep(0.1)
+        hanging.cancel()
+
+    def run() -> None:
+        asyncio.run(abandon())
+        found.append(asyncio.run(count_words(10)))
+
+    others = list_workers()
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert [len(words) for words in found] == [10] * 3
+    assert len({number for words in found for number in words}) == 1
+    wait_until(lambda: not any(map(is_running, list_workers() - others)))
+
+
+def test_workers_outlive_the_thread_that_started_them() -> None:
+    """The kernel ends them with it; those of the same event loop that come after it do not."""
+    loop = asyncio.new_event_loop()
+    workers = Workers(1, DEADLINE_SECONDS)
+    thread = threading.Thread(target=lambda: loop.run_until_complete(workers.start()))
+    thread.start()
+    thread.join()
+    for _ in range(3):
+        assert loop.run_until_complete(read(workers, page(1))).words
+    loop.run_until_complete(workers.stop())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+IN_DAEMON = """
+import asyncio, multiprocessing
+from scrapy_simhash.detector import Workers
+from scrapy_simhash.pages import Recipe
+from tests.helpers.pages import page
+
+async def read():
+    workers = Workers(1, 30)
+    await workers.start()
+    found = await workers.fingerprint(page(1).encode(), "utf-8", Recipe(), 7, keep_text=True)
+    await workers.stop()
+    print(found.fingerprint, multiprocessing.current_process().daemon, flush=True)
+
+context = multiprocessing.get_context("fork")
+process = context.Process(target=lambda: asyncio.run(read()), daemon=True)
+process.start()
+process.join()
+raise SystemExit(process.exitcode)
+"""
+
+
+def test_crew_works_in_a_daemonic_process() -> None:
+    done = run_python("-c", IN_DAEMON, cwd=ROOT)
+    expected = fingerprint_page(page(1), recipe=Recipe(), seed=7).fingerprint
+    assert (done.returncode, done.stdout) == (0, f"{expected} True\n"), done.stderr
 
 
 # No main guard: a worker that imported this would start a crawl of its own, or print.
 SCRIPT = f"""
-import asyncio, multiprocessing, sys
+import asyncio, sys
 sys.path.insert(0, {str(ROOT)!r})
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.detector.workers import Workers
+from tests.helpers.processes import list_workers
 
 print("main module", flush=True)
 
 async def main():
     workers = Workers(2, 600)
-    workers.start()
+    await workers.start()
     made = await workers.fingerprint(
         b"<html><p>one two three", None, Recipe("html2txt"), 0, keep_text=True
     )
-    print(made.words, *(process.pid for process in multiprocessing.active_children()), flush=True)
+    print(made.words, *list_workers(), flush=True)
     bad = b"<html><p>{TRIGGER}</p></html>"
     recipe = Recipe("tests.helpers.hostile." + sys.argv[1])
     await workers.fingerprint(bad, None, recipe, 0, keep_text=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.lmdb.environment import shrink
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document
 
 SEED = 0x5EED
@@ -25,7 +25,7 @@ BULK_LOADED = [random.Random(n).getrandbits(64) for n in range(40, 100)]  # noqa
 
 def make(folder: Path) -> None:
     """Make a store with documents of every state, texts, aliases, scopes, crawls, a compaction."""
-    with LmdbStore(folder, seed=SEED) as store:
+    with Store(folder, seed=SEED) as store:
         store.start_crawl("ended", "spider")
         store.find_and_add(
             [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from scrapy_simhash.config import Config, read_config
+from scrapy_simhash.config import Config, describe_unknown, read_config
 from scrapy_simhash.errors import SettingError
 
 CORES = "scrapy_simhash.config.os.cpu_count"
@@ -28,7 +28,6 @@ def test_defaults() -> None:
     assert config.tables == "auto"
     assert config.extractor == "turbohtml"
     assert config.features == "words-1"
-    assert config.min_features == 32
     assert config.scope == "global"
     assert config.cross_site == "drop"
     assert config.workers >= 1
@@ -38,12 +37,9 @@ def test_defaults() -> None:
     assert config.log == "<store>/log.jsonl"
     assert config.readonly is False
     assert config.follow_new_links is False
-    assert config.late_links == 1000
     assert config.sink_action == "flag"
     assert config.files is False
     assert config.url_rules == "learn"
-    assert config.url_confidence == 0.9
-    assert config.url_sample == 0.05
     assert config.hand_over_text is False
 
 
@@ -76,7 +72,6 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("CONFIRM", "None", None),
         ("EXTRACTOR", "html2txt", "html2txt"),
         ("FEATURES", "words-3", "words-3"),
-        ("MIN_FEATURES", "1", 1),
         ("SCOPE", "host", "host"),
         ("CROSS_SITE", "flag", "flag"),
         ("WORKERS", "0", 0),
@@ -96,13 +91,9 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("FOLLOW_NEW_LINKS", "late", "late"),
         ("FOLLOW_NEW_LINKS", "true", True),
         ("FOLLOW_NEW_LINKS", 0, False),
-        ("LATE_LINKS", "0", 0),
         ("SINK_ACTION", "close", "close"),
         ("FILES", "1", True),
         ("URL_RULES", "skip", "skip"),
-        ("URL_CONFIDENCE", "0.95", 0.95),
-        ("URL_SAMPLE", 1, 1.0),
-        ("URL_SAMPLE", "0", 0.0),
         ("HAND_OVER_TEXT", "True", True),
     ],
 )
@@ -120,53 +111,43 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("ENABLED", None, "None: must be True or False"),
         ("ENABLED", ["True"], "['True']: must be True or False"),
         ("STORE", "", "'': must be a folder or URL"),
-        ("STORE", None, "None: must be text"),
-        ("STORE", True, "True: must be text"),
+        ("STORE", None, "None: must be a folder or URL"),
+        ("STORE", True, "True: must be a folder or URL"),
         ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
         ("CROSS_SITE", "keep", "'keep': must be 'drop' or 'flag'"),
         ("ACTION", "Drop", "'Drop': must be 'drop' or 'ignore-outlinks' or 'flag'"),
-        ("DISTANCE", "three", "'three': must be a whole number"),
-        ("DISTANCE", 2.5, "2.5: must be a whole number"),
-        ("DISTANCE", "2.5", "'2.5': must be a whole number"),
-        ("DISTANCE", True, "True: must be a whole number"),
-        ("DISTANCE", None, "None: must be a whole number"),
-        ("DISTANCE", float("inf"), "inf: must be a whole number"),
-        ("DISTANCE", float("nan"), "nan: must be a whole number"),
+        ("DISTANCE", "three", "'three': must be a whole number, 0 or more bits"),
+        ("DISTANCE", 2.5, "2.5: must be a whole number, 0 or more bits"),
+        ("DISTANCE", "2.5", "'2.5': must be a whole number, 0 or more bits"),
+        ("DISTANCE", True, "True: must be a whole number, 0 or more bits"),
+        ("DISTANCE", None, "None: must be a whole number, 0 or more bits"),
+        ("DISTANCE", float("inf"), "inf: must be a whole number, 0 or more bits"),
+        ("DISTANCE", float("nan"), "nan: must be a whole number, 0 or more bits"),
         ("DISTANCE", -1, "-1: must be 0"),
         ("DISTANCE", "8", "8: must be 0 to 7 bits"),
         ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
-        ("CONFIRM", "80", "80.0: must be 0 to 1, or None"),
-        ("CONFIRM", "nan", "nan: must be 0 to 1, or None"),
-        ("CONFIRM", "high", "'high': must be a number"),
-        ("MIN_FEATURES", 0, "0: must be 1 or more"),
-        ("MIN_FEATURES", "many", "'many': must be a whole number"),
+        ("CONFIRM", "80", "'80': must be 0 to 1, or None"),
+        ("CONFIRM", "nan", "'nan': must be 0 to 1, or None"),
+        ("CONFIRM", "high", "'high': must be 0 to 1, or None"),
         ("WORKERS", -1, "-1: must be 0 to 1024 processes"),
-        ("WORKERS", "1025", "1025: must be 0 to 1024 processes"),
-        ("WORKERS", "auto", "'auto': must be a whole number"),
-        ("PAGE_TIMEOUT", 0, "0.0: must be above 0 seconds"),
-        ("EXPIRE_DAYS", 0, "0.0: must be above 0, or None"),
-        ("PAGE_TIMEOUT", "-1", "-1.0: must be above 0 seconds"),
-        ("PAGE_TIMEOUT", "nan", "nan: must be above 0 seconds"),
-        ("PAGE_TIMEOUT", "5s", "'5s': must be a number"),
-        ("PAGE_TIMEOUT", None, "None: must be a number"),
+        ("WORKERS", "1025", "'1025': must be 0 to 1024 processes"),
+        ("WORKERS", "auto", "'auto': must be 0 to 1024 processes"),
+        ("PAGE_TIMEOUT", 0, "0: must be a number above 0"),
+        ("EXPIRE_DAYS", 0, "0: must be above 0, or None"),
+        ("PAGE_TIMEOUT", "-1", "'-1': must be a number above 0"),
+        ("PAGE_TIMEOUT", "nan", "'nan': must be a number above 0"),
+        ("PAGE_TIMEOUT", "5s", "'5s': must be a number above 0"),
+        ("PAGE_TIMEOUT", None, "None: must be a number above 0"),
         ("MAX_BYTES", 0, "0: must be 1 byte or more"),
-        ("MAX_BYTES", "4MB", "'4MB': must be a whole number"),
+        ("MAX_BYTES", "4MB", "'4MB': must be 1 byte or more"),
         ("KEEP_TEXT", "yes", "'yes': must be True or False"),
         ("READONLY", "2", "'2': must be True or False"),
         ("FOLLOW_NEW_LINKS", "later", "'later': must be True or False or 'late'"),
         ("FOLLOW_NEW_LINKS", None, "None: must be True or False or 'late'"),
-        ("LATE_LINKS", -1, "-1: must be 0 or more"),
-        ("LATE_LINKS", "all", "'all': must be a whole number"),
         ("SINK_ACTION", "keep", "'keep': must be 'flag' or 'drop' or 'close'"),
         ("FILES", "pdf", "'pdf': must be True or False"),
-        ("URL_RULES", True, "True: must be text"),
+        ("URL_RULES", True, "True: must be 'learn' or 'skip' or 'off'"),
         ("URL_RULES", "on", "'on': must be 'learn' or 'skip' or 'off'"),
-        ("URL_CONFIDENCE", 0, "0.0: must be above 0 and below 1"),
-        ("URL_CONFIDENCE", 1, "1.0: must be above 0 and below 1"),
-        ("URL_CONFIDENCE", "nan", "nan: must be above 0 and below 1"),
-        ("URL_SAMPLE", "5", "5.0: must be 0 to 1"),
-        ("URL_SAMPLE", -0.05, "-0.05: must be 0 to 1"),
-        ("URL_SAMPLE", "5%", "'5%': must be a number"),
         ("HAND_OVER_TEXT", "text", "'text': must be True or False"),
     ],
 )
@@ -231,6 +212,12 @@ def test_workers_leave_a_core_to_the_crawl(
 
     monkeypatch.setattr(CORES, lambda: cores)
     assert _default_workers() == workers
+
+
+def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
+    unknown = describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
+    assert "SIMHASH_MIN_FEATURES (32 now" in unknown
+    assert "SIMHASH_URL_RULE; did you mean SIMHASH_URL_RULES?" in unknown
 
 
 def test_bad_value_is_a_value_error() -> None:

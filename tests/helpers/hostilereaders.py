@@ -6,9 +6,10 @@ page says `turbohtml crashes`, `trafilatura-fast hangs` and the like.
 
 import ctypes
 import gc
-import multiprocessing
 import os
 import socket
+import struct
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -33,11 +34,11 @@ def _eat() -> None:
     _ = [bytes([number % 256]) * 2**20 for number in range(1_024)]
 
 
-def _babble() -> None:
+def _babble(message: bytes) -> None:
     """Send what is no answer, as a process might that native code has taken over."""
     for found in gc.get_objects():
         if isinstance(found, socket.socket):
-            found.sendall(b"\x05\0\0\0words")
+            found.sendall(struct.pack("<I", len(message)) + message)
 
 
 _WAYS: dict[str, Callable[[], object]] = {
@@ -46,7 +47,9 @@ _WAYS: dict[str, Callable[[], object]] = {
     "hangs": _hang,
     "raises": _raise,
     "eats": _eat,
-    "babbles": _babble,
+    "babbles": lambda: _babble(b"words"),
+    # Number, no fingerprint, and a reason that is not UTF-8.
+    "mumbles": lambda: _babble(b"\x93\x01\xc4\x00\xa2\xff\xfe"),
     "takes time": lambda: time.sleep(0.3),
 }
 
@@ -62,7 +65,7 @@ def _load(extractor: str) -> Callable[[str], Any]:
     return partial(_read, _load_reader(extractor), extractor)
 
 
-if multiprocessing.parent_process() is not None:
+if "pytest" not in sys.modules:  # in a worker
     reading.load_reader = _load  # type: ignore[assignment]
 
 

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).parents[2]
 # For anything that ends by itself; only a broken test waits so long.
@@ -69,6 +71,16 @@ def wait_until(holds: Callable[[], object], seconds: float = PATIENCE_SECONDS) -
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def list_workers() -> set[int]:
+    """List the worker processes that this process has."""
+    found = set()
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):  # gone meanwhile, or about to
+            if any("worker.main" in part for part in child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 def is_running(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Write the table of settings of docs/reference.md: `python -m tests.helpers.reference`."""
+"""Write the tables of settings of docs/reference.md: `python -m tests.helpers.reference`."""
 
 import re
 from dataclasses import fields
@@ -11,6 +11,7 @@ REFERENCE = ROOT / "docs" / "reference.md"
 _HEAD = "| setting | default | meaning and range |\n| --- | --- | --- |\n"
 _TABLE = re.compile(rf"(?<={re.escape(_HEAD)})(?:\|.*\n)+")
 # Defaults that depend on the machine or on other settings.
+_ADVANCED = "(advanced) "
 _DEFAULTS = {"workers": "cores - 1, at least 1", "log": f"`{LOG_IN_STORE}` in the store's folder"}
 
 
@@ -21,28 +22,33 @@ def describe_settings() -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def settings_rows() -> list[str]:
-    """Make the rows of the table: setting, default, meaning and range."""
+def settings_rows() -> list[list[str]]:
+    """Make the rows of both tables, everyday and advanced: setting, default, meaning and range."""
     described, default = describe_settings(), Config()
     shown = {f.name: f"`{getattr(default, f.name)}`" for f in fields(Config)} | _DEFAULTS
     assert set(described) == set(shown), "fields of Config and their descriptions differ"
     return [
-        f"| `SIMHASH_{name.upper()}` | {shown[name]} | {text.rstrip('.')} |"
-        for name, text in described.items()
+        [
+            f"| `SIMHASH_{name.upper()}` | {shown[name]} | "
+            f"{text.removeprefix(_ADVANCED).rstrip('.')} |"
+            for name, text in described.items()
+            if text.startswith(_ADVANCED) == advanced
+        ]
+        for advanced in (False, True)
     ]
 
 
-def table_of_settings(document: str) -> list[str]:
-    """Find the rows of the table in a document."""
-    found = _TABLE.search(document)
-    return found[0].splitlines() if found else []
+def tables_of_settings(document: str) -> list[list[str]]:
+    """Find the rows of both tables in a document."""
+    return [table.splitlines() for table in _TABLE.findall(document)]
 
 
 def main() -> None:
-    """Write the table."""
+    """Write the tables."""
     document = REFERENCE.read_text("utf-8")
-    rows = "".join(f"{row}\n" for row in settings_rows())
-    REFERENCE.write_text(_TABLE.sub(lambda _: rows, document), "utf-8")
+    tables = iter(settings_rows())
+    written = _TABLE.sub(lambda _: "".join(f"{row}\n" for row in next(tables)), document)
+    REFERENCE.write_text(written, "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`scrapy simhash calibrate`: pairs are shown, labels taken, and what they say is printed."""
+"""`scrapy simhash evaluate --label`: pairs are shown, labels read, and the results printed."""
 
 import csv
 import io
@@ -50,7 +50,7 @@ def calibrate(
 
     def calibrate_(*answers: str, arguments: Sequence[str] = (), store: Path = made) -> Done:
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{each}\n" for each in answers)))
-        return run("calibrate", "--store", store, "--labels", labels, *arguments)
+        return run("evaluate", labels, "--label", "--store", store, *arguments)
 
     return calibrate_
 
@@ -219,7 +219,7 @@ def test_labels_of_pages_that_are_gone_are_named(
         opened.delete([int(gone["id_a"])])
     text = labels.read_text().replace(other["url_b"], "http://elsewhere.example/")
     labels.write_text(text)
-    for command in (("evaluate", labels), ("calibrate", "--results", "--labels", labels)):
+    for command in (("evaluate", labels), ("evaluate", "--results", labels)):
         done = run(*command, "--store", store, "--json")
         assert done.exit_code == 1
         assert f"document {gone['id_a']} ({gone['url_a']}) is not in the store" in done.err
@@ -262,14 +262,14 @@ def test_a_file_of_something_else_is_refused(calibrate: Callable[..., Done], lab
 
 def test_labels_stand_beside_the_log(run: Run, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
-    assert run("calibrate", "--store", made).exit_code == 0
+    assert run("evaluate", "--label", "--store", made).exit_code == 0
     (made / "calibration.csv").unlink()
 
 
 @pytest.mark.slow
 def test_killed_while_labelling(made: Path, labels: Path, tmp_path: Path) -> None:
     """What was answered is there; half a row that another kill left is named, and nothing more."""
-    command = ("simhash", "calibrate", "--store", made, "--labels", labels, "--json")
+    command = ("simhash", "evaluate", labels, "--label", "--store", made, "--json")
     with start_python("-m", "scrapy", *map(str, command), cwd=tmp_path) as process:
         assert process.stdin
         assert process.stdout
@@ -299,8 +299,8 @@ def test_single_keys_on_a_terminal(made: Path, labels: Path, tmp_path: Path) -> 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [
-            *(sys.executable, "-m", "scrapy", "simhash", "calibrate", "--json"),
-            *("--store", str(made), "--labels", str(labels)),
+            *(sys.executable, "-m", "scrapy", "simhash", "evaluate", "--label", "--json"),
+            *("--store", str(made), str(labels)),
         ],
         cwd=tmp_path,
         env=environment(),

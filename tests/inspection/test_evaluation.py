@@ -1,17 +1,13 @@
 """`scrapy simhash evaluate`: the plugin's own answers to labelled pairs, counted."""
 
 import json
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector import Workers
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate
-from scrapy_simhash.inspection.evaluation.labels import LabelledPair, read_corpus
-from scrapy_simhash.inspection.evaluation.quality import Judged, describe_seeds
+from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from tests.helpers.commanding import Run
 from tests.helpers.labelling import LABELLED, gather_labelled_pages, make_corpus
 from tests.helpers.needing import slow_but
@@ -92,82 +88,11 @@ def test_the_store_and_the_rule_agree(folder: Path) -> None:
         assert pair.duplicate == (pair.confirmed and pair.distance <= 7)
 
 
-def test_several_seeds_give_their_means_and_the_worst(run: Run, folder: Path) -> None:
-    (single,) = run("evaluate", folder, "--json").answers
-    (answer,) = run("evaluate", folder, "--json", "--seeds", "3").answers
-    seeds = answer.pop("seeds")
-    costs = "milliseconds_per_page"
-    assert {**answer, costs: None} == {**single, costs: None}
-    assert [row["seed"] for row in seeds["each"]] == [0, 1, 2]
-    assert all(row["recall"] == 0.5 for row in (*seeds["each"], seeds["worst"], seeds))
-    lines = run("evaluate", folder, "--seeds", "2").out.splitlines()
-    assert "mean of 2 seeds: precision 1.000, recall 0.500, 0 wrong, 1 missed" in lines
-    assert "worst, seed 0: precision 1.000, recall 0.500, 0 wrong, 1 missed" in lines
-
-
-def test_each_seed_reads_every_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, str]] = []
-    fingerprint = Workers.fingerprint
-
-    async def note(self: Workers, *page: Any, **options: Any) -> Any:
-        *_, seed, url = page
-        asked.append((seed, url))
-        return await fingerprint(self, *page, **options)
-
-    monkeypatch.setattr(Workers, "fingerprint", note)
-    evaluate(read_corpus(folder), Config(workers=0), seeds=2)
-    assert Counter(seed for seed, _ in asked) == {0: 4, 1: 4}
-    assert len(set(asked)) == 8
-
-
-def test_means_and_the_worst_of_seeds() -> None:
-    same = LabelledPair("one", "two", "dup"), LabelledPair("two", "six", "dup")
-    other, unknown = LabelledPair("two", "ten", "distinct"), LabelledPair("one", "six", "unknown")
-
-    def answer(*dropped: LabelledPair) -> list[Judged]:
-        return [Judged(pair, pair in dropped) for pair in (*same, other, unknown)]
-
-    seeds = describe_seeds(
-        [answer(*same, unknown), answer(same[0]), answer(*same, other), answer(unknown)]
-    )
-    assert [row["recall"] for row in seeds["each"]] == [1.0, 0.5, 1.0, 0.0]
-    assert [row["precision"] for row in seeds["each"]] == [1.0, 1.0, 0.6667, None]
-    assert (seeds["precision"], seeds["recall"]) == (0.8889, 0.625)
-    assert (seeds["false_positives"], seeds["false_negatives"]) == (0.25, 0.75)
-    assert seeds["worst"] == seeds["each"][3]
-    assert describe_seeds([answer(same[0]), answer(*same, other)])["worst"]["seed"] == 1
-
-
-@pytest.mark.parametrize("count", ["0", "-1", "two", "1.5"])
-def test_a_number_of_seeds_that_is_none_is_refused(run: Run, folder: Path, count: str) -> None:
-    done = run("evaluate", folder, f"--seeds={count}")
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"{count!r} must be a whole number, 1 or more" in done.err
-
-
-def test_labels_of_a_store_have_its_seed(run: Run, tmp_path: Path) -> None:
-    labels = tmp_path / "calibration.csv"
-    labels.touch()
-    done = run("evaluate", labels, "--seeds", "2")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "is about the pages of a store, which has one seed" in done.err
-
-
 def test_progress_counts_every_page(folder: Path) -> None:
     (folder / "pages" / "two.html.gz").unlink()
     steps: list[None] = []
     evaluate(read_corpus(folder), Config(workers=1), lambda: steps.append(None))
     assert len(steps) == 4
-
-
-def test_plot(run: Run, folder: Path, tmp_path: Path) -> None:
-    for suffix, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        path = tmp_path / f"figure.{suffix}"
-        assert run("evaluate", folder, "--plot", path).exit_code == 0
-        assert path.read_bytes().startswith(start)
-    done = run("evaluate", folder, "--plot", tmp_path / "figure.nonsense")
-    assert done.exit_code == 2
-    assert "nonsense" in done.err
 
 
 @pytest.mark.parametrize("source", slow_but(["deb-apache2-doc"], ["deb-apache2-doc", ""]))

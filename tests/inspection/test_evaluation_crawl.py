@@ -152,11 +152,20 @@ def test_a_folder_needs_no_clusters(run: Run, folder: Path) -> None:
     assert (order["right"], order["grey"], order["redundant"]) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("option", [("--errors",), ("--seeds", "2"), ("--plot", "figure.png")])
-def test_what_is_about_pairs_is_refused(run: Run, folder: Path, option: tuple[str, ...]) -> None:
-    done = run("evaluate", folder, "--crawl", "1", *option)
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--crawl", "1", "--errors"), "--crawl judges no pairs: leave --errors out"),
+        (("--distance", "0"), "--distance: for stored pages, and this command is about labelled"),
+        (("--label", "--workers", "1"), "--workers: for labelled pages, and this command is about"),
+    ],
+)
+def test_what_is_about_other_pages_is_refused(
+    run: Run, folder: Path, options: tuple[str, ...], told: str
+) -> None:
+    done = run("evaluate", folder, *options)
     assert (done.exit_code, done.out) == (2, "")
-    assert "--crawl judges no pairs: leave --errors, --plot and --seeds out" in done.err
+    assert told in done.err
 
 
 def test_only_a_folder_can_be_crawled(run: Run, tmp_path: Path) -> None:

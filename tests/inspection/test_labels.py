@@ -123,7 +123,7 @@ def test_of_two_labels_for_a_pair_the_later_one_counts(path: Path) -> None:
 
 
 def test_two_sessions_do_not_mix(path: Path) -> None:
-    with LabelWriter(path), pytest.raises(LabelsError, match="another calibrate is using"):
+    with LabelWriter(path), pytest.raises(LabelsError, match="another `evaluate --label` uses"):
         LabelWriter(path)
     LabelWriter(path).close()
 

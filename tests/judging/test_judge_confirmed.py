@@ -15,9 +15,9 @@ from scrapy_simhash.judging.documents import Record, choose_fingerprints
 from scrapy_simhash.pages import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.redis.documents import RedisDocuments
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import edit_words, make_page, make_words
@@ -383,7 +383,7 @@ def test_a_crowd_of_candidates_costs_a_bounded_number_of_looks(
     assert [verdict.status for verdict in kept] == ["new"] * 21 + ["unjudged"] * 9
     assert reasons == [""] * 21 + ["bucket_too_full"] * 9
     looks: list[int] = []
-    kind: Any = LmdbDocuments if isinstance(store, LmdbStore) else RedisDocuments
+    kind: Any = Documents if isinstance(store, Store) else RedisDocuments
     get = kind.get
 
     def count_looks(documents: Any, number: int) -> Record | None:

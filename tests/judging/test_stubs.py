@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import make_document
+from scrapy_simhash.judging import Rule, make_document
 from scrapy_simhash.pages import fingerprint_page
 from tests.helpers.crawling import crawl
 from tests.helpers.server import serve
@@ -56,7 +56,7 @@ def test_a_page_with_much_text_is_a_stub_only_of_its_own_source() -> None:
     pages = [
         make_document(
             fingerprint_page(HTML.format(f"<p>{words}</p><img src=/{number}.jpg>")),
-            Config(min_features=5_000).rule,
+            Rule(7, 0.78, min_features=5_000),
         )
         for number in range(2)
     ]

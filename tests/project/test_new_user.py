@@ -54,14 +54,14 @@ def test_which_ten_pages_caused_the_most_drops_and_why(ask: Ask) -> None:
 
 @pytest.mark.slow
 def test_what_would_another_k_change(ask: Ask) -> None:
-    answer = json.loads(ask("what-if", "--distance", "5", "--json"))
+    answer = json.loads(ask("evaluate", "--distance", "5", "--json"))
     assert (answer["distance"], answer["confirm"]) == (5, 0.78)
     assert answer["dropped_before"] > answer["documents"] / 4
     assert answer["dropped_then"] > 0
     difference = answer["kept_to_dropped"] - answer["dropped_to_kept"]
     assert answer["dropped_then"] == answer["dropped_before"] + difference
     assert len(answer["changes"]) == answer["kept_to_dropped"] + answer["dropped_to_kept"]
-    same = json.loads(ask("what-if", "--json"))
+    same = json.loads(ask("evaluate", "--json"))
     assert (same["changes"], same["dropped_then"]) == ([], same["dropped_before"])
 
 

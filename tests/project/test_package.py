@@ -15,7 +15,7 @@ import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.stores import Store
 from tests.helpers.detecting import new_decision
-from tests.helpers.reference import settings_rows, table_of_settings
+from tests.helpers.reference import settings_rows, tables_of_settings
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(scrapy_simhash.__file__).parent
@@ -84,8 +84,8 @@ def test_package_ships_its_types_and_licence() -> None:
     assert any(name.endswith("LICENSE") for name in names)
 
 
-def test_the_table_of_settings_is_made_of_the_code() -> None:
-    assert table_of_settings(REFERENCE) == settings_rows(), "run python -m tests.helpers.reference"
+def test_the_tables_of_settings_are_made_of_the_code() -> None:
+    assert tables_of_settings(REFERENCE) == settings_rows(), "run python -m tests.helpers.reference"
 
 
 def test_reference_has_every_key_of_a_decision() -> None:
@@ -119,6 +119,15 @@ def test_reference_has_every_stat() -> None:
 
 def test_reference_has_every_command() -> None:
     assert set(table_rows("Commands")) == set(COMMANDS)
+
+
+def test_messages_and_pages_name_commands_that_exist() -> None:
+    root = PACKAGE.parent
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html"), *root.glob("docs/*.md")]
+    for path in (*files, root / "README.md", root / "CONTRIBUTING.md"):
+        text = re.sub(r'"\n +f?"', "", path.read_text("utf-8"))
+        for name in re.findall(r"scrapy simhash (?:-s \S+ )*([a-z][a-z-]+)", text):
+            assert name in COMMANDS, f"{path}: scrapy simhash {name}"
 
 
 def test_reference_names_the_methods_of_a_store() -> None:

@@ -14,7 +14,7 @@ from scrapy_simhash.inspection.evaluation.labels import (
     read_corpus,
 )
 from scrapy_simhash.inspection.evaluation.quality import SIMILARITIES, Judged
-from tests.helpers.labelling import write_table
+from tests.helpers.labelling import make_corpus, write_table
 from tests.helpers.pages import edit_words, make_words
 from tests.helpers.processes import ROOT
 
@@ -66,6 +66,26 @@ def test_means_over_sources_count_each_source_once(summary: Any) -> None:
     assert summary.summarise_for_study(answers)["mean_over_sources"]["recall"] == 0.5
     nothing = summary.summarise_for_study([])
     assert nothing["mean_over_sources"] == {"precision": None, "recall": None}
+
+
+def test_means_and_the_worst_of_seeds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
+    seeds = pytest.importorskip("seeds")
+    right, found, wrong = (
+        [
+            judged("dup", duplicate=every),
+            judged("dup", duplicate=True),
+            judged("distinct", duplicate=no),
+        ]
+        for every, no in ((True, False), (False, False), (True, True))
+    )
+    found = seeds.describe_seeds([right, found, wrong])
+    assert [row["recall"] for row in found["each"]] == [1.0, 0.5, 1.0]
+    assert [row["precision"] for row in found["each"]] == [1.0, 1.0, 0.6667]
+    assert (found["precision"], found["recall"]) == (0.8889, 0.8333)
+    assert found["worst"] == found["each"][2]  # of as many errors the most wrong ones
+    each = seeds.judge_by_seed(read_corpus(make_corpus(tmp_path)), Config(workers=0), 2)
+    assert [figures["recall"] for figures, _ in each] == [0.5, 0.5]
 
 
 def test_texts_that_people_judged_become_pages(

@@ -7,6 +7,7 @@ from scrapy_simhash.stores.lmdb.store import LmdbStore
 
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.records import Session
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
@@ -27,7 +28,7 @@ def forget_index(store: Store) -> None:
     """Make of a store one of a version before 0.2.0."""
     store._header.addressed = False
     header = store._header
-    if isinstance(store, LmdbStore):
+    if isinstance(store, Store):
         from scrapy_simhash.stores.lmdb.documents import write_header  # noqa: PLC0415
 
         store._commit(lambda stored: write_header(stored, header))

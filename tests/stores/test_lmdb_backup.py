@@ -9,12 +9,12 @@ from typing import Any
 
 import lmdb
 import pytest
+from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
 from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.environment import shrink
-from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run
@@ -174,7 +174,7 @@ STOPPED = """
 import os, sys
 from pathlib import Path
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 
 calls, sync = 0, os.fsync
 def stop(file):
@@ -187,7 +187,7 @@ def stop(file):
 os.fsync = stop
 print("ready", flush=True)
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with Store(folder / "store", readonly=True, distance=0) as store:
     store.backup(folder / "backup")
 """
 
@@ -229,11 +229,11 @@ def test_full_disk_leaves_nothing(
 SMALL_FILES = """
 import resource, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores import StoreUnavailableError
 
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with Store(folder / "store", readonly=True, distance=0) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
     try:
         store.backup(folder / "backup")
@@ -310,7 +310,7 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
     fill(tmp_path / "store")
     flip_in_a_record(tmp_path / "store")
     with open_lmdb(tmp_path / "store") as store:
-        with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* rebuild`") as e:
+        with pytest.raises(StoreDamagedError, match=r"checksum differs.*`.* check --rebuild`") as e:
             store.backup(tmp_path / "backup")
         assert e.value.problems == store.check()
         assert files(tmp_path).keys() == {"store"}
@@ -320,21 +320,25 @@ def test_damaged_store_gets_no_backup(tmp_path: Path) -> None:
 def test_command(run: Run, tmp_path: Path) -> None:
     fill(tmp_path / "store")
     backup = tmp_path / "backup"
-    done = run("backup", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store")
+    done = run(
+        "export", "store", tmp_path / "store" / ".." / "backup", "--store", tmp_path / "store"
+    )
     octets = (backup / "data.mdb").stat().st_size
     assert (done.exit_code, done.err) == (0, "")
     assert done.out == f"{backup}: 3 documents, 2 fingerprints, {octets:,} bytes; no problems\n"
-    done = run("backup", backup, "--store", tmp_path / "store")
+    done = run("export", "store", backup, "--store", tmp_path / "store")
     assert (done.exit_code, done.out) == (2, "")
     assert "exists already" in done.err
-    done = run("backup", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json")
+    done = run(
+        "export", "store", tmp_path / "other", "--store", tmp_path / "store", "--no-check", "--json"
+    )
     assert (done.exit_code, done.answers[0]["checked"]) == (0, False)
     damage(tmp_path / "store")
-    done = run("backup", tmp_path / "third", "--store", tmp_path / "store", "--json")
+    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store", "--json")
     assert (done.exit_code, done.answers[0]["folder"]) == (1, None)
     assert "no backup was made" in done.err
     problems = done.answers[0]["problems"]
     assert problems
-    done = run("backup", tmp_path / "third", "--store", tmp_path / "store")
+    done = run("export", "store", tmp_path / "third", "--store", tmp_path / "store")
     assert (done.exit_code, done.out.splitlines()) == (1, problems)
     assert files(tmp_path).keys() == {"store", "backup", "other"}

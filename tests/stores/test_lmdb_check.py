@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-
-from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.lmdb.documents import read_header
 from scrapy_simhash.stores.lmdb.mending import check_documents
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+
+from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.records import address_row, number_of, octets, pack_identity
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.parking import plant_rows
 
 if TYPE_CHECKING:
     import lmdb
-
     from scrapy_simhash.stores.lmdb.documents import Databases
 
     Plant = Callable[["lmdb.Transaction[bytes]", Databases], object]
@@ -27,7 +26,7 @@ A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[LmdbStore]:
+def store(tmp_path: Path) -> Iterator[Store]:
     with open_in_crawl(tmp_path) as store:
         pages = [document("a", A, aliases=(b"a2",)), document("b", B, C, scope="s", text="text")]
         store.find_and_add([*pages, document("c", A ^ 1)])
@@ -145,13 +144,13 @@ PLANTS: dict[str, tuple["Plant", str]] = {
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_what_was_planted_is_found(store: LmdbStore, name: str) -> None:
+def test_what_was_planted_is_found(store: Store, name: str) -> None:
     plant, told = PLANTS[name]
     store._environment.write(lambda transaction: plant(transaction, store._databases))
     assert any(told in problem for problem in store.check()), store.check()
 
 
-def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: LmdbStore) -> None:
+def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:
     """Reading it is an error of the store, which lets pages pass unjudged."""
     plant, _ = PLANTS["flipped bit in a record"]
     store._environment.write(lambda transaction: plant(transaction, store._databases))
@@ -167,7 +166,7 @@ def test_an_empty_store_is_consistent(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LmdbStore]:
+def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store with rows of every kind: the least that has them, as every bit is flipped below."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
@@ -202,7 +201,7 @@ class Silent(NamedTuple):
     after: bytes
 
 
-def flip_every_bit(store: LmdbStore, *, keys: bool) -> list[Silent]:
+def flip_every_bit(store: Store, *, keys: bool) -> list[Silent]:
     """Flip every bit of every value, or of every key, one at a time.
 
     Returns:
@@ -246,7 +245,7 @@ def flip_every_bit(store: LmdbStore, *, keys: bool) -> list[Silent]:
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_a_value_is_found(every_kind: LmdbStore) -> None:
+def test_every_flipped_bit_of_a_value_is_found(every_kind: Store) -> None:
     """Except for two that do no harm.
 
     Document numbers go on from a larger one, and the bits that fill up the last octet of a
@@ -266,7 +265,7 @@ def test_every_flipped_bit_of_a_value_is_found(every_kind: LmdbStore) -> None:
     assert len(raised) == 64 - following.bit_count()
 
 
-def test_every_flipped_bit_of_a_key_is_found(every_kind: LmdbStore) -> None:
+def test_every_flipped_bit_of_a_key_is_found(every_kind: Store) -> None:
     """Except that a text may be given to another document: it does not say whose it is."""
     numbers = range(1, every_kind._read(lambda stored: stored.following_number()))
     for database, _, _, after in flip_every_bit(every_kind, keys=True):

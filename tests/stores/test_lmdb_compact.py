@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -39,7 +39,7 @@ def draw_fingerprints(seed: int, count: int = COUNT) -> list[int]:
     return drawn
 
 
-def add(store: LmdbStore, fingerprints: list[int], crawl: str = "crawl-1") -> None:
+def add(store: Store, fingerprints: list[int], crawl: str = "crawl-1") -> None:
     """Each is a document of its own scope: none is a near-duplicate."""
     pages = [document(f"{each:x}", each, scope=f"{each:x}", crawl=crawl) for each in fingerprints]
     verdicts = store.find_and_add(pages)
@@ -59,7 +59,7 @@ def make(folder: Path) -> list[int]:
     return fingerprints
 
 
-def compare(store: LmdbStore, fingerprints: list[int]) -> None:
+def compare(store: Store, fingerprints: list[int]) -> None:
     """All of them are there, and each is found."""
     assert store.check() == []
     assert store.fingerprints().tolist() == sorted(fingerprints)
@@ -67,7 +67,7 @@ def compare(store: LmdbStore, fingerprints: list[int]) -> None:
         assert [match.fingerprint for match in store.query(each, 0)] == [each]
 
 
-def count_single(store: LmdbStore) -> int:
+def count_single(store: Store) -> int:
     """Count the single rows of a store that nobody compacts."""
     databases = store._databases
     return store._environment.read(
@@ -90,7 +90,7 @@ def test_compaction_packs_everything_and_says_how_far_it_is(tmp_path: Path) -> N
         compare(store, fingerprints)
 
 
-def test_an_empty_store_is_compacted(store: LmdbStore) -> None:
+def test_an_empty_store_is_compacted(store: Store) -> None:
     store.compact()
     assert store.fingerprints().size == 0
     add(store, [5])
@@ -318,7 +318,7 @@ def test_an_exception_of_the_watcher_is_passed_on(tmp_path: Path) -> None:
 
 
 def add_single_rows(
-    store: LmdbStore, transaction: "lmdb.Transaction[bytes]", fingerprints: "NDArray[np.uint64]"
+    store: Store, transaction: "lmdb.Transaction[bytes]", fingerprints: "NDArray[np.uint64]"
 ) -> None:
     """Do what `Tables.add` does of each, in a tenth of the time."""
     for number, table in enumerate(store._design.tables):
@@ -338,7 +338,7 @@ def test_pages_are_as_full_as_after_loading(
     draw = np.random.default_rng(6)
     fingerprints = np.unique(draw.integers(0, 2**64, 100_000, np.uint64))
 
-    def bytes_of(store: LmdbStore) -> float:
+    def bytes_of(store: Store) -> float:
         octets: float = store.stats()["table_bytes_per_fingerprint"]
         return octets
 

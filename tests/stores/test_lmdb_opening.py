@@ -9,9 +9,9 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from scrapy_simhash.stores.lmdb.documents import FORMAT, unpack_header
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.lmdb.documents import FORMAT, unpack_header
 from scrapy_simhash.stores.records import pack
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from scrapy_simhash.stores.lmdb.documents import BULK_LOADED
+from scrapy_simhash.stores.lmdb.mending import check_documents, rebuild
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Waiting
-from scrapy_simhash.stores.lmdb.documents import BULK_LOADED
-from scrapy_simhash.stores.lmdb.mending import check_documents, rebuild
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 from scrapy_simhash.stores.records import octets, pack, pack_identity, unpack
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ BITS_PER_ROW = int(os.environ.get("SIMHASH_TEST_BITS_PER_ROW", "6"))
 
 
 @pytest.fixture
-def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LmdbStore]:
+def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store with rows of every kind."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
@@ -60,7 +60,7 @@ def flip(octets_: bytes, bit: int) -> bytes:
 Rows = dict[str, set[tuple[bytes, bytes]]]
 
 
-def read_rows(store: LmdbStore, transaction: "lmdb.Transaction[bytes]") -> Rows:
+def read_rows(store: Store, transaction: "lmdb.Transaction[bytes]") -> Rows:
     """List the rows that lead to documents."""
     return {
         name: set(transaction.cursor(getattr(store._databases, name)))
@@ -81,7 +81,7 @@ class UndoneError(Exception):
     """Ends a transaction without a trace."""
 
 
-def damage_and_mend(store: LmdbStore, damage: "Work") -> Mended:
+def damage_and_mend(store: Store, damage: "Work") -> Mended:
     """Damage a store and rebuild it, all in a transaction that is undone."""
     seen: list[Mended] = []
 
@@ -100,7 +100,7 @@ def damage_and_mend(store: LmdbStore, damage: "Work") -> Mended:
     return seen[-1]
 
 
-def test_every_flipped_bit_is_found_and_mended(every_kind: LmdbStore) -> None:
+def test_every_flipped_bit_is_found_and_mended(every_kind: Store) -> None:
     """Nothing is lost by it but a damaged alias, or that a document's fingerprint was loaded."""
     draw = random.Random(7)  # noqa: S311 - reproducible
     stored = every_kind.fingerprints().tolist()
@@ -143,7 +143,7 @@ def test_every_flipped_bit_is_found_and_mended(every_kind: LmdbStore) -> None:
                 assert rows_before - rows <= may_be_lost & {(key, value)}, where
 
 
-def test_flipped_bits_of_waiting_drops_are_found_and_mended(store: LmdbStore) -> None:
+def test_flipped_bits_of_waiting_drops_are_found_and_mended(store: Store) -> None:
     """The drop still waits, unless the bit was one of its number; its request is lost."""
     store.find_and_add([document("original", A), document("near", A ^ 1)])
     store.find_and_add([], requests={2: b"request"})
@@ -164,7 +164,7 @@ def test_flipped_bits_of_waiting_drops_are_found_and_mended(store: LmdbStore) ->
         assert mended.rows["waiting"] == (still if row[0] == key else set()), row
 
 
-def damage_record(store: LmdbStore, number: int) -> None:
+def damage_record(store: Store, number: int) -> None:
     def work(transaction: "lmdb.Transaction[bytes]") -> None:
         packed = transaction.get(octets(number), b"", db=store._databases.documents)
         transaction.put(octets(number), flip(packed, 9), db=store._databases.documents)
@@ -173,7 +173,7 @@ def damage_record(store: LmdbStore, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_what_a_damaged_record_had_is_kept(every_kind: LmdbStore, number: int) -> None:
+def test_what_a_damaged_record_had_is_kept(every_kind: Store, number: int) -> None:
     """Only the record is damaged: its rows and fingerprints are as they were, and stay so."""
     stored = every_kind.fingerprints().tolist()
     rows = every_kind._environment.read(lambda txn: read_rows(every_kind, txn))
@@ -192,7 +192,7 @@ def test_what_a_damaged_record_had_is_kept(every_kind: LmdbStore, number: int) -
     assert every_kind.check() == []
 
 
-def test_a_damaged_record_is_counted(every_kind: LmdbStore) -> None:
+def test_a_damaged_record_is_counted(every_kind: Store) -> None:
     """That of an original, of which its group is named."""
     before = every_kind.stats()
     assert "damaged" not in before
@@ -203,7 +203,7 @@ def test_a_damaged_record_is_counted(every_kind: LmdbStore) -> None:
     assert every_kind.table_stats() == {key: after[key] for key in every_kind.table_stats()}
 
 
-def test_what_stops_at_damage_names_the_cure(every_kind: LmdbStore) -> None:
+def test_what_stops_at_damage_names_the_cure(every_kind: Store) -> None:
     damage_record(every_kind, 2)
     cure = (
         r"damaged record at key 0+2: .*; restore the store from a backup \(`scrapy simhash check`"
@@ -218,14 +218,14 @@ def test_what_stops_at_damage_names_the_cure(every_kind: LmdbStore) -> None:
         lambda txn: txn.put(b"alias", bytes(12), db=every_kind._databases.identities)
     )
     with pytest.raises(
-        StoreError, match=r"damaged identity .*; mend it with `scrapy simhash rebuild`"
+        StoreError, match=r"damaged identity .*; mend it with `scrapy simhash check --rebuild`"
     ):
         every_kind.delete([1])
     assert every_kind.rebuild()["aliases_dropped"] == 1
     assert every_kind.delete([1]) == 2
 
 
-def test_fingerprints_that_lead_nowhere_are_dropped(every_kind: LmdbStore) -> None:
+def test_fingerprints_that_lead_nowhere_are_dropped(every_kind: Store) -> None:
     """And do not come into the tables."""
     stored = every_kind.fingerprints().tolist()
     rows = [(77, octets(0) + octets(1)), (78, octets(0) + octets(99)), (79, BULK_LOADED)]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+from scrapy_simhash.stores.lmdb.mending import _merge, _switch, freeze
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.lmdb.mending import _merge, _switch, freeze
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import examples
 from tests.helpers.storemachine import StoreMachine
@@ -31,7 +31,7 @@ SIZE_NAMES = (
 class LmdbMachine(StoreMachine):
     """An LMDB store, and an oracle that knows what it must say."""
 
-    store: LmdbStore
+    store: Store
 
     def prepare(self, data: st.DataObject) -> None:
         sizes = data.draw(st.sampled_from(SIZES))
@@ -43,7 +43,7 @@ class LmdbMachine(StoreMachine):
         self.pieces: list[tuple[int, int, int]] | None = None
         self.folder = Path(tempfile.mkdtemp())
 
-    def open_store(self, **arguments: Any) -> LmdbStore:
+    def open_store(self, **arguments: Any) -> Store:
         return open_lmdb(self.folder, **arguments)
 
     def teardown(self) -> None:

@@ -18,7 +18,7 @@ from scrapy_simhash.judging.urls.evidence import Outcome
 from scrapy_simhash.judging.urls.records import RuleState, Sink, Witness, pack_row, parse_rule
 from scrapy_simhash.judging.urls.sampling import Sample
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import Session, octets
 from scrapy_simhash.stores.redis.server import Server
@@ -270,7 +270,7 @@ def test_a_damaged_target_gives_its_requests_back_and_holds_up_no_others(
         park(store, 1)
 
         def spoil(stored: Session) -> None:
-            assert isinstance(stored, LmdbDocuments)
+            assert isinstance(stored, Documents)
             stored.transaction.put(octets(1), b"spoilt", db=stored.databases.documents)
 
         store._write(spoil)

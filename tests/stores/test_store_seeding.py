@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.processes import run_python
@@ -141,7 +141,7 @@ def test_stats(store: Store) -> None:
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_start_can_be_started_again(
-    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise StoreUnavailableError("the disk is full")
@@ -157,7 +157,7 @@ def test_a_crawl_that_could_not_start_can_be_started_again(
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_be_ended_has_ended_all_the_same(
-    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.find_and_add([document("a", 1)])
 

@@ -10,16 +10,15 @@ import pytest
 
 from scrapy_simhash.errors import StoreError, StoreMismatchError
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.store import RedisStore
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.oracle import distance_between
 
 if TYPE_CHECKING:
     import lmdb
-
     from scrapy_simhash.stores.lmdb.documents import Databases
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
@@ -33,7 +32,7 @@ def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> i
     return verdict.document
 
 
-def count_rows(store: LmdbStore) -> dict[str, int]:
+def count_rows(store: Store) -> dict[str, int]:
     """Count the rows of every database but header and crawls."""
 
     def work(transaction: "lmdb.Transaction[bytes]") -> dict[str, int]:
@@ -48,7 +47,7 @@ def count_rows(store: LmdbStore) -> dict[str, int]:
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_is_deleted_leaves_no_row(store: LmdbStore, packed: bool) -> None:
+def test_what_is_deleted_leaves_no_row(store: Store, packed: bool) -> None:
     original = add_done(store, "a", A, B, aliases=(b"a2", b"a3"), text="some text")
     near = [add_done(store, f"near {bit}", A ^ 1 << bit, aliases=(b"%d" % bit,)) for bit in (1, 50)]
     assert [store.get_document(number).original for number in near] == [original] * 2  # type: ignore[union-attr]
@@ -121,7 +120,7 @@ def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: Store) -> None:
 
 
 def test_more_documents_than_one_transaction_deletes(
-    store: LmdbStore | RedisStore, monkeypatch: pytest.MonkeyPatch
+    store: Store | RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
     monkeypatch.setattr("scrapy_simhash.stores.store.DOCUMENTS_PER_DELETION", 3)
@@ -168,7 +167,7 @@ def clusters(count: int) -> list[int]:
 
 
 @pytest.fixture
-def mixed(tmp_path: Path) -> Iterator[LmdbStore]:
+def mixed(tmp_path: Path) -> Iterator[Store]:
     """Bulk-loaded fingerprints, packed ones of documents, and single rows."""
     with open_in_crawl(tmp_path / "mixed", distance=3, tables="4") as store:
         loaded, packed, single = (clusters(20)[start::3] for start in range(3))
@@ -182,7 +181,7 @@ def mixed(tmp_path: Path) -> Iterator[LmdbStore]:
         yield store
 
 
-def rows_of(table: int, fingerprint: int, store: LmdbStore) -> tuple[bytes, bytes]:
+def rows_of(table: int, fingerprint: int, store: Store) -> tuple[bytes, bytes]:
     row = Prober(store._design).rows(fingerprint)[9 * table : 9 * table + 9]
     return row[:3], row[3:]
 
@@ -193,7 +192,7 @@ def first_bucket(transaction: "lmdb.Transaction[bytes]", base: "lmdb._Database")
     return cursor.key()
 
 
-Damage = Callable[["lmdb.Transaction[bytes]", "Databases", LmdbStore], object]
+Damage = Callable[["lmdb.Transaction[bytes]", "Databases", Store], object]
 DAMAGES: dict[str, Damage] = {
     "a bucket gone": lambda txn, dbs, _: txn.delete(first_bucket(txn, dbs.base1), db=dbs.base1),
     "a bucket cut short": lambda txn, dbs, _: txn.put(
@@ -223,7 +222,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_rebuilding_mends_the_tables(mixed: LmdbStore, name: str) -> None:
+def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
     before = mixed.fingerprints().tolist()
     mixed._environment.write(lambda txn: DAMAGES[name](txn, mixed._databases, mixed))
     assert mixed.check() != []
@@ -232,7 +231,7 @@ def test_rebuilding_mends_the_tables(mixed: LmdbStore, name: str) -> None:
     assert mixed.fingerprints().tolist() == before
 
 
-def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: LmdbStore) -> None:
+def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: Store) -> None:
     """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
     key = mixed._environment.read(lambda txn: first_bucket(txn, mixed._databases.base1))
     mixed._environment.write(
@@ -243,7 +242,7 @@ def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: LmdbStore) -> None:
         mixed.find_and_add([document("any", damaged)])
 
 
-def test_answers_are_those_of_every_design(mixed: LmdbStore) -> None:
+def test_answers_are_those_of_every_design(mixed: Store) -> None:
     """From 4 tables to 10 and back, by way of 16 and 20."""
     stored = mixed.fingerprints().tolist()
     queries = [each ^ 1 << number % 64 for number, each in enumerate(stored)]

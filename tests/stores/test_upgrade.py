@@ -5,10 +5,10 @@ from shutil import copyfile
 
 import numpy as np
 import pytest
+from scrapy_simhash.stores.lmdb.documents import FORMAT, Documents, read_header, write_header
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.pages import Recipe, make_recipe
-from scrapy_simhash.stores.lmdb.documents import FORMAT, LmdbDocuments, read_header, write_header
 from tests.formats.make import BULK_LOADED, FINGERPRINTS, SEED
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 
@@ -79,13 +79,13 @@ def test_the_default_recipe_of_0_1_0_is_refused_with_its_cure_and_goes_on_with_i
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"archive": "base-2.archive"}, ("base-2.archive", "`scrapy simhash rebuild` of")),
-        ({"merging": "base-1.archive"}, ("base-1.archive", "`scrapy simhash rebuild` of")),
+        ({"archive": "base-2.archive"}, ("base-2.archive", "`rebuild` of")),
+        ({"merging": "base-1.archive"}, ("base-1.archive", "`rebuild` of")),
         (
             {"design": "11,11,10,11,11,10:3"},
-            ("11,11,10,11,11,10:3", "`scrapy simhash rebuild --tables 4` of"),
+            ("11,11,10,11,11,10:3", "`rebuild --tables 4` of"),
         ),
-        ({"design": "32,32:1"}, ("'32,32:1'", "`scrapy simhash rebuild --tables 4` of")),
+        ({"design": "32,32:1"}, ("'32,32:1'", "`rebuild --tables 4` of")),
     ],
     ids=["archive", "first archive", "design", "block widths"],
 )
@@ -95,7 +95,7 @@ def test_tables_that_only_an_earlier_version_reads_are_refused_unharmed(
 ) -> None:
     """An archive beneath the tables, or block widths of one's own: the cure is a command of it."""
 
-    def change(stored: LmdbDocuments) -> None:
+    def change(stored: Documents) -> None:
         header = read_header(stored)
         for name, value in changes.items():
             setattr(header, name, value)

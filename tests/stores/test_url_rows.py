@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scrapy_simhash.stores.lmdb.documents import Databases
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.documents import Databases
 from scrapy_simhash.stores.records import ROW_TABLES
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 

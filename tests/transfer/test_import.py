@@ -208,19 +208,19 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came before is said, and the rest is read when it can be."""
-    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
 
     (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(30)))
     monkeypatch.setattr("scrapy_simhash.transfer.seeding._RECORDS_PER_NOTE", 4)
-    find_and_add = LmdbStore.find_and_add
+    find_and_add = Store.find_and_add
 
-    def fail(store: LmdbStore, documents: Any, **marks: Any) -> Any:
+    def fail(store: Store, documents: Any, **marks: Any) -> Any:
         if any(document.url == url_of(20) for document in documents):
             raise StoreUnavailableError("no room")
         return find_and_add(store, documents, **marks)
 
     with monkeypatch.context() as patched:
-        patched.setattr(LmdbStore, "find_and_add", fail)
+        patched.setattr(Store, "find_and_add", fail)
         done = import_into(run, "s", "a.jsonl")
     assert (done.exit_code, done.out) == (2, "")
     assert "a.jsonl was imported up to record" in done.err
@@ -340,6 +340,6 @@ def test_what_people_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "folder" / "notes.html").write_text("<p>Some words")
     warned = run(*command, "--dry-run")
     assert "  5 pages have only the URL of their file" in warned.out
-    moved = run("merge", "s", "--into", "t").out.splitlines()
+    moved = run("import", "s", "--into", "t").out.splitlines()
     assert moved[0].endswith(": 4 documents, copied unchanged")
     assert moved[1] == "  2 done, 2 near-duplicates"

@@ -96,18 +96,18 @@ def test_documents_are_judged_in_groups_and_noted(
     monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
     monkeypatch.setattr("scrapy_simhash.transfer.sources.parquet._ROWS_PER_READ", 3)
     write(tmp_path / "a.parquet", rows)
-    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
 
-    find_and_add, calls = LmdbStore.find_and_add, []
+    find_and_add, calls = Store.find_and_add, []
 
-    def fail(store: LmdbStore, documents: Any, **marks: Any) -> Any:
+    def fail(store: Store, documents: Any, **marks: Any) -> Any:
         calls.append(len(documents))
         if len(calls) == 3:
             raise OSError("no room")
         return find_and_add(store, documents, **marks)
 
     with monkeypatch.context() as patched:
-        patched.setattr(LmdbStore, "find_and_add", fail)
+        patched.setattr(Store, "find_and_add", fail)
         assert import_into(run, "a.parquet").exit_code == 2
     (answer,) = import_into(run, "a.parquet").answers
     assert (answer["resumed_at"], answer["pages"]) == (8, 10)
@@ -214,19 +214,19 @@ def test_a_document_keeps_the_time_of_its_page(
 def test_a_store_that_cannot_be_written_says_how_far_it_came(
     run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415
+    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
 
     monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
     write(tmp_path / "a.parquet", rows)
-    mark_done, calls = LmdbStore.mark_done, []
+    mark_done, calls = Store.mark_done, []
 
-    def fail(store: LmdbStore, *marks: Any) -> None:
+    def fail(store: Store, *marks: Any) -> None:
         calls.append(marks)
         if len(calls) == 2:
             raise StoreUnavailableError("no room")
         mark_done(store, *marks)
 
-    monkeypatch.setattr(LmdbStore, "mark_done", fail)
+    monkeypatch.setattr(Store, "mark_done", fail)
     done = import_into(run, "a.parquet")
     assert done.exit_code == 2
     assert "no room" in done.err

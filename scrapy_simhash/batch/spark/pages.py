@@ -99,14 +99,14 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout, config.page_memory, config.min_features)
+    workers = Workers(1, config.page_timeout, config.page_memory)
     with asyncio.Runner() as runner:
         started = False
         try:
             rows = []
             for page in _read_rows(batches):
                 if not started and page.get("html") is not None:
-                    workers.start()
+                    runner.run(workers.start())
                     started = True
                 rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
                 if len(rows) == _ROWS_PER_BATCH:
@@ -115,7 +115,7 @@ def _fingerprint(
             if rows:
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
         finally:
-            workers.stop()
+            runner.run(workers.stop())
 
 
 def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

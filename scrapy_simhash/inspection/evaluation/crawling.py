@@ -7,7 +7,6 @@ nothing that helps.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Corpus
     from scrapy_simhash.judging import Document, Match, Verdict
+    from scrapy_simhash.pages import PageFingerprint
 
 
 # As many as the plugin puts into a transaction at most.
@@ -51,7 +51,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
         )
     corpus = read_corpus(folder)
     truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
-    with show_steps("pages", len(corpus.pages)) as advance:
+    with show_steps("pages", orders * len(corpus.pages)) as advance:
         return crawl(corpus, truth, config, orders, advance)
 
 
@@ -65,12 +65,11 @@ def crawl(
     """Judge all pages of a corpus in one store, in so many orders; see `crawl_labelled`."""
     problems = list(corpus.problems)
     known = _forget_addresses(corpus)
-    made = asyncio.run(fingerprint_all(known, config, advance, problems, orders))
-    crawled = []
+    made: dict[str, PageFingerprint | str] = {}
+    crawled: list[dict[str, Any]] = []
     for seed in range(orders):
-        documents = make_documents(
-            known, {name: by_seed[seed] for name, by_seed in made.items()}, config
-        )
+        made = fingerprint_all(known, config, advance, [] if crawled else problems, seed)
+        documents = make_documents(known, made, config)
         names = sorted(documents)
         Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
         drops = _crawl_once({name: documents[name] for name in names}, config)
@@ -81,9 +80,7 @@ def crawl(
         "confirm": config.confirm,
         "pages": len(made),
         "documents": len({truth.document_of(name) for name in made}),
-        "unjudged": Counter(
-            page for by_seed in made.values() for page in by_seed[:1] if isinstance(page, str)
-        ),
+        "unjudged": Counter(page for page in made.values() if isinstance(page, str)),
         "problems": problems,
         "orders": crawled,
         "mean": {name: _mean(each[name] for each in crawled) for name in _MEANS},

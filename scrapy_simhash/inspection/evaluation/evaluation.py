@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
@@ -26,12 +26,12 @@ from scrapy_simhash.inspection.evaluation.quality import (
     NO_DISTANCE,
     SIMILARITIES,
     Judged,
-    describe_seeds,
     summarise,
 )
 from scrapy_simhash.judging import Document, StoredDocument, compare, make_document
 from scrapy_simhash.judging.comparison import Deciding
 from scrapy_simhash.judging.documents import facts_of, look_at
+from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import PageFingerprint, Recipe, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.links import measure_new_links
@@ -63,94 +63,53 @@ _EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
 _PAIRS_PER_TRANSACTION = 64
 
 
-def evaluate_labelled(
-    config: Config, labelled: Path, seeds: int = 1
-) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge labelled pairs of a folder, see `read_corpus`, or of a file from `calibrate`."""
+def evaluate_labelled(config: Config, labelled: Path) -> tuple[dict[str, Any], list[Judged]]:
+    """Judge labelled pairs of a folder, see `read_corpus`, or of a file of `evaluate --label`."""
     # Returns the figures, including the `problems` of rows left out, and the answers.
     if not labelled.exists():
         raise InspectionError(
             f"there is no {labelled}; name a folder with pages.csv and pairs.csv, or a file from "
-            "`scrapy simhash calibrate`"
+            "`scrapy simhash evaluate --label`"
         )
     if labelled.is_file():
-        if seeds > 1:
-            raise InspectionError(
-                f"{labelled} is about the pages of a store, which has one seed; --seeds is for "
-                "folders of labelled pages"
-            )
         labels = read_labels(labelled)
         with open_as_it_is(config.store) as store:
             judged, problems = judge_labels(store, labels, config)
             figures = _describe(store.recipe, config, judged, problems)
         figures["note"] = (
-            "each pair counts once, however many it stands for; calibrate --results weights the "
-            "pairs by how many the store has at their distance"
+            "each pair counts once, however many it stands for; --results weights the pairs by how "
+            "many the store has at their distance"
         )
         return figures, judged
     corpus = read_corpus(labelled)
     with show_steps("pages", len(corpus.pages)) as advance:
-        return evaluate(corpus, config, advance, seeds)
+        return evaluate(corpus, config, advance)
 
 
 def evaluate(
-    corpus: Corpus,
-    config: Config,
-    advance: Callable[[], object] = lambda: None,
-    seeds: int = 1,
+    corpus: Corpus, config: Config, advance: Callable[[], object] = lambda: None, seed: int = 0
 ) -> tuple[dict[str, Any], list[Judged]]:
-    """Judge the pairs of a corpus with so many seeds; `advance` is called after each page."""
-    # Figures and answers are those of seed 0; those of all stand in `seeds`, if there are several.
+    """Judge the pairs of a corpus; `advance` is called after each page."""
     problems = list(corpus.problems)
-    by_seed = judge_by_seed(corpus, config, seeds, advance, problems)
-    pages, judged, judging_ms = by_seed[0]
-    made = [page for page in pages if not isinstance(page, str) and not page.is_file]
+    pages = fingerprint_all(corpus, config, advance, problems, seed)
+    judged, judging_ms = judge_pairs(corpus.pairs, make_documents(corpus, pages, config), config)
+    made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
     recipe = make_recipe(config.extractor, config.features)
-    figures = _describe(recipe, config, judged, problems) | {
+    return _describe(recipe, config, judged, problems) | {
         "pages": len(pages),
-        "unjudged": Counter(page for page in pages if isinstance(page, str)),
+        "unjudged": Counter(page for page in pages.values() if isinstance(page, str)),
         "milliseconds_per_page": {
             "extract": _mean([page.extract_ms for page in made]),
             "fingerprint": _mean([page.fingerprint_ms for page in made]),
             "judge": judging_ms,
         },
-    }
-    if seeds > 1:
-        figures["seeds"] = describe_seeds([each.judged for each in by_seed])
-    return figures, judged
-
-
-class JudgedCorpus(NamedTuple):
-    """A corpus judged with one seed."""
-
-    pages: list[PageFingerprint | str]  # a `str` is the reason why one is unjudged
-    judged: list[Judged]
-    milliseconds: float  # a page, of the judging
-
-
-def judge_by_seed(
-    corpus: Corpus,
-    config: Config,
-    seeds: int,
-    advance: Callable[[], object] = lambda: None,
-    problems: list[str] | None = None,
-) -> list[JudgedCorpus]:
-    """Judge the pairs of a corpus with the seeds 0 to `seeds` - 1; `problems` gets what failed."""
-    found: list[str] = [] if problems is None else problems
-    by_page = asyncio.run(fingerprint_all(corpus, config, advance, found, seeds))
-    by_seed = []
-    for seed in range(seeds):
-        pages = {name: made[seed] for name, made in by_page.items()}
-        documents = make_documents(corpus, pages, config)
-        judged, milliseconds = judge_pairs(corpus.pairs, documents, config)
-        by_seed.append(JudgedCorpus(list(pages.values()), judged, milliseconds))
-    return by_seed
+    }, judged
 
 
 def make_documents(
     corpus: Corpus, pages: Mapping[str, PageFingerprint | str], config: Config
 ) -> dict[str, Document | None]:
-    """Make the documents of pages with one seed; None for those that pass unjudged."""
+    """Make the documents of pages; None for those that pass unjudged."""
     return {
         name: None
         if isinstance(page, str)
@@ -159,16 +118,26 @@ def make_documents(
     }
 
 
-async def fingerprint_all(
+def fingerprint_all(
     corpus: Corpus,
     config: Config,
     advance: Callable[[], object],
     problems: list[str],
-    seeds: int,
-) -> dict[str, list[PageFingerprint | str]]:
-    """Fingerprint the pages with each seed; a `str` is the reason why a page is unjudged."""
-    made: dict[str, list[PageFingerprint | str]] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory, config.min_features)
+    seed: int,
+) -> dict[str, PageFingerprint | str]:
+    """Fingerprint the pages; a `str` is the reason why a page is unjudged."""
+    return asyncio.run(_fingerprint_all(corpus, config, advance, problems, seed))
+
+
+async def _fingerprint_all(
+    corpus: Corpus,
+    config: Config,
+    advance: Callable[[], object],
+    problems: list[str],
+    seed: int,
+) -> dict[str, PageFingerprint | str]:
+    made: dict[str, PageFingerprint | str] = {}
+    workers = Workers(config.workers, config.page_timeout, config.page_memory)
     recipe = make_recipe(config.extractor, config.features)
     # Keeps only as many bodies in memory as the workers need.
     room = asyncio.Semaphore(2 * max(1, config.workers))
@@ -177,26 +146,22 @@ async def fingerprint_all(
         async with room:
             try:
                 body = page.read()
+                made[page.id] = await workers.fingerprint(
+                    body, None, recipe, seed, page.url, keep_text=False
+                )
             except OSError as error:
                 problems.append(f"page {page.id!r} cannot be read: {error}")
-            else:
-                # Each seed by the way that a crawl goes, its deadlines included.
-                made[page.id] = [await one(body, page.url, seed) for seed in range(seeds)]
+            except UnjudgedError as error:
+                # In a crawl the response says what is no page; here only the bytes do.
+                is_file = config.files and error.reason == "binary"
+                made[page.id] = fingerprint_file(body, seed) if is_file else error.reason
             advance()
 
-    async def one(body: bytes, url: str, seed: int) -> PageFingerprint | str:
-        try:
-            return await workers.fingerprint(body, None, recipe, seed, url, keep_text=False)
-        except UnjudgedError as error:
-            # In a crawl the response says what is no page; here only the bytes do.
-            is_file = config.files and error.reason == "binary"
-            return fingerprint_file(body, seed) if is_file else error.reason
-
-    workers.start()
+    await workers.start()
     try:
         await asyncio.gather(*map(fingerprint, corpus.pages.values()))
     finally:
-        workers.stop()
+        await workers.stop()
     return made
 
 
@@ -287,7 +252,7 @@ def _judge(
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     plain_bits = NO_DISTANCE
-    if not any(each.stub or each.features < config.min_features for each in (first, second)):
+    if not any(each.stub or each.features < MIN_FEATURES for each in (first, second)):
         plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
     new_links = None
     if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:
@@ -342,33 +307,7 @@ def _find_problem(row: LabelledRow, found: list[StoredDocument | None]) -> str:
 
 def _as_document(stored: StoredDocument, config: Config) -> Document | None:
     """Make a stored document ready to be judged; None if it is too short for plain simhash."""
-    if config.confirm is None and not stored.stub and stored.features < config.min_features:
+    if config.confirm is None and not stored.stub and stored.features < MIN_FEATURES:
         return None
     looked_at = look_at(stored, config.rule)
     return Document(**facts_of(stored) | {"fingerprints": looked_at, "scope": ""})
-
-
-def plot_by_distance(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Plot the rows `by_distance`: Figure 1 of the paper; the suffix chooses the image format."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - optional library
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")  # no window system
-    axes = figure.add_subplot()
-    bits = [row["distance"] for row in rows]
-    for name, prefix, style in (("confirmed", "", "-"), ("plain simhash", "plain_", "--")):
-        for figure_name, colour in (("precision", "C0"), ("recall", "C1")):
-            shares = [row[prefix + figure_name] for row in rows]
-            points = [
-                (bit, share) for bit, share in zip(bits, shares, strict=True) if share is not None
-            ]
-            axes.plot(
-                *zip(*points, strict=True) if points else ([], []),
-                style,
-                color=colour,
-                marker="o",
-                label=f"{figure_name}, {name}",
-            )
-    axes.set(xlabel="distance k in bits", ylabel="share", xticks=bits, ylim=(0, 1.02))
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
-    figure.savefig(path)

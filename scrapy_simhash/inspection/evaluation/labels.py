@@ -272,7 +272,7 @@ class LabelWriter:
             self.close()
             if isinstance(error, BlockingIOError):
                 raise LabelsError(
-                    f"another calibrate is using {path}; end that one, or name another file"
+                    f"another `evaluate --label` uses {path}; end that one, or name another file"
                 ) from None
             raise
 

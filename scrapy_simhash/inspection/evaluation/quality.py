@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -159,40 +158,6 @@ def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
         "by_distance": [_at_distance(known, bits) for bits in rows],
         "by_source": {source: tally(pairs).describe() for source, pairs in groups},
     }
-
-
-def describe_seeds(judged: Sequence[Sequence[Judged]]) -> dict[str, Any]:
-    """Give what several seeds have in common: the answers to the same pairs with each of them."""
-    tallies = [tally(pair for pair in pairs if pair.pair.label != "unknown") for pairs in judged]
-    each: list[dict[str, Any]] = [
-        {
-            "seed": seed,
-            "precision": rounded(counted.precision),
-            "recall": rounded(counted.recall),
-            "false_positives": counted.wrong,
-            "false_negatives": counted.missed,
-        }
-        for seed, counted in enumerate(tallies)
-    ]
-    return {
-        "precision": rounded(_mean([counted.precision for counted in tallies])),
-        "recall": rounded(_mean([counted.recall for counted in tallies])),
-        "false_positives": fmean(counted.wrong for counted in tallies),
-        "false_negatives": fmean(counted.missed for counted in tallies),
-        # The one with most errors; of equals the one with most wrong answers.
-        "worst": max(each, key=lambda row: (_count_errors(row), row["false_positives"])),
-        "each": each,
-    }
-
-
-def _count_errors(figures: dict[str, Any]) -> float:
-    return float(figures["false_positives"] + figures["false_negatives"])
-
-
-def _mean(shares: Iterable[float | None]) -> float | None:
-    """Take the mean of the shares that there are."""
-    known = [share for share in shares if share is not None]
-    return fmean(known) if known else None
 
 
 def group_by_source(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

@@ -49,8 +49,8 @@ def write_report(
         output: the file to write.
         log_path: path of the decision log; None for that of the settings.
         crawl: id of the only crawl to report on, or `last`; None for all crawls.
-        labels: labelled pairs, a folder or a file from `calibrate`, see `evaluate`; None for the
-            file that `calibrate` keeps beside the log, if it exists.
+        labels: labelled pairs, a folder or a file of `evaluate --label`; None for the
+            file that `evaluate --label` keeps beside the log, if it exists.
         overwrite: replace an existing file.
 
     Raises:

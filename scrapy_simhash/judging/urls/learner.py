@@ -90,7 +90,7 @@ class UrlLearning:
     """What learning takes besides the documents of a group; plain data.
 
     Attributes:
-        confidence: SIMHASH_URL_CONFIDENCE, 0 to 1.
+        confidence: that a rule must reach to act, 0 to 1.
         fetched: how the documents were requested, by identity.
         deciding: rules that act are evidence in the grey zone of the judgement, too
             (SIMHASH_URL_RULES is `skip`).

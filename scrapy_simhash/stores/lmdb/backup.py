@@ -28,9 +28,7 @@ from scrapy_simhash.stores.lmdb.environment import DATA_FILE, Environment
 from scrapy_simhash.stores.lmdb.guard import LOCK_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy_simhash.stores.keyvalues import Inspect
+    from collections.abc import Callable, Iterator
 
 _PROBLEMS_SHOWN = 3
 
@@ -38,7 +36,7 @@ _PROBLEMS_SHOWN = 3
 def back_up(
     environment: Environment,
     target: Path,
-    inspect: Inspect,
+    inspect: Callable[[Path], tuple[dict[str, Any], list[str]]],
     *,
     check: bool,
 ) -> dict[str, Any]:
@@ -84,7 +82,9 @@ def _copy(
         environment.copy(transaction, path)
 
 
-def _inspect(folder: Path, inspect: Inspect) -> dict[str, Any]:
+def _inspect(
+    folder: Path, inspect: Callable[[Path], tuple[dict[str, Any], list[str]]]
+) -> dict[str, Any]:
     """Open the copy like any store, count its contents and check it."""
     try:
         counted, problems = inspect(folder)
@@ -102,7 +102,7 @@ def _require_sound(problems: list[str]) -> None:
     raise StoreDamagedError(
         f"no backup was made, because the store has {len(problems):,} problems: "
         f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
-        "`scrapy simhash rebuild` mends its tables; all other damage needs an earlier backup",
+        "`scrapy simhash check --rebuild` mends its tables; other damage needs an earlier backup",
         problems,
     )
 

@@ -76,7 +76,7 @@ class Compaction(NamedTuple):
 def freeze(values: LmdbValues) -> Compaction:
     """Direct new fingerprints into another `added` from now on."""
     if not values.state.compacting:
-        values.state = values.state._replace(added=1 - values.state.added, compacting=True)
+        values.state = values.state._replace(added=1 - values.state.added, compacting=1)
     compaction = _open(values)
     # A killed compaction may have left rows there.
     values.transaction.drop(compaction.building, delete=False)
@@ -105,4 +105,4 @@ def _switch(values: LmdbValues) -> None:
     compaction.tables.settle(compaction.building)
     values.transaction.drop(compaction.base, delete=False)
     values.transaction.drop(compaction.frozen, delete=False)
-    values.state = values.state._replace(base=1 - values.state.base, compacting=False)
+    values.state = values.state._replace(base=1 - values.state.base, compacting=0)

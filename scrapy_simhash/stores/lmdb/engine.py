@@ -18,10 +18,10 @@ from scrapy_simhash.stores.lmdb.environment import (
     release_environment,
 )
 from scrapy_simhash.stores.lmdb.guard import Leases, clear_suspect, refuse_foreign
-from scrapy_simhash.stores.lmdb.values import DATABASES, LmdbValues
+from scrapy_simhash.stores.lmdb.values import DATABASES, Databases, LmdbValues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy_simhash.stores.keyvalues import Inspect
     from scrapy_simhash.stores.lmdb.environment import Environment
@@ -78,13 +78,16 @@ class LmdbEngine(Engine):
         compact(self._environment.folder, self.write, design, progress)
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
-        return back_up(self._environment, folder, inspect, check=check)
+        def open_copy(copy: Path) -> tuple[dict[str, Any], list[str]]:
+            return inspect(LmdbEngine(copy, readonly=True))
+
+        return back_up(self._environment, folder, open_copy, check=check)
 
     def close(self) -> None:
         self._closing.close()
 
 
-def _open_databases(environment: Environment) -> Mapping[str, lmdb._Database]:
+def _open_databases(environment: Environment) -> Databases:
     """Open the databases of a store, and make them in an empty file, in one transaction."""
 
     def make(transaction: lmdb.Transaction[bytes]) -> None:
@@ -104,7 +107,9 @@ def _open_databases(environment: Environment) -> Mapping[str, lmdb._Database]:
     ours = {name.encode() for name in DATABASES}
     if found != ours:
         refuse_foreign(environment.folder, found - ours)
-    return {
-        name: environment.open_database(name, dupsort=several, dupfixed=fixed)
-        for name, (several, fixed) in DATABASES.items()
-    }
+    return Databases(
+        {
+            name: environment.open_database(name, dupsort=several, dupfixed=fixed)
+            for name, (several, fixed) in DATABASES.items()
+        }
+    )

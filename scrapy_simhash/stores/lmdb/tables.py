@@ -13,7 +13,7 @@ For each table, a fingerprint is in exactly one of them.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -54,11 +54,6 @@ class TableDatabases(NamedTuple):
     frozen: lmdb._Database | None = None
     building: lmdb._Database | None = None
 
-    @property
-    def single(self) -> tuple[lmdb._Database, ...]:
-        """The databases in which each row is a value of its own, except for `hot`."""
-        return (self.added,) if self.frozen is None else (self.added, self.frozen)
-
 
 class Tables:
     """The tables in a transaction; the sets of `keyvalues.TABLES`."""
@@ -66,30 +61,34 @@ class Tables:
     def __init__(self, transaction: lmdb.Transaction[bytes], databases: TableDatabases) -> None:
         self.transaction = transaction
         self.databases = databases
+        # Those in which each row is a value of its own, except for `hot`.
+        frozen = databases.frozen
+        self._single = (databases.added,) if frozen is None else (databases.added, frozen)
 
     def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
         """Read buckets, see `KeyValues.many`."""
         crowded: list[bytes] = []
-        single: list[bytes] = []
+        single: list[bytes | memoryview[int]] = []
         if joined := self.transaction.cursor(self.databases.base).getmulti(keys):
             crowded = [key for key, value in joined if not value]
             if crowded and not bounded:
                 single.append(self._get_rows(self.databases.hot, crowded))
                 crowded = []
-        for database in self.databases.single:
-            # After `compact` this is empty, and testing that is much faster than looking up keys.
-            if self.transaction.cursor(database).first():
-                single.append(self._get_rows(database, keys))
+        # After `compact` this is empty, and testing that is much faster than looking up keys.
+        single += [
+            self._get_rows(database, keys)
+            for database in self._single
+            if self.transaction.cursor(database).first()
+        ]
         return Sets(joined, single[0] if len(single) == 1 else b"".join(single), crowded)
 
-    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes:
+    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes | memoryview[int]:
         """Get the rows of keys from a database of single rows."""
         if not keys:
             return b""
-        rows: bytes = self.transaction.cursor(database).getmulti(
+        return self.transaction.cursor(database).getmulti(
             keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
         )
-        return rows
 
     def members(self, key: bytes) -> list[bytes]:
         """List the rests of a key, ascending."""
@@ -102,7 +101,7 @@ class Tables:
         """Whether a row is in its table."""
         if any(
             self.transaction.cursor(database).set_key_dup(key, rest)
-            for database in (*self.databases.single, self.databases.hot)
+            for database in (*self._single, self.databases.hot)
         ):
             return True
         value = self.transaction.get(key, default=b"", db=self.databases.base)
@@ -139,7 +138,7 @@ class Tables:
         """Move all rows of a key to `hot`, which probes skip."""
         value = self.transaction.get(key, default=b"", db=self.databases.base)
         self._heat(key, _cut(key, value))
-        for database in self.databases.single:
+        for database in self._single:
             self._move(database, key)
         self.transaction.put(key, b"", db=self.databases.base)
 
@@ -155,7 +154,7 @@ class Tables:
 
     def discard(self, key: bytes, rest: bytes) -> None:
         """Remove a row, if it is there."""
-        for database in (*self.databases.single, self.databases.hot):
+        for database in (*self._single, self.databases.hot):
             self.transaction.delete(key, rest, db=database)
         for base in filter(None, (self.databases.base, self.databases.building)):
             value = self.transaction.get(key, default=b"", db=base)
@@ -169,7 +168,7 @@ class Tables:
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Read the rows whose keys begin so: key and rest."""
         databases = self.databases
-        for database in (databases.base, *databases.single, databases.hot):
+        for database in (databases.base, *self._single, databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(prefix):
                 for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor):
@@ -178,7 +177,7 @@ class Tables:
     def rows(self, prefix: bytes, *, tolerant: bool) -> Iterator[bytes]:
         """Read whole rows whose keys begin so, see `KeyValues.rows`."""
         yield from self._read_base(prefix, _after(prefix), tolerant=tolerant)
-        for database in (*self.databases.single, self.databases.hot):
+        for database in (*self._single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(prefix):
                 keys = cursor.iternext_nodup(keys=True, values=False)
@@ -201,7 +200,7 @@ class Tables:
             elif not tolerant:
                 raise StoreError(
                     f"the tables are damaged: key {key.hex()} has {len(value)} octets, not whole "
-                    "rows; mend them with `scrapy simhash rebuild`"
+                    "rows; mend them with `scrapy simhash check --rebuild`"
                 )
             if size > _ROWS_PER_SLICE:
                 yield unpack_buckets(buckets).tobytes()
@@ -261,7 +260,7 @@ class Tables:
                 problems.append(f"key {key.hex()} has {len(value)} octets, not whole rows")
             elif not value:
                 marked.add(key)
-        for database in (*self.databases.single, self.databases.hot):
+        for database in (*self._single, self.databases.hot):
             problems += [
                 f"key {key.hex()} belongs to table {key[0]}, which does not exist"
                 for key in self.transaction.cursor(database).iternext_nodup(keys=True, values=False)
@@ -286,13 +285,13 @@ class Tables:
             named = [
                 (number * keys + bound).to_bytes(1 + design.key_bytes, "big") for bound in bounds
             ]
-            yield from zip(named, named[1:], strict=False)
+            yield from pairwise(named)
 
     def read_slice(self, piece: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Read a slice as full buckets."""
         first, past = piece
         parts = list(self._read_base(first, past, tolerant=False))
-        for database in (*self.databases.single, self.databases.hot):
+        for database in (*self._single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(first):
                 keys = cursor.iternext_nodup(keys=True, values=False)
@@ -300,7 +299,9 @@ class Tables:
         return self._pack_rows(first, parts)
 
     @staticmethod
-    def _pack_rows(key: bytes, parts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _pack_rows(
+        key: bytes, parts: Sequence[bytes | memoryview[int]]
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Pack rows of one table, that of a key, into buckets."""
         rows = np.frombuffer(b"".join(parts), ROW)
         permuted: NDArray[np.uint64] = sort_distinct(permuted_of(rows))
@@ -309,7 +310,7 @@ class Tables:
     def settle(self, base: lmdb._Database) -> None:
         """Update a new base with the buckets that became too full while it was built."""
         for key in self._hot_keys():
-            for database in self.databases.single:
+            for database in self._single:
                 self._move(database, key)
             rows = self._get_rows(self.databases.hot, [key])
             if len(rows) > ROW_BYTES * MOST_IN_BUCKET // 2:
@@ -327,10 +328,8 @@ def _cut(key: bytes, value: bytes) -> list[bytes]:
 
 
 def _after(prefix: bytes) -> bytes:
-    """Make the first key after those that begin so."""
-    if not prefix:
-        return b"\xff" * ROW_BYTES
-    return prefix[:-1] + bytes((prefix[-1] + 1,)) if prefix[-1] < 255 else b"\xff" * ROW_BYTES
+    """Make a key after all that begin so."""
+    return prefix + b"\xff" * (ROW_BYTES - len(prefix))
 
 
 def _of_one_length(keys: list[bytes]) -> list[bytes]:

@@ -6,7 +6,7 @@ has the number of the next document, and which databases the permuted tables use
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import chain, islice, product, takewhile
 from secrets import token_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from scrapy_simhash.stores.lmdb.tables import TableDatabases, Tables
 from scrapy_simhash.stores.records import number_of, octets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import lmdb
 
@@ -38,40 +38,50 @@ class State(NamedTuple):
 
     base: int = 0
     added: int = 0
-    compacting: bool = False
+    compacting: int = 0
 
-    def choose(self, databases: Mapping[str, lmdb._Database]) -> TableDatabases:
-        """Get the databases of the tables."""
-        other_added, other_base = f"added{1 - self.added}", f"base{1 - self.base}"
-        return TableDatabases(
-            databases[f"base{self.base}"],
-            databases[f"added{self.added}"],
-            databases["hot"],
-            databases[other_added] if self.compacting else None,
-            databases[other_base] if self.compacting else None,
-        )
+
+class Databases:
+    """The databases of a store, by their names, and those that the tables use in each state."""
+
+    def __init__(self, handles: dict[str, lmdb._Database]) -> None:
+        self.handles = handles
+        self._tables = {
+            bytes((base, added, compacting)): TableDatabases(
+                handles[f"base{base}"],
+                handles[f"added{added}"],
+                handles["hot"],
+                handles[f"added{1 - added}"] if compacting else None,
+                handles[f"base{1 - base}"] if compacting else None,
+            )
+            for base, added, compacting in product((0, 1), repeat=3)
+        }
+
+    def of_tables(self, packed: bytes | None) -> TableDatabases:
+        """Get the databases of the tables in a state as it is stored."""
+        return self._tables[packed or bytes(State())]
 
 
 class LmdbValues(KeyValues):
     """A transaction of LMDB, see `KeyValues`."""
 
-    def __init__(
-        self, transaction: lmdb.Transaction[bytes], databases: Mapping[str, lmdb._Database]
-    ) -> None:
+    def __init__(self, transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
         self.transaction = transaction
-        self.databases = databases
-        self.tables = Tables(transaction, self.state.choose(databases))
+        self.databases = databases.handles
+        self._of_tables = databases.of_tables
+        packed = transaction.get(_STATE, db=self.databases[HEADER])
+        self.tables = Tables(transaction, self._of_tables(packed))
 
     @property
     def state(self) -> State:
         """Which databases the tables use; other transactions see a change when this one ends."""
         packed = self.transaction.get(_STATE, db=self.databases[HEADER])
-        return State() if packed is None else State(packed[0], packed[1], bool(packed[2]))
+        return State(*(packed or ()))
 
     @state.setter
     def state(self, state: State) -> None:
         self.transaction.put(_STATE, bytes(state), db=self.databases[HEADER])
-        self.tables = Tables(self.transaction, state.choose(self.databases))
+        self.tables = Tables(self.transaction, self._of_tables(bytes(state)))
 
     def get(self, table: str, key: bytes) -> bytes | None:
         return self.transaction.get(key, db=self.databases[table])
@@ -106,12 +116,12 @@ class LmdbValues(KeyValues):
         cursor = self.transaction.cursor(self.databases[table])
         if not (cursor.set_range_dup(key, prefix) if prefix else cursor.set_key(key)):
             return []
-        members: list[bytes] = []
-        for member in islice(cursor.iternext_dup(), most):
-            if not member.startswith(prefix):
-                break
-            members.append(member)
-        return members
+        if most == 1 and not prefix:
+            return [cursor.value()]
+        members = islice(cursor.iternext_dup(), most)
+        if not prefix:
+            return list(members)
+        return list(takewhile(lambda member: member.startswith(prefix), members))
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         if table == TABLES:
@@ -153,7 +163,7 @@ class LmdbValues(KeyValues):
     def clear(self, table: str) -> None:
         if table == TABLES:
             self.tables.clear()
-            self.state = self.state._replace(compacting=False)
+            self.state = self.state._replace(compacting=0)
         else:
             self.transaction.drop(self.databases[table], delete=False)
 

@@ -394,7 +394,8 @@ def read_fingerprints(server: Server, tables: RedisTables) -> NDArray[np.uint64]
     found, problems = read_table(server, tables, 0)
     if problems:
         raise StoreError(
-            f"the tables are damaged: {problems[0]}; mend them with `scrapy simhash rebuild`"
+            f"the tables are damaged: {problems[0]}; mend them with "
+            "`scrapy simhash check --rebuild`"
         )
     return found
 

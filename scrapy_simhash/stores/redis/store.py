@@ -226,8 +226,8 @@ class RedisStore(Store):
         del folder, check
         raise StoreError(
             f"the store at {self.url} is on a server, which makes its own backups: BGSAVE writes "
-            "them, and appendonly keeps later writes. `scrapy simhash export` writes the "
-            "fingerprints to a file"
+            "them, and appendonly keeps later writes. `scrapy simhash export fingerprints` "
+            "writes the fingerprints to a file"
         )
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:

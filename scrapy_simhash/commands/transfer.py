@@ -1,12 +1,13 @@
-"""Commands that move data out of stores and between them: duplicates, export, import, merge."""
+"""Commands that move data into stores and out of them: import, export."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._files import open_whole
+from scrapy_simhash._files import open_whole, write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
@@ -17,22 +18,22 @@ from scrapy_simhash.commands.frame import (
     name_page,
     style,
 )
+from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.duplicates import list_kept
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.transfer.exchange import merge_stores
+from scrapy_simhash.transfer.exchange import back_up
 from scrapy_simhash.transfer.sources.base import KINDS
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
 
 
-def _add_export(parser: argparse.ArgumentParser) -> None:
+def _add_fingerprints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive_path", type=Path, metavar="FILE", help="the archive to write")
     parser.add_argument(
         "--tables",
@@ -43,11 +44,53 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser)
 
 
-def _add_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="STORE", help="folders or URLs; not changed")
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
     parser.add_argument(
-        "--into", required=True, metavar="STORE", help="folder or URL; made if it does not exist"
+        "--no-check",
+        action="store_false",
+        dest="check",
+        help="do not compare the tables of the copy with each other and with the documents",
     )
+
+
+def _print_backup(answer: Answer) -> Iterable[str]:
+    yield from map(printable, answer["problems"])
+    if answer["folder"]:
+        yield (
+            f"{printable(answer['folder'])}: {plural(answer['documents'], 'document')}, "
+            f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
+            f"{'no problems' if answer['checked'] else 'not checked'}"
+        )
+
+
+def _add_links(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spider", metavar="NAME", help="only links that this spider found")
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        dest="urls_path",
+        help="write the URLs to this file, too, one a line; an existing one is replaced",
+    )
+    parser.add_argument(
+        "--forget", action="store_true", help="forget these links once they are listed"
+    )
+
+
+def _list_links(
+    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool
+) -> Iterator[Answer]:
+    """List the links that only dropped pages have, and that nobody requested."""
+    with open_to_change(config) if forget else open_as_it_is(config.store) as store:
+        found = store.list_links(spider)
+        if urls_path is not None:
+            write_whole(urls_path, [f"{printable(link.url)}\n" for link in found])
+        if forget:
+            store.keep_links((), [link.url for link in found])
+        for link in found:
+            named = ("url", "page", "original", "spider", "crawl", "time")
+            yield {name: getattr(link, name) for name in named}
 
 
 def _print_merge(answer: Answer) -> Iterable[str]:
@@ -76,6 +119,13 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         help="WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
         "Parquet of `spark`",
+    )
+    parser.add_argument(
+        "--into",
+        metavar="STORE",
+        dest="store",
+        default=argparse.SUPPRESS,
+        help="another name of --store: folder or URL; made if it does not exist",
     )
     parser.add_argument(
         "--kind",
@@ -217,36 +267,58 @@ def _print_kept(page: Answer) -> Iterable[str]:
         yield f"    {printable(duplicate['url'])}  ({bits}{shown}{undone})"
 
 
+_WRITTEN = {
+    "store": (
+        "Copy the whole store while crawls write, and check the copy",
+        Command(back_up, _add_store, _print_backup),
+    ),
+    "fingerprints": (
+        "Write the fingerprints of the store to an archive",
+        Command(
+            export_archive,
+            _add_fingerprints,
+            details="The archive has fingerprints, not documents; `export store` copies a store.",
+        ),
+    ),
+    "duplicates": (
+        "List the kept pages, each with the duplicates dropped for it",
+        Command(
+            _list_duplicates,
+            _add_duplicates,
+            _print_duplicates,
+            details="A line for each page that was kept, then one for each page that was dropped, "
+            "or flagged, as its near-duplicate; with --json one object a line for both.",
+        ),
+    ),
+    "links": (
+        "List links that only dropped pages have, and that nobody requested",
+        Command(
+            _list_links,
+            _add_links,
+            lambda answer: [printable(answer["url"])],
+            details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a "
+            "later crawl of its spider requests for another reason is forgotten.",
+        ),
+    ),
+}
+
+
 COMMANDS = {
-    "duplicates": Command(
-        _list_duplicates,
-        _add_duplicates,
-        _print_duplicates,
-        examples=(
-            "duplicates",
-            "duplicates -o duplicates.jsonl",
-            "duplicates --all --crawl last -o duplicates.txt",
-        ),
-        details="A line for each page that was kept, then one for each page that was dropped, or "
-        "flagged, as its near-duplicate; with --json one object a line for both.",
-    ),
     "export": Command(
-        export_archive,
-        _add_export,
+        None,
         examples=(
-            "export fingerprints.archive",
-            "export --tables --overwrite fingerprints.archive",
+            "export store simhash-backup",
+            "export fingerprints fingerprints.archive",
+            "export fingerprints --tables --overwrite fingerprints.archive",
+            "export duplicates",
+            "export duplicates -o duplicates.jsonl",
+            "export duplicates --all --crawl last -o duplicates.txt",
+            "export links",
+            "export links --spider docs",
+            "export links --forget",
         ),
-        details="The archive has fingerprints, not documents; `backup` copies a whole store.",
-    ),
-    "merge": Command(
-        merge_stores,
-        _add_merge,
-        _print_merge,
-        stored=False,
-        examples=("merge monday tuesday --into week", "merge week --into redis://localhost:6379/0"),
-        details="A single source is copied unchanged into a new or empty store. Otherwise the "
-        "documents are compared, and of near-duplicates the one that was seen first stays.",
+        details="`export ACTION --help` has the options of an action.",
+        actions=_WRITTEN,
     ),
     "import": Command(
         _import,
@@ -255,8 +327,12 @@ COMMANDS = {
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",
+            "import monday tuesday --into week",
+            "import week --into redis://localhost:6379/0",
         ),
         details="An archive has fingerprints, not documents, so importing it does not restore a "
-        "store. To restore one, put its backup in its place.",
+        "store. To restore one, put its backup in its place. A single store is copied unchanged "
+        "into a new or empty one. Otherwise the documents are compared, and of near-duplicates the "
+        "one that was seen first stays.",
     ),
 }
