@@ -78,7 +78,7 @@ from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray

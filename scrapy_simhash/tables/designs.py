@@ -19,8 +19,6 @@ _NAME = re.compile(
     r"(?:(?P<paper>4|10|16|20)|(?P<blocks>[0-9]{1,3}):(?P<distance>[0-9]{1,3}))"
     r"(?:\+(?P<flips>[0-9]))?"
 )
-# Designs that only 0.1.0 accepted, such as "11,11,10,11,11,10:3".
-_BLOCK_WIDTHS = re.compile(r"[0-9]{1,3}(?:,[0-9]{1,3})+:[0-9]{1,3}(?:\+[0-9])?")
 # A store's keys hold the number of a table in one byte.
 MOST_TABLES = 255
 # The shortest key in a store is one byte.
@@ -48,12 +46,10 @@ def parse_design(name: str | int) -> Design:
     plain = "".join(str(name).split())
     matched = _NAME.fullmatch(plain)
     if not matched:
-        widths = _BLOCK_WIDTHS.fullmatch(plain) is not None
-        reason = "has block widths, which only 0.1.0 took" if widths else "is not a table design"
         raise ValueError(
-            f"{name!r} {reason}; take auto, 4, 10, 16, 20, or blocks and distance as 'm:k' "
-            f"('6:3'); '+2' after any but auto ('4+2') probes with up to 2 bits flipped, 0 to "
-            f"{MOST_FLIPS}"
+            f"{name!r} is not a table design; take auto, 4, 10, 16, 20, or blocks and distance as "
+            "'m:k' ('6:3'); '+2' after any but auto ('4+2') probes with up to 2 bits flipped, 0 "
+            f"to {MOST_FLIPS}"
         )
     flips = int(matched["flips"] or _DEFAULT_FLIPS)
     if flips > MOST_FLIPS:

@@ -149,7 +149,7 @@ def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
         for its_kind, run in groupby(found, key=itemgetter(1)):
             names = [name for name, _ in run]
             if its_kind == "store" and not dry_run:
-                # At once: of near-duplicates the earliest of all stays.
+                # At once: they are judged in the order in which they were first seen.
                 yield from merge_stores(config, names, config.store)
                 continue
             for name in names:
@@ -293,7 +293,7 @@ def _describe(source: Source, records: int, counted: Progress, *, whole: bool) -
         "records": records,
         "pages": counted.pages,
         "skipped": counted.skipped,
-        "without_address": source.without_address if isinstance(source, FolderSource) else 0,
+        "without_address": source.without_address,
         "complete": whole,
     }
 

@@ -1,6 +1,5 @@
 """Archives: what was put in comes out, probes miss nothing, and no damage goes unseen."""
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +36,7 @@ values = st.one_of(
     ),
     st.lists(st.sampled_from([0, 1, 2**63, MOST]), max_size=60),
 )
-designs = st.sampled_from(["1:0", "2:1", "4", "10", "16", "20", "6:2", "8:5"])
+designs = st.sampled_from(["1:0", "2:1", "4", "10", "16", "20", "6:2+2", "8:5"])
 block_sizes = st.sampled_from([64, 128, 1024, 65_536])
 
 
@@ -156,14 +155,6 @@ def test_a_distance_that_is_not_complete_is_refused(
         pytest.raises(ValueError, match=f"complete up to . bits, not {distance}"),
     ):
         opened.probe(0, distance)
-
-
-def test_what_is_no_query_is_refused(tmp_path: Path) -> None:
-    with (
-        Archive(write(tmp_path, draw(3), "4")) as opened,
-        pytest.raises(ValueError, match="from 0 to 2"),
-    ):
-        opened.probe(2**64, 3)
 
 
 @pytest.mark.parametrize(("design", "most_bits"), [("1:0", 2.4), ("4", 2.4)])
@@ -302,11 +293,7 @@ def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"design": "5"}, "'5' is not a table design"),
-        (
-            {"design": "32,32:1"},
-            "'32,32:1' has block widths, which only 0.1.0 took.* export it again",
-        ),
+        ({"design": "5"}, "'5' is not a table design.* export it again"),
         ({"design": "4"}, "design 4 with 1 tables"),
         ({"block_bytes": 100}, "a multiple of 8; got 100"),
         ({"file_bytes": 7}, "7 octets, not"),
@@ -388,22 +375,6 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
         assert opened.count == 3
 
 
-def test_a_disk_that_is_full_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"mine")
-
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_archive(path, draw(3), overwrite=True)
-    assert path.read_bytes() == b"mine"
-    assert [found.name for found in tmp_path.iterdir()] == ["a"]
-
-
 @pytest.mark.parametrize(
     ("numbers", "options", "message"),
     [
@@ -421,28 +392,6 @@ def test_what_cannot_be_written(
     with pytest.raises(ValueError, match=message):
         write_archive(tmp_path / "a", numbers, **options)  # type: ignore[arg-type]
     assert [found.name for found in tmp_path.iterdir()] == []
-
-
-def test_the_order_of_writing_does_not_matter(tmp_path: Path) -> None:
-    numbers = draw(1_000)
-    first = write(tmp_path, numbers, "4").read_bytes()
-    assert write(tmp_path, np.sort(numbers)[::-1], "4").read_bytes() == first
-
-
-@pytest.mark.parametrize(("name", "distance"), [("4+2", 8), ("4+2", 11), ("10+2", 6)])
-def test_probes_flip_as_many_bits_as_the_design_needs(
-    tmp_path: Path, name: str, distance: int
-) -> None:
-    design = parse_design(name)
-    assert design.flips_for(distance) == 2
-    draw = np.random.default_rng(11)
-    stored = draw.integers(0, 2**64, 300, np.uint64)
-    write_archive(tmp_path / "archive", stored, design=name)
-    with Archive(tmp_path / "archive") as archive:
-        for fingerprint in stored[:5].tolist():
-            bits = draw.permutation(64)[:distance].tolist()
-            query = fingerprint ^ sum(1 << bit for bit in bits)
-            assert (distance, fingerprint) in archive.probe(query, distance)
 
 
 def test_crowded_prefixes_are_read_however_many_they_are(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scrapy_simhash.batch.archive import compression
 from scrapy_simhash.batch.archive.compression import (
     BlockDecoder,
-    check_block_bytes,
     count_symbols,
     encode_blocks,
 )
-from scrapy_simhash.batch.archive.huffman import END, EQUAL, SYMBOLS, make_code
+from scrapy_simhash.batch.archive.huffman import END, EQUAL, make_code
 from tests.helpers.strategies import fingerprints
 
 MOST = 2**64 - 1
@@ -57,25 +56,10 @@ def bit_by_bit(values: list[int]) -> list[int]:
     ]
 
 
-@given(runs)
-def test_symbols_are_counted(values: list[int]) -> None:
-    expected = np.bincount(bit_by_bit(sorted(values)), minlength=SYMBOLS)
-    assert count_symbols(sort(values)).tolist() == expected.tolist()
-
-
 @pytest.mark.parametrize("bit", range(64))
 def test_leading_bits_are_found_where_floats_would_round_up(bit: int) -> None:
     for gap in (2**bit, 2 ** (bit + 1) - 1):
         assert count_symbols(np.array([0, gap], np.uint64))[bit] == 1
-
-
-@given(runs, block_sizes)
-def test_everything_comes_back(values: list[int], block_bytes: int) -> None:
-    code, packed, keys = encode(sort(values), block_bytes)
-    found, counts = BlockDecoder([code], block_bytes).decode(packed)
-    assert found.tolist() == sorted(values)
-    assert keys.tolist() == found[np.cumsum(counts) - 1].tolist()
-    assert (counts > 0).all()
 
 
 @given(runs, block_sizes)
@@ -153,21 +137,3 @@ def test_any_bits_are_decoded_to_something() -> None:
     _, counts = BlockDecoder([code], 64).decode(np.concatenate([noise, packed, noise * 0]))
     assert counts[200] == 4
     assert counts.max() <= 8 * 64
-
-
-def test_size_of_random_fingerprints() -> None:
-    count = 300_000
-    values = np.random.default_rng(6).integers(0, MOST, count, np.uint64, endpoint=True)
-    _, packed, _ = encode(np.sort(values), 1024)
-    assert 8 * packed.size / count - (64 - np.log2(count) + 1.44) < 2.25
-
-
-@pytest.mark.parametrize("size", [0, -8, 56, 63, 100, 65_544])
-def test_what_is_no_block_size(size: int) -> None:
-    with pytest.raises(ValueError, match=f"a multiple of 8; got {size}|got 65,544"):
-        check_block_bytes(size)
-
-
-@pytest.mark.parametrize("size", [64, 72, 1024, 65_536])
-def test_what_is_a_block_size(size: int) -> None:
-    assert check_block_bytes(size) == size

@@ -107,27 +107,6 @@ def test_every_code_is_found_by_looking_it_up(occurring: dict[int, int]) -> None
     assert seen == 2**CODE_BITS
 
 
-@given(counts)
-def test_the_end_is_all_ones(occurring: dict[int, int]) -> None:
-    lengths = make_code(histogram(occurring))
-    ones = 2 ** int(lengths[END]) - 1
-    assert int(assign_codes(lengths)[END]) == ones << (64 - int(lengths[END]))
-    assert make_lookup(lengths)[-1] == END
-
-
-def test_codes_are_canonical() -> None:
-    lengths = np.zeros(SYMBOLS, np.uint8)
-    lengths[[7, 40, 41, EQUAL, END]] = [2, 1, 3, 4, 4]
-    codes = assign_codes(lengths)
-    assert [int(codes[symbol]) >> 60 for symbol in (40, 7, 41, EQUAL, END)] == [
-        0b0000,
-        0b1000,
-        0b1100,
-        0b1110,
-        0b1111,
-    ]
-
-
 def bad(changes: dict[int, int]) -> NDArray[np.uint8]:
     lengths = make_code(histogram({40: 5, 41: 5}))
     for symbol, bits in changes.items():

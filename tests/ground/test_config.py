@@ -183,7 +183,7 @@ def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
 
 def test_block_widths_of_0_1_0_are_refused() -> None:
     with pytest.raises(
-        SettingError, match=r"SIMHASH_TABLES: '32,32:1' has block widths.*'m:k'.*'4\+2'"
+        SettingError, match=r"SIMHASH_TABLES: '32,32:1' is not a table design.*'m:k'.*'4\+2'"
     ):
         read_config({"SIMHASH_TABLES": "32,32:1"})
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.records import Session

@@ -11,9 +11,8 @@ import pytest
 
 from scrapy_simhash.detector import Workers
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.transfer.seeding import Journal
-from scrapy_simhash.transfer.sources.feed import HTML_FIELDS, FeedSource
 from tests.helpers.commanding import Done, Run
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.documents import open_lmdb
@@ -208,14 +207,11 @@ def test_a_store_that_cannot_be_written_ends_the_import(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came before is said, and the rest is read when it can be."""
-    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
-
-    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(30)))
-    monkeypatch.setattr("scrapy_simhash.transfer.seeding._RECORDS_PER_NOTE", 4)
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(160)))
     find_and_add = Store.find_and_add
 
     def fail(store: Store, documents: Any, **marks: Any) -> Any:
-        if any(document.url == url_of(20) for document in documents):
+        if any(document.url == url_of(150) for document in documents):
             raise StoreUnavailableError("no room")
         return find_and_add(store, documents, **marks)
 
@@ -223,12 +219,12 @@ def test_a_store_that_cannot_be_written_ends_the_import(
         patched.setattr(Store, "find_and_add", fail)
         done = import_into(run, "s", "a.jsonl")
     assert (done.exit_code, done.out) == (2, "")
-    assert "a.jsonl was imported up to record" in done.err
+    assert "a.jsonl was imported up to record 128" in done.err
     (answer,) = import_into(run, "s", "a.jsonl").answers
-    assert 0 < answer["resumed_at"] <= 20
+    assert answer["resumed_at"] == 128
     # What was done but not noted yet is found to be there.
-    assert sum(answer["verdicts"].values()) == answer["pages"] == 30
-    assert len(states(tmp_path / "s")) == 30
+    assert sum(answer["verdicts"].values()) == answer["pages"] == 160
+    assert len(states(tmp_path / "s")) == 160
 
 
 def test_a_store_that_fails_at_the_last_note_says_how_far_it_came(
@@ -272,51 +268,28 @@ def test_pages_are_judged_in_order_whatever_their_extraction_took(
     assert kept == {"0", "7"}
 
 
-SLOW = """
-import sys, time
-from scrapy.cmdline import execute
-import scrapy_simhash.transfer.seeding as seeding
-seeding._RECORDS_PER_NOTE = 4
-execute(["scrapy", "simhash", "-s", "SIMHASH_WORKERS=0", "import", "a.jsonl", "--store", "s"])
-"""
-
-
-@pytest.mark.parametrize("documents", slow_but([9], [1, 9]))
+@pytest.mark.parametrize("documents", slow_but([130], [1, 130]))
 def test_a_killed_import_run_again_loses_nothing(run: Run, tmp_path: Path, documents: int) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(60)))
+    (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(200)))
     log = tmp_path / "s" / "log.jsonl"
-    with start_python("-c", SLOW, cwd=tmp_path) as process:
+    command = ("-m", "scrapy", "simhash", *IN_PROCESS, "import", "a.jsonl", "--store", "s")
+    with start_python(*command, cwd=tmp_path) as process:
         wait_until(lambda: len(read_lines_so_far(log)) >= documents or process.poll() is not None)
         process.kill()
         process.wait()
     before = len(states(tmp_path / "s"))
     assert documents <= before
     (answer,) = import_into(run, "s", "a.jsonl").answers
-    if documents == 9:
-        assert answer["resumed_at"] >= 4
+    if documents == 130:
+        assert answer["resumed_at"] == 128
     # None twice, none lost, and none pending.
-    expected = {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(60)}
+    expected = {str(n): "DUPLICATE" if n % 2 else "DONE" for n in range(200)}
     assert states(tmp_path / "s") == expected
-    assert answer["records"] == 60
+    assert answer["records"] == 200
 
 
 def read_lines_so_far(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.is_file() else []
-
-
-def test_a_journal_believes_what_is_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(json_lines(make_pages(4)))
-    source = FeedSource(path, "jsonl", "url", HTML_FIELDS)
-    entry = list(source.read(Journal(tmp_path / "other", 1).find(source).position))[1]
-    with Journal(tmp_path / "journal", 1) as journal:
-        progress = journal.find(source)
-        progress.position, progress.pages = source.mark(entry.record, entry.offset), 2
-        journal.note(source, progress)
-    with Journal(tmp_path / "journal", 1) as journal:
-        assert journal.find(source) == progress
-    with Journal(tmp_path / "journal", 2) as journal:
-        assert journal.find(source).pages == 0
 
 
 def test_no_noise(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

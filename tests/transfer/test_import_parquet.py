@@ -15,7 +15,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.pages import Recipe, fingerprint_page
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores import Store, open_store
 from tests.helpers.commanding import Run
 from tests.helpers.sourcing import json_lines, make_pages
 
@@ -88,30 +88,6 @@ def test_documents_of_spark_are_those_of_a_crawl(
     (tmp_path / "a.jsonl").write_bytes(json_lines(make_pages(10)))
     (answer,) = import_into(run, "a.jsonl").answers
     assert answer["verdicts"] == {"revisit/unchanged": 5, "near_duplicate": 5}
-
-
-def test_documents_are_judged_in_groups_and_noted(
-    run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
-    monkeypatch.setattr("scrapy_simhash.transfer.sources.parquet._ROWS_PER_READ", 3)
-    write(tmp_path / "a.parquet", rows)
-    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
-
-    find_and_add, calls = Store.find_and_add, []
-
-    def fail(store: Store, documents: Any, **marks: Any) -> Any:
-        calls.append(len(documents))
-        if len(calls) == 3:
-            raise OSError("no room")
-        return find_and_add(store, documents, **marks)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "find_and_add", fail)
-        assert import_into(run, "a.parquet").exit_code == 2
-    (answer,) = import_into(run, "a.parquet").answers
-    assert (answer["resumed_at"], answer["pages"]) == (8, 10)
-    assert answer["verdicts"] == {"new": 5, "near_duplicate": 5}
 
 
 @pytest.mark.parametrize(
@@ -211,23 +187,32 @@ def test_a_document_keeps_the_time_of_its_page(
     assert min(times[1:]) > 1e9
 
 
-def test_a_store_that_cannot_be_written_says_how_far_it_came(
-    run: Run, tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OSError, StoreUnavailableError])
+def test_a_store_that_cannot_be_written_is_gone_on_with(
+    run: Run,
+    tmp_path: Path,
+    rows: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[Exception],
 ) -> None:
-    from scrapy_simhash.stores.store import Store  # noqa: PLC0415
-
-    monkeypatch.setattr("scrapy_simhash.transfer.seeding._DOCUMENTS_PER_GROUP", 4)
-    write(tmp_path / "a.parquet", rows)
-    mark_done, calls = Store.mark_done, []
+    """Documents are judged in groups of 64, each noted when it is done."""
+    many = [{**row, "url": f"{row['url']}?{n}"} for n in range(10) for row in rows]
+    write(tmp_path / "a.parquet", many)
+    mark_done = Store.mark_done
 
     def fail(store: Store, *marks: Any) -> None:
-        calls.append(marks)
-        if len(calls) == 2:
-            raise StoreUnavailableError("no room")
+        if store.stats()["documents"] > 64:
+            raise error("no room")
         mark_done(store, *marks)
 
-    monkeypatch.setattr(Store, "mark_done", fail)
-    done = import_into(run, "a.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "mark_done", fail)
+        done = import_into(run, "a.parquet")
     assert done.exit_code == 2
     assert "no room" in done.err
-    assert "a.parquet was imported up to record 4; run this again" in done.err
+    if error is StoreUnavailableError:
+        assert "a.parquet was imported up to record 64; run this again" in done.err
+    (answer,) = import_into(run, "a.parquet").answers
+    assert (answer["resumed_at"], answer["records"], answer["pages"]) == (64, 100, 100)
+    with open_store(str(tmp_path / "s")) as store:
+        assert store.stats()["pending"] == 0

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.transfer.importing import find_kind, open_sources
 from scrapy_simhash.transfer.sources.base import START, Entry, Source, SourcePage
-from scrapy_simhash.transfer.sources.feed import HTML_FIELDS, FeedSource
+from scrapy_simhash.transfer.sources.feed import FeedSource
 from scrapy_simhash.transfer.sources.folder import FolderSource
 from scrapy_simhash.transfer.sources.warc import open_wacz
 from tests.helpers.sourcing import (
@@ -236,28 +235,11 @@ def test_nonsense_in_a_feed(tmp_path: Path, name: str, text: str) -> None:
     assert as_pages(found) == {"http://a.example/": "x"}
 
 
-def test_a_large_array_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.transfer.sources.feed._CHARACTERS_PER_READ", 7)
+def test_a_large_array_is_read_in_parts(tmp_path: Path) -> None:
+    large = {url: html + 30_000 * " x" for url, html in PAGES.items()}
     path = tmp_path / "a.json"
-    path.write_bytes(json_array(PAGES))
-    assert as_pages(read(FeedSource(path, "json", "url", HTML_FIELDS))) == PAGES
-
-
-def test_of_a_folder_each_file_is_asked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However often it is noted how far it was read."""
-    source = FolderSource(make_folder(tmp_path / "folder", PAGES), MOST)
-    stat, asked = Path.stat, []
-
-    def count(path: Path, **options: bool) -> os.stat_result:
-        asked.append(path)
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", count)
-    marks = [source.mark(number, 0) for number in range(1, len(PAGES) + 1)]
-    assert len(asked) == len(PAGES)
-    assert all(source.holds(mark) for mark in marks)
+    path.write_bytes(json_array(large))
+    assert as_pages(read(open_source(path))) == large
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:

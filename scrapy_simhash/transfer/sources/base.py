@@ -7,10 +7,13 @@ file with the same name is read from the start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 import xxhash
+
+from scrapy_simhash.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +29,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     record: int = 0  # number of records read
     offset: int = 0  # octet where the next record begins; 0 if it is found only by counting
-    octets: int = 0  # number of octets in the checksum: those before `offset`, or all
+    octets: int = 0  # of the checksum of a file: those before `offset`, or all
     digest: str = ""  # their checksum, hexadecimal; "" at the beginning
 
 
@@ -54,46 +57,53 @@ class Entry(NamedTuple):
     done: int  # of `Source.total`
 
 
-class Source(Protocol):
+class Source(ABC):
     """A source of records."""
 
     name: str  # for messages and the journal; if it is a path, absolute
     kind: str  # a value of `--kind`
     unit: str  # what `total` counts, in the plural
+    total: int
+    without_address = 0  # how many of its pages have the URL of their file
 
-    @property
-    def total(self) -> int:
-        """The number of units to read."""
-
+    @abstractmethod
     def read(self, start: Position) -> Iterator[Entry]:
         """Read the records after a position; raises SourceError where it is cut or damaged."""
 
+    @abstractmethod
+    def _sum(self, position: Position) -> str:
+        """Make a checksum of what is before a position; "" if there is less."""
+
     def mark(self, record: int, offset: int) -> Position:
         """Make the position after an entry, with a checksum for `holds`."""
+        position = Position(record, offset, offset or self.total)
+        return msgspec.structs.replace(position, digest=self._sum(position))
 
     def holds(self, position: Position) -> bool:
         """Whether the part before a position is unchanged."""
+        return position == START or self._sum(position) == position.digest
+
+    def _unreadable(self, where: str, error: Exception) -> SourceError:
+        return SourceError(
+            f"{self.name} cannot be read from {where} on: {str(error) or 'it ends there'}. Mend "
+            "it, or get a whole copy, and run this again: it resumes there"
+        )
 
 
-class Checksum:
-    """The checksum of the first octets of a file, extended as the file is read."""
+class FileSource(Source):
+    """A file of records; its checksum is extended as the file is read."""
 
-    def __init__(self, reopen: Callable[[], BinaryIO], total: int) -> None:
+    unit = "octets"
+
+    def __init__(self, name: str, kind: str, reopen: Callable[[], BinaryIO], total: int) -> None:
+        self.name, self.kind, self.total = name, kind, total
         self._reopen = reopen
-        self._total = total
         self._octets = 0
         self._hash = xxhash.xxh3_128()
 
-    def mark(self, record: int, offset: int) -> Position:
-        """See `Source.mark`; without an offset, the checksum covers the whole file."""
-        octets = offset or self._total
-        return Position(record, offset, octets, self._sum(octets))
-
-    def holds(self, position: Position) -> bool:
-        """See `Source.holds`."""
-        return position == START or self._sum(position.octets) == position.digest
-
-    def _sum(self, octets: int) -> str:
+    def _sum(self, position: Position) -> str:
+        # Without an offset, it covers the whole file.
+        octets = position.octets
         if octets < self._octets:
             self._octets, self._hash = 0, xxhash.xxh3_128()
         if octets > self._octets:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 import msgspec
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.transfer.sources.base import Checksum, Entry, Position, SourcePage
+from scrapy_simhash.transfer.sources.base import Entry, FileSource, Position, SourcePage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,20 +38,13 @@ _NO_HTML = "no_html"
 _END = object()
 
 
-class FeedSource:
+class FeedSource(FileSource):
     """A feed of kind `jsonl`, `json` or `csv`; the first HTML field of an item has its page."""
 
-    unit = "octets"
-
     def __init__(self, path: Path, kind: str, url_field: str, html_fields: tuple[str, ...]) -> None:
-        self.name = str(path)
-        self.kind = kind
-        self.total = path.stat().st_size
+        super().__init__(str(path), kind, lambda: path.open("rb"), path.stat().st_size)
         self._fields = url_field, html_fields
-        self._file: Callable[[], BinaryIO] = lambda: path.open("rb")
         self._zipped = path.suffix == ".gz"
-        checksum = Checksum(self._file, self.total)
-        self.mark, self.holds = checksum.mark, checksum.holds
 
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
@@ -61,7 +54,7 @@ class FeedSource:
             "csv": self._read_rows,
         }
         record, seen, lacking = start.record, start.record, None
-        with self._file() as raw:
+        with self._reopen() as raw:
             try:
                 file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._zipped else raw
                 file.seek(start.offset)
@@ -78,10 +71,7 @@ class FeedSource:
                 *(OSError, EOFError, zlib.error, ValueError, csv.Error),
                 msgspec.DecodeError,
             ) as error:
-                raise SourceError(
-                    f"{self.name} cannot be read from record {record + 1:,} on: {error}. Mend it, "
-                    "or get a whole copy, and run this again: it resumes there"
-                ) from error
+                raise self._unreadable(f"record {record + 1:,}", error) from error
         if lacking is not None and not seen:
             raise SourceError(self._describe_missing(lacking))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.transfer.sources.base import START, Entry, Position, SourcePage
+from scrapy_simhash.transfer.sources.base import Entry, Position, Source, SourcePage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ TABLES = ("pages.csv", "index.csv")
 _SUFFIXES = (".html", ".htm", ".xhtml")
 
 
-class FolderSource:
+class FolderSource(Source):
     """A folder of pages; SourceError if its table cannot be read, or it has no page."""
 
     kind = "folder"
@@ -41,18 +41,10 @@ class FolderSource:
         self._pages = _read_table(folder, table) if table else _list_pages(folder)
         if not self._pages:
             raise SourceError(f"{folder} has no page: no {', '.join(_SUFFIXES)} file, no table")
+        self.total = len(self._pages)
+        self.without_address = sum(url == path.as_uri() for url, path in self._pages)
         self._summed = 0
         self._hash = xxhash.xxh3_128()
-
-    @property
-    def total(self) -> int:
-        """The number of pages."""
-        return len(self._pages)
-
-    @property
-    def without_address(self) -> int:
-        """The number of pages with a `file://` URL, because their own is unknown."""
-        return sum(url == path.as_uri() for url, path in self._pages)
 
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
@@ -66,17 +58,9 @@ class FolderSource:
         except (OSError, EOFError, zlib.error):
             return "unreadable"
 
-    def mark(self, record: int, offset: int) -> Position:  # noqa: ARG002 - files are counted
-        """See `Source.mark`."""
-        return Position(record, 0, 0, self._sum(record))
-
-    def holds(self, position: Position) -> bool:
-        """See `Source.holds`."""
-        return position == START or self._sum(position.record) == position.digest
-
-    def _sum(self, count: int) -> str:
-        """Make a checksum of names, sizes and times of the first pages; "" if there are fewer."""
-        # Extended as the pages are read, so each file is examined once.
+    def _sum(self, position: Position) -> str:
+        # Of names, sizes and times; extended as the pages are read, so each file is examined once.
+        count = position.record
         if count > self.total:
             return ""
         if count < self._summed:

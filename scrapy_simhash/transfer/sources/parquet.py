@@ -14,7 +14,7 @@ import xxhash
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import FACT_COLUMNS
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.transfer.sources.base import START, Entry, Position
+from scrapy_simhash.transfer.sources.base import Entry, Position, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ _OUR_KEY = "scrapy_simhash"
 _ROWS_PER_READ = 1_024
 
 
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file, or a folder of them as Spark writes it; all rows share recipe and seed."""
 
     kind = "parquet"
@@ -71,7 +71,9 @@ class ParquetSource:
         for file, made in zip(self._files, found, strict=True):
             _require_alike(self._files[0], file, found[0], made)
         self.recipe, self.seed = found[0]
-        self._digest = self._sum()
+        stats = [(path.name, path.stat()) for path in self._files]
+        summed = "".join(f"{name}\0{one.st_size}\0{one.st_mtime_ns}\0" for name, one in stats)
+        self._digest = xxhash.xxh3_128_hexdigest(summed.encode())
 
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
@@ -88,26 +90,11 @@ class ParquetSource:
                             if record > start.record:
                                 yield Entry(row["reason"] or row, record, 0, record)
         except self._errors as error:
-            raise SourceError(
-                f"{path} cannot be read from row {record + 1:,} of {self.name} on: {error}. Get a "
-                "whole copy and run this again: it resumes there"
-            ) from error
+            raise self._unreadable(f"row {record + 1:,} ({path.name})", error) from error
 
-    def mark(self, record: int, offset: int) -> Position:  # noqa: ARG002 - rows are counted
-        """See `Source.mark`."""
-        return Position(record, 0, 0, self._digest)
-
-    def holds(self, position: Position) -> bool:
-        """See `Source.holds`."""
-        return position == START or self._digest == position.digest
-
-    def _sum(self) -> str:
-        """Make a checksum of the files' names, sizes and times; once, as there may be thousands."""
-        summed = xxhash.xxh3_128()
-        for path in self._files:
-            found = path.stat()
-            summed.update(f"{path.name}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
-        return summed.hexdigest()
+    def _sum(self, position: Position) -> str:
+        del position  # rows are counted, so it covers all
+        return self._digest
 
 
 def _list_files(path: Path) -> list[Path]:

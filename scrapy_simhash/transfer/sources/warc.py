@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.transfer.sources.base import START, Checksum, Entry, Position, SourcePage
+from scrapy_simhash.transfer.sources.base import START, Entry, FileSource, Position, SourcePage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,21 +27,14 @@ SUFFIXES = (".warc", ".warc.gz", ".warc.zst")
 _OCTETS_PER_READ = 1 << 16
 
 
-class WarcSource:
+class WarcSource(FileSource):
     """A WARC file, plain, or compressed record by record or as a whole."""
-
-    kind = "warc"
-    unit = "octets"
 
     def __init__(
         self, name: str, reopen: Callable[[], BinaryIO], total: int, most_bytes: int
     ) -> None:
-        self.name = name
-        self.total = total
-        self._reopen = reopen
+        super().__init__(name, "warc", reopen, total)
         self._most_bytes = most_bytes
-        checksum = Checksum(reopen, total)
-        self.mark, self.holds = checksum.mark, checksum.holds
 
     def read(self, start: Position) -> Iterator[Entry]:
         """See `Source.read`."""
@@ -58,10 +51,7 @@ class WarcSource:
                     yield Entry(page, record, offset, done)
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile, StopIteration) as error:
             where = f"octet {offset:,} (record {record + 1:,})"
-            raise SourceError(
-                f"{self.name} cannot be read from {where} on: {error or 'it ends there'}. Get a "
-                "whole copy and run this again: it resumes there"
-            ) from error
+            raise self._unreadable(where, error) from error
 
     def _read_records(self, file: BinaryIO) -> Iterator[tuple[SourcePage | str, int, int]]:
         """Yield each record's page, the octets read so far, and the next record's offset or 0."""
