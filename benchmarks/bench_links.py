@@ -10,16 +10,19 @@ import argparse
 import statistics
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from scrapy.http import Request
+from scrapy.http import Request, Response
 from scrapy.settings import Settings
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.crawl.followers import JudgedPage
 from scrapy_simhash.crawl.links import LostLinks
+from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.wire import pack_answer, take_answers
 from scrapy_simhash.pages import fingerprint_page
 from scrapy_simhash.pages.links import NO_LINKS
@@ -65,7 +68,7 @@ def time_pages(work: Callable[[Any], object], pages: Sequence[Any], runs: int) -
 def make_links() -> LostLinks:
     """Make what remembers links, in a crawl that writes nothing."""
     crawler = SimpleNamespace(settings=Settings(), spider=SimpleNamespace(name="bench"))
-    detector = SimpleNamespace(acting=None, keep_links=lambda *_: None)
+    detector = SimpleNamespace(acting=None, tell=lambda *_: None)
     return LostLinks(crawler, Config(), detector)  # type: ignore[arg-type]  # as much as it needs
 
 
@@ -75,14 +78,10 @@ def judge(links: LostLinks, action: str) -> Callable[[tuple[Request, PageFingerp
     def work(page: tuple[Request, PageFingerprint]) -> None:
         request, made = page
         url = request.url
-        verdict = {
-            "url": url,
-            "action": action,
-            "match_url": f"{url}?print=1",
-            "time": 0.0,
-            "crawl": "",
-        }
-        links.judged(request, verdict, made.targets)
+        decision = Decision(url=url, status="", action=action, match_url=f"{url}?print=1")
+        noted = links.judged(request, Response(url), JudgedPage(decision, made.targets))
+        with suppress(StopIteration):  # it awaits nothing
+            noted.send(None)
 
     return work
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
+from weakref import WeakKeyDictionary
 
-import msgspec
 from scrapy import Spider, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
@@ -16,7 +14,9 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl import Delivery, IdleWork, LostLinks
+from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
+from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.paths import place_log, place_store
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -27,20 +27,20 @@ from scrapy_simhash.crawl.policy import (
     count,
     make_page,
 )
+from scrapy_simhash.crawl.refetch import SAMPLED, LostPages
 from scrapy_simhash.crawl.running import fail_command, is_looking, tell_bad_setting
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
-from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.urls import show_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Awaitable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.pages import PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -69,20 +69,14 @@ class SimhashDownloaderMiddleware:
         from scrapy_simhash.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
 
         self._crawler = crawler
-        self._detector = Detector(
-            self.config,
-            on_second_opinion=lambda why: count(crawler, f"second_opinion/{why}"),
-        )
+        self._detector = Detector(self.config)
         self._eligibility = Eligibility(
             self.config.max_bytes, self.config.never_drop, files=self.config.files
         )
         self._actions = Actions(crawler, self.config, looking=self.looking)
-        closing = self.config.sink_action == "close" and not self.looking
-        self._walls = Walls(crawler, closing=closing)
-        self.delivery = Delivery(crawler, self.config, self._detector)
-        self.links = LostLinks(crawler, self.config, self._detector)
-        again = self.delivery.lost_pages.request_again, self.delivery.parked.make_again
-        self._idle_work = IdleWork(crawler, (*again, self.links.request_late))
+        self.pages: JudgedPages = WeakKeyDictionary()
+        self.followers = self._choose_followers()
+        self._idle_work = IdleWork(crawler, self.followers)
         on_feed = self.config.done_on == "feed"
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
@@ -90,6 +84,21 @@ class SimhashDownloaderMiddleware:
         connect(self.spider_closed, signals.engine_stopped if on_feed else signals.spider_closed)
         if on_feed:
             connect(self.closed_at_opening, signals.spider_closed)
+
+    def _choose_followers(self) -> list[Follower]:
+        """Make what follows pages under these settings, in the order in which each hears of one."""
+        crawler, config, detector = self._crawler, self.config, self._detector
+        self.parked: ParkedRequests | None = None
+        self.links = LostLinks(crawler, config, detector)
+        closing = config.sink_action == "close" and not self.looking
+        followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
+        if not config.readonly:
+            if config.url_rules != "off":
+                self.parked = ParkedRequests(crawler, config, detector)
+                followers.insert(0, self.parked)
+            followers.insert(0, LostPages(crawler, detector))
+        self.delivery = Delivery(crawler, config, detector, self.pages)
+        return [self.delivery, *followers]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -140,17 +149,17 @@ class SimhashDownloaderMiddleware:
             return
         self._idle_work.close()
         try:
-            await self.delivery.close()
-            await self.links.close()
+            for follower in self.followers:
+                await follower.close()
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
         if again := self._detector.judged_again:
             count(self._crawler, "judged_again", again)
         log = self._detector.log
         if log is not None and log.lost:
-            count(self._crawler, "log_lines_lost", log.lost)
+            count(self._crawler, "failed/log", log.lost)
         assert self._crawler.stats is not None  # noqa: S101 - there before any response
-        stats, parked = self._crawler.stats, self.delivery.parked.counted
+        stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
         parts = [describe_end(stats, self._actions.chosen), describe_not_fetched(stats, parked)]
         if log is not None:
             parts.append(f"decisions in {log.path}")
@@ -162,7 +171,7 @@ class SimhashDownloaderMiddleware:
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         """Keep a request from being made if its page is known by URL rules."""
-        return self.delivery.parked.find_known(request)
+        return self.parked.find_known(request) if self.parked else None
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Judge a response, and always pass it on."""
@@ -170,48 +179,21 @@ class SimhashDownloaderMiddleware:
         for key in (META_KEY, TEXT_KEY):
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
+            self.pages.pop(request, None)  # if it was judged before
             count(self._crawler, "skipped/simhash_skip")
             return response
-        links = [NO_LINKS]
-        try:
-            reason = self._eligibility.find_skip_reason(request, response)
-            if reason is None and not self._detector.is_open:
-                reason = "no_store"
-            if reason is not None:
-                count(self._crawler, f"skipped/{reason}")
-                decision = self._pass_over(response, f"skipped: {reason}")
-            else:
-                fingerprinter = self._crawler.request_fingerprinter
-                assert fingerprinter is not None  # noqa: S101 - it made the request
-                sampled = self.delivery.parked.list_sampled(request)
-                page = make_page(request, response, fingerprinter, sampled)
-                hand_over = partial(request.meta.__setitem__, TEXT_KEY)
-                decision = await self._detector.judge(page, None, hand_over, links.append)
-            if decision.status == "near_duplicate":
-                decision.action = self._actions.choose(request, decision)
-        except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-            # For instance if the user's request fingerprinter fails.
-            logger.error(  # noqa: TRY400 - one line, because the error may quote the page
-                "Not judged: %s: %s",
-                quote(response.url),
-                describe_error(error),
-                extra={"spider": self._crawler.spider},
-            )
-            decision = self._pass_over(response, "failed")
-        self._actions.count(decision)
-        verdict = request.meta[META_KEY] = msgspec.to_builtins(decision)
+        page = self.pages[request] = await self._judge(request, response)
+        decision = page.decision
+        verdict = request.meta[META_KEY] = decision.make_verdict()
         if self._detector.is_open and self._detector.log is not None:
-            self._detector.log.write(verdict)
+            self._detector.log.write(decision)
         self._idle_work.outdated = True
-        scheduled = False
-        with self._passing(verdict):
-            scheduled = self.delivery.judged(request, verdict, response.status)
-        with self._passing(verdict):
-            self.links.judged(request, verdict, links[-1])
-        with self._passing(verdict):
-            await self.delivery.parked.check(request, verdict, response.status)
-            if scheduled:
-                await self.delivery.parked.keep_dropped(request, verdict)
+        for follower in self.followers:
+            try:
+                await follower.judged(request, response, page)
+            except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
+                count(self._crawler, "failed/page")
+                self._report("Not followed", response, error)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -221,23 +203,43 @@ class SimhashDownloaderMiddleware:
                 verdict=verdict,
                 spider=self._crawler.spider,
             )
-        with self._passing(verdict):
-            await self._walls.note(request, response, verdict)
         return response
 
-    @contextmanager
-    def _passing(self, verdict: dict[str, Any]) -> Iterator[None]:
-        """Let a page pass, whatever breaks where it, its links or its wall are followed."""
+    async def _judge(self, request: Request, response: Response) -> JudgedPage:
+        """Decide on a page, and what to do with it; whatever breaks, it passes."""
+        read: list[PageFingerprint] = []
         try:
-            yield
-        except Exception as error:  # noqa: BLE001
-            count(self._crawler, "not_followed")
-            logger.error(  # noqa: TRY400 - one line, because the error may quote the page
-                "Not followed: %s: %s",
-                quote(verdict["url"]),
-                describe_error(error),
-                extra={"spider": self._crawler.spider},
-            )
+            reason = self._eligibility.find_skip_reason(request, response)
+            if reason is None and not self._detector.is_open:
+                reason = "no_store"
+            if reason is None:
+                fingerprinter = self._crawler.request_fingerprinter
+                assert fingerprinter is not None  # noqa: S101 - it made the request
+                sampled: tuple[str, ...] = ()
+                if self.parked is not None and SAMPLED in request.meta:
+                    sampled = self.parked.list_sampled(request)
+                asked = make_page(request, response, fingerprinter, sampled)
+                decision = await self._detector.judge(asked, on_read=read.append)
+            else:
+                count(self._crawler, f"skipped/{reason}")
+                size = len(response.body)
+                decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
+            self._actions.settle(request, decision)
+        except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
+            # For instance if the user's request fingerprinter fails.
+            self._report("Not judged", response, error)
+            decision = self._detector.pass_over(response.url, len(response.body), "failed")
+            self._actions.settle(request, decision)
+        page = JudgedPage(decision)
+        for made in read:
+            page.links = made.targets
+            if made.second_opinion:
+                count(self._crawler, f"second_opinion/{made.second_opinion}")
+            if self.config.hand_over_text and not made.is_file:
+                request.meta[TEXT_KEY] = made.text
+        return page
 
-    def _pass_over(self, response: Response, reason: str) -> Decision:
-        return self._detector.pass_over(response.url, len(response.body), reason)
+    def _report(self, what: str, response: Response, error: Exception) -> None:
+        # One line without a traceback, because the error may quote the page.
+        extra = {"spider": self._crawler.spider}
+        logger.error("%s: %s: %s", what, quote(response.url), describe_error(error), extra=extra)

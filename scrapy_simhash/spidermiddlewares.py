@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -11,28 +12,33 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import FLAG, FOLLOW, META_KEY, clear_inherited, count
+from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.crawl import Delivery, LostLinks
+    from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
+    from scrapy_simhash.crawl.parking import ParkedRequests
 
 logger = logging.getLogger(__name__)
 
 
 class SimhashSpiderMiddleware:
-    """Drops near-duplicates or their outlinks; reports the progress of pages to `Delivery`."""
+    """Drops near-duplicates or their outlinks; notes what becomes of pages."""
 
     def __init__(self, crawler: Crawler) -> None:
         if not read_config(crawler.settings).enabled:
             raise NotConfigured
         self._crawler = crawler
+        self._pages: JudgedPages = WeakKeyDictionary()
+        self._followers: Sequence[Follower] = ()
         self._delivery: Delivery | None = None
+        self._parked: ParkedRequests | None = None
         self._links: LostLinks | None = None  # where it wants to know how links are requested
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
@@ -42,34 +48,37 @@ class SimhashSpiderMiddleware:
         return cls(crawler)
 
     def spider_opened(self) -> None:
-        """Get the `Delivery` of the downloader middleware, which judges the pages."""
+        """Get the followers of the downloader middleware, which judges the pages."""
         judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
         if judging is not None:
-            self._delivery = judging.delivery
+            self._pages, self._followers = judging.pages, judging.followers
+            self._delivery, self._parked = judging.delivery, judging.parked
             self._delivery.followed = True
             self._links = judging.links if judging.links.late else None
 
     def process_spider_input(self, response: Response) -> None:
         """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
-        verdict = find_verdict(response)
-        if verdict is None:
+        page = self._pages.get(response.request) if response.request is not None else None
+        if page is None:
             return
-        if _action(response, verdict) != "drop":
-            if self._delivery is not None:
-                self._delivery.begin(response, verdict)
+        decision = page.decision
+        if decision.action != "drop":
+            self._pages[response] = page
+            for follower in self._followers:
+                follower.arrived(response, page)
             return
         count(self._crawler, "dropped")
         count(self._crawler, "bytes_dropped", len(response.body))
-        count(self._crawler, "links_dropped", verdict["links"])
+        count(self._crawler, "links_dropped", decision.links)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "Dropped %s: near-duplicate of %s, %s",
                 quote(response.url),
-                quote(verdict["match_url"]),
-                plural(verdict["distance"], "bit"),
+                quote(decision.match_url),
+                plural(decision.distance or 0, "bit"),
                 extra={"spider": self._crawler.spider},
             )
-        raise NearDuplicate(response, verdict)
+        raise NearDuplicate(response, response.meta.get(META_KEY) or decision.make_verdict())
 
     def process_spider_exception(
         self, response: Response, exception: Exception
@@ -88,24 +97,21 @@ class SimhashSpiderMiddleware:
 
         Requests whose pages are known by URL rules are parked.
         """
-        verdict = find_verdict(response)
-        delivery = self._delivery if verdict is not None else None
-        entries = self._look_at(response, result, delivery)
-        if self._delivery is not None and self._delivery.parked.skips:
-            entries = self._delivery.parked.sift(entries)
+        page = self._pages.get(response)
+        entries = self._look_at(response, result, page)
+        if self._parked is not None and self._parked.skips:
+            entries = self._parked.sift(entries)
         async for entry in entries:
             yield entry
         # Not reached if the callback fails: `process_spider_exception` handles that.
-        if delivery is not None:
-            delivery.end(response)
+        if self._delivery is not None:
+            self._delivery.end(response)
 
     async def _look_at(
-        self, response: Response, result: AsyncIterator[Any], delivery: Delivery | None
+        self, response: Response, result: AsyncIterator[Any], page: JudgedPage | None
     ) -> AsyncIterator[Any]:
         """Drop what the action on a near-duplicate drops, and note the rest."""
-        verdict = find_verdict(response)
-        action = _action(response, verdict) if verdict is not None else ""
-        repeated = delivery is not None and delivery.is_repeated(response)
+        action = page.decision.action if page is not None else ""
         async for entry in result:
             if action == "ignore-outlinks" and isinstance(entry, Request):
                 count(self._crawler, "outlinks_ignored")
@@ -115,22 +121,15 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
-                if self._delivery is not None:
-                    self._delivery.parked.note_yielded(entry)
+                if self._parked is not None:
+                    self._parked.note_yielded(entry)
                 if self._links is not None and response.request is not None:
                     self._links.learn(response.request, entry)
-            elif entry is not None and delivery is not None:
-                if repeated:
-                    count(self._crawler, "items_not_repeated")
+            elif entry is not None and page is not None:
+                if page.repeated:
                     continue
-                delivery.add_item(response)
+                page.items += 1
             yield entry
-
-
-def find_verdict(response: Response) -> dict[str, Any] | None:
-    """Get the verdict of a response; None if it was not judged."""
-    verdict = response.meta.get(META_KEY) if response.request is not None else None
-    return verdict if isinstance(verdict, dict) else None
 
 
 async def _close_browser_page(response: Response) -> AsyncIterator[Any]:
@@ -141,8 +140,3 @@ async def _close_browser_page(response: Response) -> AsyncIterator[Any]:
         await page.close()
     return
     yield
-
-
-def _action(response: Response, verdict: dict[str, Any]) -> str:
-    # The flag belongs to the response and cannot be copied by a careless spider, as meta can.
-    return str(verdict["action"]) if FLAG in response.flags else ""

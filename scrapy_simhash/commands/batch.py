@@ -9,8 +9,9 @@ import json
 import sys
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,63 +50,10 @@ _ROWS_PER_TEXT = 65_536
 _SHOWN = 40
 _STANDARD_STREAM = "-"
 _FINGERPRINTS_PER_CHUNK = 1 << 20
-_INPUT_AND_OUTPUT = """\
-Input and output have the format of seomoz/simhash-cpp. With --store and --urls,
-the pages with these fingerprints are shown instead; with --json as objects."""
-
-
-def _add_find_all(parser: argparse.ArgumentParser) -> None:
-    _add_find(parser)
-    parser.set_defaults(representative=None)
-
-
-def _add_find(parser: argparse.ArgumentParser) -> None:
-    _add_streams(parser)
-    _add_blocks(parser)
-    parser.add_argument(
-        "--urls", action="store_true", help="show pages instead of fingerprints; needs --store"
-    )
-
-
-def _add_streams(parser: argparse.ArgumentParser) -> None:
-    sources = parser.add_mutually_exclusive_group()
-    sources.add_argument(
-        *("-i", "--input"),
-        default=_STANDARD_STREAM,
-        metavar="FILE",
-        dest="input_path",
-        help="an archive, or one decimal number a line (default: -, standard input)",
-    )
-    sources.add_argument(
-        "--store", metavar="PATH", help="use the fingerprints of this store (folder or URL)"
-    )
-    parser.add_argument(
-        *("-o", "--output"),
-        default=_STANDARD_STREAM,
-        metavar="FILE",
-        dest="output_path",
-        help="where to write JSON arrays, one a line (default: -, standard output)",
-    )
-    _add_distance(parser)
-
-
-def _add_distance(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("-d", "--distance"),
-        type=int,
-        default=PLAIN_DISTANCE_BITS,
-        metavar="BITS",
-        help=f"how many bits of two fingerprints may differ (default: {PLAIN_DISTANCE_BITS})",
-    )
-
-
-def _add_blocks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("-b", "--blocks"),
-        type=int,
-        metavar="M",
-        help="cut the 64 bits into M blocks, more than the distance (default: the fastest)",
-    )
+_INPUT_AND_OUTPUT = (
+    "Input and output have the format of seomoz/simhash-cpp. With --store and --urls, the pages "
+    "with these fingerprints are shown instead; with --json as objects."
+)
 
 
 def _find(  # noqa: PLR0913  # the options, each by its name
@@ -216,15 +164,6 @@ def _print_pair(answer: Answer) -> Iterable[Part]:
         yield f"{bits:<7}  {'  '.join(map(printable, answer[urls])) or name_page(None)}"
 
 
-def _add_find_clusters(parser: argparse.ArgumentParser) -> None:
-    _add_find(parser)
-    parser.add_argument(
-        "--representative",
-        action="store_true",
-        help="build each cluster around one fingerprint that all others are near: no chains",
-    )
-
-
 def _link_texts(pages: Mapping[int, list[str]]) -> NDArray[np.uint64]:
     """Pair the fingerprints of each page's main and whole text; shape (n, 2)."""
     firsts: dict[str, int] = {}
@@ -251,17 +190,6 @@ def _cluster_pages(
 def _print_cluster(answer: Answer) -> Iterable[Part]:
     yield plural(len(answer["pages"]), "page")
     yield from (f"  {name_page(url)}" for url in answer["pages"])
-
-
-def _add_batch_query(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--queries",
-        required=True,
-        metavar="FILE",
-        dest="queries_path",
-        help="fingerprints to look up: an archive, or one decimal number a line",
-    )
-    _add_streams(parser)
 
 
 def _batch_query(
@@ -299,38 +227,6 @@ def _open_chunks(
     yield stored.size, (stored[start : start + _FINGERPRINTS_PER_CHUNK] for start in starts)
 
 
-def _add_spark(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "task",
-        choices=["fingerprint", "pairs", "query", "clusters", "confirm"],
-        help="fingerprint: make the fingerprints of pages; pairs: find all pairs of fingerprints "
-        "within a distance; query: find fingerprints near those of --queries; clusters: group "
-        "pairs into clusters; confirm: find which of --pairs are near-duplicate documents",
-    )
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="Parquet; for the task fingerprint also WARC files or JSON Lines",
-    )
-    parser.add_argument(
-        *("-o", "--output"), required=True, metavar="FOLDER", help="for Parquet; must not exist yet"
-    )
-    second = parser.add_mutually_exclusive_group()
-    for name, task in (("--queries", "query"), ("--pairs", "confirm")):
-        about = f"for the task {task}: Parquet"
-        second.add_argument(name, metavar="PATH", dest="second_input", help=about)
-    _add_distance(parser)
-    _add_blocks(parser)
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the token hash (default: 0)"
-    )
-    parser.add_argument("--master", metavar="URL", help="such as local[2] (default: Spark's own)")
-    parser.add_argument(
-        "--checkpoints", metavar="FOLDER", help="for data that must survive the loss of executors"
-    )
-
-
 def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     check_join(options.distance, options.blocks)  # before starting Java
     try:
@@ -342,11 +238,55 @@ def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     yield from job.run(options.task, options.output, options.master, options.checkpoints)
 
 
+_DISTANCE = f"""
+-d --distance BITS: how many bits of two fingerprints may differ (default: {PLAIN_DISTANCE_BITS})
+"""
+_BLOCKS = """
+-b --blocks M: cut the 64 bits into M blocks, more than the distance (default: the fastest)
+"""
+_STREAMS = f"""
+| -i --input FILE: an archive, or one decimal number a line (default: -, standard input)
+| --store PATH: use the fingerprints of this store (folder or URL)
+-o --output FILE: where to write JSON arrays, one a line (default: -, standard output)
+{_DISTANCE}"""
+_FIND = f"""{_STREAMS}{_BLOCKS}
+--urls: show pages instead of fingerprints; needs --store
+"""
+_CLUSTERS = f"""{_FIND}
+--representative: build each cluster around one fingerprint that all others are near: no chains
+"""
+_QUERY = f"""
+--queries FILE: fingerprints to look up: an archive, or one decimal number a line
+{_STREAMS}"""
+_SPARK = f"""
+TASK: fingerprint: make the fingerprints of pages; pairs: find all pairs of fingerprints within a
+    distance; query: find fingerprints near those of --queries; clusters: group pairs into clusters;
+    confirm: find which of --pairs are near-duplicate documents
+INPUT...: Parquet; for the task fingerprint also WARC files or JSON Lines
+-o --output FOLDER: for Parquet; must not exist yet
+| --queries PATH: for the task query: Parquet
+| --pairs PATH: for the task confirm: Parquet
+{_DISTANCE}{_BLOCKS}
+--seed N: seed of the token hash (default: 0)
+--master URL: such as local[2] (default: Spark's own)
+--checkpoints FOLDER: for data that must survive the loss of executors
+"""
+_TASKS = ("fingerprint", "pairs", "query", "clusters", "confirm")
+_MORE: dict[str, dict[str, Any]] = {
+    "input": {"default": _STANDARD_STREAM, "dest": "input_path", "type": str},
+    "output": {"default": _STANDARD_STREAM, "dest": "output_path", "type": str},
+    "queries": {"required": True, "dest": "queries_path", "type": str},
+    "distance": {"default": PLAIN_DISTANCE_BITS},
+    "blocks": {"type": int},
+}
+
+
 COMMANDS = {
     "find-all": Command(
-        _find,
-        _add_find_all,
+        partial(_find, representative=None),
+        _FIND,
         _print_pair,
+        more=_MORE,
         stored=False,
         examples=(
             "find-all --blocks 4 --distance 3 < numbers.txt",
@@ -356,8 +296,9 @@ COMMANDS = {
     ),
     "find-clusters": Command(
         _find,
-        _add_find_clusters,
+        _CLUSTERS,
         _print_cluster,
+        more=_MORE,
         stored=False,
         examples=(
             "find-clusters -d 3 -i numbers.txt -o clusters.jsonl",
@@ -367,14 +308,25 @@ COMMANDS = {
     ),
     "batch-query": Command(
         _batch_query,
-        _add_batch_query,
+        _QUERY,
+        more=_MORE,
         printer=None,
         stored=False,
         examples=("batch-query --queries numbers.txt --store .scrapy/simhash -d 3",),
     ),
     "spark": Command(
         _run_spark,
-        _add_spark,
+        _SPARK,
+        more=_MORE
+        | {
+            "task": {"choices": _TASKS},
+            "input": {"dest": "inputs"},
+            "output": {"required": True},
+            "queries": {"dest": "second_input"},
+            "pairs": {"dest": "second_input"},
+            "seed": {"default": 0, "type": int},
+            "checkpoints": {"type": str},
+        },
         stored=False,
         examples=(
             "spark fingerprint crawl.warc.gz -o documents",

@@ -168,6 +168,8 @@ class LazyParser(argparse.ArgumentParser):
         """Import the command's module, and add its arguments, actions and help."""
         if self._load is None:
             return
+        from scrapy_simhash.commands.frame import add_options  # noqa: PLC0415 - for this call only
+
         command, self._load = self._load(), None
         name, _, action = self.prog.removeprefix("scrapy simhash ").partition(" ")
         before = [
@@ -192,7 +194,10 @@ class LazyParser(argparse.ArgumentParser):
                 help="folder or URL of the store (default: SIMHASH_STORE)",
                 **unset,
             )
-        command.add_arguments(self)
+        if isinstance(command.options, str):
+            add_options(self, command.options, command.more)
+        else:
+            command.options(self)
         self.set_defaults(simhash_usage=self.format_usage)
         if command.actions:
             actions = self.add_subparsers(

@@ -16,7 +16,6 @@ from scrapy_simhash.commands.frame import (
     format_share,
     make_table,
     name_page,
-    read_count,
 )
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.evaluation.crawling import crawl_labelled
@@ -250,90 +249,50 @@ def _describe_change(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
     yield "", "", "", f"of {name_page(row['match_url'])}"
 
 
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "labelled",
-        nargs="?",
-        type=Path,
-        metavar="DIR|CSV",
-        help="folder of labelled pages, or a file of labels for the store, such as --label writes; "
-        "without, stored pages are judged again",
-    )
-    folder = parser.add_argument_group("labelled pages")
-    folder.add_argument(
-        "--errors", action="store_true", default=None, help="list the wrong pairs, and why"
-    )
-    folder.add_argument(
-        "--workers", type=int, metavar="N", help="number of processes (default: SIMHASH_WORKERS)"
-    )
-    folder.add_argument(
-        "--crawl",
-        type=_read_count,
-        nargs="?",
-        const=_ORDERS,
-        metavar="N",
-        help="crawl all pages of the folder in N random orders instead, and name the wrong drops "
-        f"(default: {_ORDERS})",
-    )
-    stored = parser.add_argument_group("stored pages, by other settings")
-    stored.add_argument(
-        "--distance",
-        type=int,
-        metavar="BITS",
-        help="bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on "
-        "or off, 7 or 3)",
-    )
-    stored.add_argument(
-        "--confirm",
-        type=_read_similarity,
-        metavar="S",
-        help="how similar two pages must be, 0 to 1, or none for plain simhash "
-        "(default: SIMHASH_CONFIRM)",
-    )
-    stored.add_argument(
-        "--scope",
-        choices=("global", "site", "host"),
-        help="scope in which to compare pages (default: the one in which each page was judged)",
-    )
-    stored.add_argument(
-        "--top",
-        type=read_count,
-        metavar="N",
-        help="list at most N changes (default: 20; with --json all)",
-    )
-
-    labels = parser.add_argument_group("pairs of the store, to be labelled")
-    labels.add_argument(
-        "--label",
-        action="store_true",
-        help="show pairs, append their labels to CSV (default: calibration.csv beside the store's "
-        "log), then report as --results does",
-    )
-    labels.add_argument(
-        "--results",
-        action="store_true",
-        help="ask for nothing; weight the labelled pairs by how many the store has at their "
-        "distance, and recommend settings",
-    )
-    labels.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="another seed shows the pairs in another order (default: 0)",
-    )
-
-
 def _read_count(given: str) -> int:
     if not (given.isascii() and given.isdigit() and int(given)):
         raise argparse.ArgumentTypeError(f"{given!r} must be a whole number, 1 or more")
     return int(given)
 
 
+_EVALUATE = f"""
+[DIR|CSV]: folder of labelled pages, or a file of labels for the store, such as --label writes;
+    without, stored pages are judged again
+labelled pages
+--errors: list the wrong pairs, and why
+--workers N: number of processes (default: SIMHASH_WORKERS)
+--crawl [N]: crawl all pages of the folder in N random orders instead, and name the wrong drops
+    (default: {_ORDERS})
+stored pages, by other settings
+--distance BITS: bits, 0 to 15 (default: SIMHASH_DISTANCE; if --confirm switches the confirmation on
+    or off, 7 or 3)
+--confirm S: how similar two pages must be, 0 to 1, or none for plain simhash (default:
+    SIMHASH_CONFIRM)
+--scope SCOPE: global, site or host: in which to compare pages (default: the one in which each page
+    was judged)
+--top N: list at most N changes (default: 20; with --json all)
+pairs of the store, to be labelled
+--label: show pairs, append their labels to CSV (default: calibration.csv beside the store's log),
+    then report as --results does
+--results: ask for nothing; weight the labelled pairs by how many the store has at their distance,
+    and recommend settings
+--seed N: another seed shows the pairs in another order (default: 0)
+"""
+
+
 COMMANDS = {
     "evaluate": Command(
         _evaluate,
-        _add_evaluate,
+        _EVALUATE,
         _print_evaluation,
+        more={
+            "dir|csv": {"dest": "labelled", "type": Path},
+            "errors": {"default": None},
+            "crawl": {"const": _ORDERS, "type": _read_count},
+            "confirm": {"type": _read_similarity},
+            "scope": {"choices": ("global", "site", "host")},
+            "seed": {"type": int},
+        },
         examples=(
             "evaluate labelled",
             "evaluate labelled --errors --workers 2",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -56,8 +58,8 @@ class Command(NamedTuple):
     # `config`, and names of the command's arguments, `settings`, or `options` for all arguments.
     # None if an action must be named.
     runner: Callable[..., Iterable[Answer | str]] | None
-    # Adds all arguments except `--json` and `--store`.
-    add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+    # All options except `--json` and `--store`, as `add_options` reads them; or adds them itself.
+    options: str | Callable[[argparse.ArgumentParser], None] = ""
     # Turns an answer into readable lines; None prints JSON with or without `--json`.
     printer: Callable[[Answer], Iterable[Part]] | None = print_fields
     stored: bool = True  # has `--store`
@@ -65,6 +67,50 @@ class Command(NamedTuple):
     details: str = ""
     # Commands of its own, each behind a description; their `details` and examples are seldom given.
     actions: Mapping[str, tuple[str, Command]] = MappingProxyType({})
+    # More keywords of `add_argument`, by the name of an option or argument.
+    more: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+def add_options(
+    parser: argparse.ArgumentParser, text: str, more: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add options that are described as help shows them, a line each.
+
+    Args:
+        parser: gets the options.
+        text: lines `-o --output FILE: what it does`. The type follows from the metavar, see
+            `_TYPES`. Without a metavar it is a switch; without a flag an argument, which may be
+            `[FILE]`, `URL...` or `[URL...]`. A line that goes on is indented. A line without a
+            description begins a group; options behind a `|` exclude each other.
+        more: further keywords of `add_argument`, by the name of an option or argument.
+    """
+    group: argparse._ActionsContainer = parser
+    choice: argparse._ActionsContainer | None = None
+    for entry in re.split(r"\n(?=\S)", text.strip()):
+        usage, colon, about = " ".join(entry.split()).partition(": ")
+        if not colon:
+            group = parser.add_argument_group(usage)
+            continue
+        target = group
+        if usage.startswith("| "):
+            target = choice = choice or group.add_mutually_exclusive_group()
+        *flags, last = usage.removeprefix("| ").split()
+        keywords: dict[str, Any] = {"help": about}
+        if last.startswith("-"):
+            keywords["action"] = "store_true"
+            flags.append(last)
+        else:
+            metavar = last.strip("[].")
+            keywords |= {"metavar": metavar, "type": _TYPES.get(metavar, str)}
+            if "..." in last:
+                keywords["nargs"] = "*" if last.startswith("[") else "+"
+            elif last.startswith("["):
+                keywords["nargs"] = "?"
+        names = flags or [keywords["metavar"].lower()]
+        keywords |= more.get(names[-1].lstrip("-"), {})
+        if not flags and "dest" in keywords:
+            names = [keywords.pop("dest")]
+        target.add_argument(*names, **keywords)
 
 
 def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespace) -> int:
@@ -90,7 +136,7 @@ def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespa
 
 def call(function: Callable[..., Result], config: Config, options: argparse.Namespace) -> Result:
     """Call a function with the options that its other parameters name."""
-    wanted = [name for name in signature(function).parameters if name != "config"]
+    wanted = [name for name in signature(function).parameters if hasattr(options, name)]
     return function(config, **{name: getattr(options, name) for name in wanted})
 
 
@@ -201,18 +247,6 @@ def name_page(url: str | None) -> str:
     return IMPORTED if url is None else printable(url)
 
 
-def add_log_path(parser: argparse.ArgumentParser) -> None:
-    """Add `--log`."""
-    parser.add_argument(
-        "--log", metavar="PATH", dest="log_path", help="the decision log (default: SIMHASH_LOG)"
-    )
-
-
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add `--overwrite`."""
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-
-
 def format_share(figures: dict[str, Any], name: str) -> str:
     """Write a share with its interval: .987 (0.950-0.998)."""
     if figures[name] is None:
@@ -231,3 +265,14 @@ def read_count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
     return int(text)
+
+
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """Add `--overwrite`."""
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+# The types of options, by their metavars; others are texts.
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "BITS": int, "DAYS": float, "FILE": Path, "FOLDER": Path, "N": read_count
+}  # fmt: skip

@@ -10,13 +10,10 @@ from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_busy
 from scrapy_simhash.commands.frame import (
     Command,
-    add_log_path,
-    add_overwrite,
     format_time,
     make_table,
     name_page,
     print_fields,
-    read_count,
     style,
 )
 from scrapy_simhash.config import DROPPING, Config
@@ -27,7 +24,6 @@ from scrapy_simhash.inspection.report.report import write_report
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer, Part
@@ -82,30 +78,6 @@ def _print_stats(answer: Answer) -> Iterable[Part]:
 def _describe_wall(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
     yield row["near_duplicates"], row["kind"], name_page(row["url"])
     yield "", "", f"  {name_page(row['addresses'][-1])}"
-
-
-def _add_log(parser: argparse.ArgumentParser) -> None:
-    add_log_path(parser)
-    known = ", ".join(STATUSES)
-    parser.add_argument(
-        "--status", choices=STATUSES, metavar="STATUS", help=f"only pages with this one: {known}"
-    )
-    parser.add_argument("--url", metavar="TEXT", help="only URLs (or matched URLs) that contain it")
-    parser.add_argument("--distance", type=int, metavar="BITS", help="only this distance")
-    parser.add_argument("--crawl", metavar="ID", help="only this crawl; `last`: the newest one")
-    parser.add_argument("--last", type=read_count, metavar="N", help="only the last N decisions")
-    parser.add_argument("--follow", action="store_true", help="wait for new ones, like tail -f")
-    parser.add_argument(
-        "--summary", action="store_true", help="show counts and the most duplicated pages"
-    )
-    parser.add_argument(
-        "--top",
-        type=read_count,
-        default=_TOP,
-        metavar="N",
-        help=f"with --summary: number of such pages to list (default: {_TOP}); a near-duplicate "
-        "found in several crawls counts once",
-    )
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
@@ -179,30 +151,6 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
         )
 
 
-def _add_query(parser: argparse.ArgumentParser) -> None:
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument(
-        "what",
-        nargs="?",
-        metavar="URL|FILE|FINGERPRINT",
-        help="what to look up; - reads an HTML page from standard input",
-    )
-    asked.add_argument("--text", help="words of a page")
-    asked.add_argument(
-        "--fingerprint",
-        nargs="+",
-        metavar="FILE",
-        dest="files",
-        help="fingerprint HTML files as a crawl would, and look nothing up; - reads standard input",
-    )
-    parser.add_argument(
-        "--distance",
-        type=int,
-        metavar="BITS",
-        help="how many bits may differ (default: SIMHASH_DISTANCE)",
-    )
-
-
 def _query(
     config: Config,
     what: str | None,
@@ -213,6 +161,10 @@ def _query(
 ) -> Iterator[Answer]:
     if files:
         return fingerprint_files(config, files, store)
+    if what is None and text is None:
+        raise ValueError(
+            "name what to look up: a URL, FILE or FINGERPRINT, --text or --fingerprint"
+        )
     return query(config, what, text, distance)
 
 
@@ -222,19 +174,6 @@ def _print_match(answer: Answer) -> Iterable[Part]:
         return
     bits = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
     yield f"{bits:<7}  {answer['state']:<11}  {name_page(answer['url'])}"
-
-
-def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="+", metavar="URL|FILE", help="a URL, or two URLs or files")
-    add_log_path(parser)
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        dest="html_path",
-        help="write the texts side by side to an HTML file",
-    )
-    add_overwrite(parser)
 
 
 def print_explanation(answer: Answer) -> Iterable[Part]:
@@ -297,28 +236,6 @@ def list_features(answer: Answer, side: str) -> str:
     return f"{side.replace('_', ' ')}: {words}" + (f", and {more:,} more" if more else "")
 
 
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("-o", "--output"),
-        type=Path,
-        metavar="FILE",
-        default=Path("report.html"),
-        help="the file to write (default: report.html)",
-    )
-    add_overwrite(parser)
-    add_log_path(parser)
-    parser.add_argument(
-        "--crawl", metavar="ID", help="only this crawl; `last`: the newest one (default: all)"
-    )
-    parser.add_argument(
-        "--labels",
-        type=Path,
-        metavar="DIR|FILE",
-        help="labelled pairs, as for `evaluate`: adds precision and recall by distance "
-        "(default: calibration.csv beside the store's log, if it exists)",
-    )
-
-
 def _print_report(answer: Answer) -> Iterable[str]:
     yield (
         f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes, "
@@ -330,6 +247,41 @@ def _print_report(answer: Answer) -> Iterable[str]:
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 
+_LOG = f"""
+--log PATH: the decision log (default: SIMHASH_LOG)
+--status STATUS: only pages with this one: {", ".join(STATUSES)}
+--url TEXT: only URLs (or matched URLs) that contain it
+--distance BITS: only this distance
+--crawl ID: only this crawl; `last`: the newest one
+--last N: only the last N decisions
+--follow: wait for new ones, like tail -f
+--summary: show counts and the most duplicated pages
+--top N: with --summary: number of such pages to list (default: {_TOP}); a near-duplicate found in
+    several crawls counts once
+"""
+_QUERY = """
+| [URL|FILE|FINGERPRINT]: what to look up; - reads an HTML page from standard input
+| --text TEXT: words of a page
+| --fingerprint FILE...: fingerprint HTML files as a crawl would, and look nothing up; - reads
+    standard input
+--distance BITS: how many bits may differ (default: SIMHASH_DISTANCE)
+"""
+_EXPLAIN = """
+URL|FILE...: a URL, or two URLs or files
+--log PATH: the decision log (default: SIMHASH_LOG)
+--html FILE: write the texts side by side to an HTML file
+--overwrite: replace an existing file
+"""
+_REPORT = """
+-o --output FILE: the file to write (default: report.html)
+--overwrite: replace an existing file
+--log PATH: the decision log (default: SIMHASH_LOG)
+--crawl ID: only this crawl; `last`: the newest one (default: all)
+--labels DIR|FILE: labelled pairs, as for `evaluate`: adds precision and recall by distance
+    (default: calibration.csv beside the store's log, if it exists)
+"""
+
+
 COMMANDS = {
     "stats": Command(
         _count_store,
@@ -339,8 +291,13 @@ COMMANDS = {
     ),
     "log": Command(
         show_log,
-        _add_log,
+        _LOG,
         _print_log,
+        more={
+            "log": {"dest": "log_path"},
+            "status": {"choices": STATUSES},
+            "top": {"default": _TOP},
+        },
         examples=(
             "log --last 20",
             "log --follow            # during a crawl, until Ctrl-C",
@@ -352,8 +309,12 @@ COMMANDS = {
     ),
     "query": Command(
         _query,
-        _add_query,
+        _QUERY,
         _print_match,
+        more={
+            "url|file|fingerprint": {"dest": "what"},
+            "fingerprint": {"dest": "files", "type": str},
+        },
         examples=(
             "query http://site.example/again",
             "query page.html --distance 3",
@@ -370,8 +331,13 @@ COMMANDS = {
     ),
     "explain": Command(
         explain,
-        _add_explain,
+        _EXPLAIN,
         print_explanation,
+        more={
+            "url|file": {"dest": "what"},
+            "log": {"dest": "log_path"},
+            "html": {"dest": "html_path"},
+        },
         examples=(
             "explain http://site.example/again",
             "explain http://site.example/again http://site.example/two",
@@ -385,8 +351,13 @@ COMMANDS = {
     ),
     "report": Command(
         write_report,
-        _add_report,
+        _REPORT,
         _print_report,
+        more={
+            "output": {"default": Path("report.html")},
+            "log": {"dest": "log_path"},
+            "labels": {"type": Path},
+        },
         examples=("report", "report -o monday.html --crawl 20260101T120000-0a1b2c3d"),
     ),
 }

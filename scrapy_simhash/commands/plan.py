@@ -37,23 +37,6 @@ _COLUMNS = ("tables", "p", "flips", "keys", "2^(d-p)", "candidates", "bytes", "u
 _COSTS = ("keys", "prefix_candidates", "candidates", "bytes", "microseconds")
 
 
-def _add_plan(parser: argparse.ArgumentParser) -> None:
-    for name, about in (
-        ("--documents", "how many documents, such as 8e9 or 10M"),
-        ("--max-bytes", "at most N bytes in all tables, after `check --compact`"),
-        ("--max-candidates", "at most N candidates for a query, on average"),
-        ("--max-tables", "at most N tables"),
-    ):
-        required = name == "--documents"
-        parser.add_argument(name, type=_read_number, required=required, metavar="N", help=about)
-    parser.add_argument(
-        "--distance",
-        type=int,
-        metavar="BITS",
-        help="how many bits may differ (default: SIMHASH_DISTANCE)",
-    )
-
-
 def _read_number(text: str) -> int:
     """Read a whole number in any usual form: 8000000, 8_000_000, 8,000,000, 8e6, 8M, 0.008G."""
     matched = _NUMBER.fullmatch(text.replace(",", "").replace("_", ""))
@@ -165,11 +148,22 @@ def _short(number: float) -> str:
     return f"{rounded:.3g}"
 
 
+_OPTIONS = """
+--documents COUNT: how many documents, such as 8e9 or 10M
+--max-bytes COUNT: at most so many bytes in all tables, after `check --compact`
+--max-candidates COUNT: at most so many candidates for a query, on average
+--max-tables COUNT: at most so many tables
+--distance BITS: how many bits may differ (default: SIMHASH_DISTANCE)
+"""
+_COUNTS = ("documents", "max-bytes", "max-candidates", "max-tables")
+
+
 COMMANDS = {
     "plan": Command(
         _plan,
-        _add_plan,
+        _OPTIONS,
         _print_plan,
+        more={name: {"type": _read_number, "required": name == "documents"} for name in _COUNTS},
         stored=False,
         examples=("plan --documents 10M", "plan --documents 8e9 --distance 3 --max-tables 20"),
     ),

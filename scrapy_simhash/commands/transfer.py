@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import open_whole, write_whole
@@ -13,7 +12,6 @@ from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
     Command,
-    add_overwrite,
     call,
     name_page,
     style,
@@ -28,30 +26,10 @@ from scrapy_simhash.transfer.sources.base import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
-
-
-def _add_fingerprints(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("archive_path", type=Path, metavar="FILE", help="the archive to write")
-    parser.add_argument(
-        "--tables",
-        action="store_true",
-        dest="all_tables",
-        help="write all tables of the store's design, so that the archive can be probed on its own",
-    )
-    add_overwrite(parser)
-
-
-def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="target; must not exist yet")
-    parser.add_argument(
-        "--no-check",
-        action="store_false",
-        dest="check",
-        help="do not compare the tables of the copy with each other and with the documents",
-    )
 
 
 def _print_backup(answer: Answer) -> Iterable[str]:
@@ -62,20 +40,6 @@ def _print_backup(answer: Answer) -> Iterable[str]:
             f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
             f"{'no problems' if answer['checked'] else 'not checked'}"
         )
-
-
-def _add_links(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spider", metavar="NAME", help="only links that this spider found")
-    parser.add_argument(
-        *("-o", "--output"),
-        type=Path,
-        metavar="FILE",
-        dest="urls_path",
-        help="write the URLs to this file, too, one a line; an existing one is replaced",
-    )
-    parser.add_argument(
-        "--forget", action="store_true", help="forget these links once they are listed"
-    )
 
 
 def _list_links(
@@ -109,51 +73,6 @@ def _print_merge(answer: Answer) -> Iterable[str]:
         yield f"  {', '.join(told)}"
     for source in answer["reseeded"]:
         yield f"  new fingerprints from the texts of {printable(source)}, which has another seed"
-
-
-def _add_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "sources",
-        nargs="+",
-        metavar="SOURCE",
-        help="WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or "
-        "Parquet of `spark`",
-    )
-    parser.add_argument(
-        "--into",
-        metavar="STORE",
-        dest="store",
-        default=argparse.SUPPRESS,
-        help="another name of --store: folder or URL; made if it does not exist",
-    )
-    parser.add_argument(
-        "--kind",
-        choices=KINDS,
-        metavar="KIND",
-        help=f"kind of all sources (default: detected): {', '.join(KINDS)}",
-    )
-    parser.add_argument(
-        "--url-field",
-        default="url",
-        metavar="NAME",
-        help="for a feed: the field of its items with the URL (default: url)",
-    )
-    parser.add_argument(
-        "--html-field",
-        metavar="NAME",
-        help="for a feed: the field of its items with the HTML (default: html, or else body)",
-    )
-    parser.add_argument(
-        "--resume",
-        type=Path,
-        metavar="FILE",
-        dest="journal_path",
-        help="journal that records how far sources were read (default: imports.json in the "
-        "store's folder)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="count what would be imported, change nothing"
-    )
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
@@ -194,28 +113,6 @@ def _print_import(answer: Answer) -> Iterable[Part]:
             "into a new store",
             "yellow",
         )
-
-
-def _add_duplicates(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("-o", "--output"),
-        type=Path,
-        metavar="FILE",
-        dest="listed_path",
-        help="write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json",
-    )
-    add_overwrite(parser)
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        dest="every",
-        help="list the kept pages without duplicates, too",
-    )
-    parser.add_argument(
-        "--crawl",
-        metavar="ID",
-        help="only duplicates of this crawl; `last`: the newest one of the log",
-    )
 
 
 def _list_duplicates(
@@ -266,25 +163,63 @@ def _print_kept(page: Answer) -> Iterable[str]:
         yield f"    {printable(duplicate['url'])}  ({bits}{shown}{undone})"
 
 
+_STORE = """
+FOLDER: target; must not exist yet
+--no-check: do not compare the tables of the copy with each other and with the documents
+"""
+_FINGERPRINTS = """
+FILE: the archive to write
+--tables: write all tables of the store's design, so that the archive can be probed on its own
+--overwrite: replace an existing file
+"""
+_DUPLICATES = """
+-o --output FILE: write them to this file, as JSON lines if its name ends in .jsonl, .jl or .json
+--overwrite: replace an existing file
+--all: list the kept pages without duplicates, too
+--crawl ID: only duplicates of this crawl; `last`: the newest one of the log
+"""
+_LINKS = """
+--spider NAME: only links that this spider found
+-o --output FILE: write the URLs to this file, too, one a line; an existing one is replaced
+--forget: forget these links once they are listed
+"""
+_IMPORT = f"""
+SOURCE...: WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or
+    Parquet of `spark`
+--into STORE: another name of --store: folder or URL; made if it does not exist
+--kind KIND: kind of all sources (default: detected): {", ".join(KINDS)}
+--url-field NAME: for a feed: the field of its items with the URL (default: url)
+--html-field NAME: for a feed: the field of its items with the HTML (default: html, or else body)
+--resume FILE: journal that records how far sources were read (default: imports.json in the store's
+    folder)
+--dry-run: count what would be imported, change nothing
+"""
 _WRITTEN = {
     "store": (
         "Copy the whole store while crawls write, and check the copy",
-        Command(back_up, _add_store, _print_backup),
+        Command(
+            back_up,
+            _STORE,
+            _print_backup,
+            more={"no-check": {"action": "store_false", "dest": "check"}},
+        ),
     ),
     "fingerprints": (
         "Write the fingerprints of the store to an archive",
         Command(
             export_archive,
-            _add_fingerprints,
+            _FINGERPRINTS,
             details="The archive has fingerprints, not documents; `export store` copies a store.",
+            more={"file": {"dest": "archive_path"}, "tables": {"dest": "all_tables"}},
         ),
     ),
     "duplicates": (
         "List the kept pages, each with the duplicates dropped for it",
         Command(
             _list_duplicates,
-            _add_duplicates,
+            _DUPLICATES,
             _print_duplicates,
+            more={"output": {"dest": "listed_path"}, "all": {"dest": "every"}},
             details="A line for each page that was kept, then one for each page that was dropped, "
             "or flagged, as its near-duplicate; with --json one object a line for both.",
         ),
@@ -293,8 +228,9 @@ _WRITTEN = {
         "List links that only dropped pages have, and that nobody requested",
         Command(
             _list_links,
-            _add_links,
+            _LINKS,
             lambda answer: [printable(answer["url"])],
+            more={"output": {"dest": "urls_path"}},
             details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a "
             "later crawl of its spider requests for another reason is forgotten.",
         ),
@@ -321,8 +257,15 @@ COMMANDS = {
     ),
     "import": Command(
         _import,
-        _add_import,
+        _IMPORT,
         _print_import,
+        more={
+            "source": {"dest": "sources"},
+            "into": {"dest": "store", "default": argparse.SUPPRESS},
+            "kind": {"choices": KINDS},
+            "url-field": {"default": "url"},
+            "resume": {"dest": "journal_path"},
+        },
         examples=(
             "import fingerprints.archive --store seeded",
             "import crawl.warc.gz --store seeded",

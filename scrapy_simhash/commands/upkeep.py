@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
@@ -24,8 +23,8 @@ from scrapy_simhash.stores.urls import is_server
 from scrapy_simhash.tables import choose_design, parse_design
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.judging import StoredDocument
@@ -36,21 +35,6 @@ def open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
     return open_store(config.store, distance=0)
-
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    work = parser.add_mutually_exclusive_group()
-    work.add_argument(
-        "--compact", action="store_true", help="pack the tables, and shrink the store's file"
-    )
-    work.add_argument(
-        "--rebuild", action="store_true", help="rewrite the tables from the documents"
-    )
-    parser.add_argument(
-        "--tables",
-        metavar="DESIGN",
-        help="with --rebuild: another table design, or auto (default: the same one)",
-    )
 
 
 def _check(config: Config, tables: str | None, *, compact: bool, rebuild: bool) -> Iterator[Answer]:
@@ -142,24 +126,6 @@ def _print_compaction(answer: Answer) -> Iterable[str]:
         )
 
 
-def _add_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("urls", nargs="*", metavar="URL", help="only documents with these URLs")
-    parser.add_argument(
-        "--days", type=float, metavar="N", help="only documents last seen more than N days ago"
-    )
-    parser.add_argument("--scope", metavar="S", help="only this scope; '' for the global one")
-    _add_crawl(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list what would be deleted, delete nothing"
-    )
-
-
-def _add_crawl(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--crawl", metavar="ID", help="only this crawl; `last`: the newest one of the log"
-    )
-
-
 _NOTHING = "no document meets all criteria, or a running crawl is working on it"
 
 
@@ -229,30 +195,6 @@ def _print_removal(answer: Answer) -> Iterable[str]:
             f"{done} {plural(answer['documents'], 'document')} and "
             f"{plural(answer['near_duplicates'], 'near-duplicate')} of them"
         )
-
-
-def _add_undo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("urls", nargs="*", metavar="URL", help="only drops of these pages")
-    parser.add_argument("--original", metavar="URL", help="only drops in favour of this page")
-    parser.add_argument("--distance", type=int, metavar="BITS", help="only drops at this distance")
-    _add_crawl(parser)
-    parser.add_argument(
-        "--lost",
-        action="store_true",
-        help="only drops in favour of pages whose items were never delivered",
-    )
-    parser.add_argument(
-        "--sink", metavar="URL", help="only drops for the wall that this page shows, see `stats`"
-    )
-    parser.add_argument(
-        *("-o", "--output"),
-        type=Path,
-        metavar="FILE",
-        dest="urls_path",
-        help="write the URLs to this file, too, one a line; or JSON lines, with the requests of "
-        "lost pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="list the drops, change nothing")
 
 
 def _undo(  # noqa: PLR0913  # the criteria, each by its name
@@ -370,10 +312,35 @@ def _describe(store: Store, document: StoredDocument) -> Answer:
     }
 
 
+_CHECK = """
+| --compact: pack the tables, and shrink the store's file
+| --rebuild: rewrite the tables from the documents
+--tables DESIGN: with --rebuild: another table design, or auto (default: the same one)
+"""
+_PRUNE = """
+[URL...]: only documents with these URLs
+--days DAYS: only documents last seen more than so many days ago
+--scope SCOPE: only this scope; '' for the global one
+--crawl ID: only this crawl; `last`: the newest one of the log
+--dry-run: list what would be deleted, delete nothing
+"""
+_UNDO = """
+[URL...]: only drops of these pages
+--original URL: only drops in favour of this page
+--distance BITS: only drops at this distance
+--crawl ID: only this crawl; `last`: the newest one of the log
+--lost: only drops in favour of pages whose items were never delivered
+--sink URL: only drops for the wall that this page shows, see `stats`
+-o --output FILE: write the URLs to this file, too, one a line; or JSON lines, with the requests of
+    lost pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced
+--dry-run: list the drops, change nothing
+"""
+
+
 COMMANDS = {
     "check": Command(
         _check,
-        _add_check,
+        _CHECK,
         _print_check,
         examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
         details="Prints one problem a line; the exit code is 1 if there are any. With --compact, "
@@ -382,8 +349,9 @@ COMMANDS = {
     ),
     "prune": Command(
         _prune,
-        _add_prune,
+        _PRUNE,
         _print_removal,
+        more={"url": {"dest": "urls"}},
         examples=(
             "prune --days 365 --dry-run",
             "prune --scope www.example.com",
@@ -394,8 +362,9 @@ COMMANDS = {
     ),
     "undo": Command(
         _undo,
-        _add_undo,
+        _UNDO,
         lambda answer: [printable(answer["url"])],
+        more={"url": {"dest": "urls"}, "output": {"dest": "urls_path"}},
         examples=(
             "undo http://site.example/again --dry-run",
             "undo --original http://site.example/one -o urls.txt",

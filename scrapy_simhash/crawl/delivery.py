@@ -10,16 +10,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
-from scrapy_simhash.crawl.parking import ParkedRequests
-from scrapy_simhash.crawl.refetch import LostPages
+from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.judging import Version
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.detector import Detector
     from scrapy_simhash.judging import Marked
 
@@ -39,33 +38,20 @@ _Batches: TypeAlias = set[_Batch]
 _NOWHERE = ("", -1)
 
 
-@dataclass(eq=False, slots=True)
-class _Page:
-    """A page whose callback was called."""
-
-    document: Marked  # 0 if no items have to be delivered
-    # What is noted when its items came through: the number of a near-duplicate, and how it would be
-    # requested again.
-    again: tuple[int, bytes] | None = None
-    repeated: bool = False  # whether its items came through before
-    items: int = 0  # number of items still in the pipelines
-    batches: _Batches = field(default_factory=set)  # batches of feeds with some of its items
-    consumed: bool = False  # whether its callback has ended
-
-
-class Delivery:
+class Delivery(Follower):
     """Follows each judged page to the spider, and its items through the pipelines."""
 
     # An item that a pipeline drops on purpose (`DropItem`) counts as delivered. If a pipeline fails
     # on an item, the page is withdrawn.
 
-    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+    def __init__(
+        self, crawler: Crawler, config: Config, detector: Detector, pages: JudgedPages
+    ) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
         self._crawler = crawler
         self._detector = detector
-        self.lost_pages = LostPages(crawler, config, detector)
-        self.parked = ParkedRequests(crawler, config, detector)
+        self._pages = pages
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
         self._gate = _FeedGate(crawler, self._came_through) if on_feed else None
@@ -73,14 +59,13 @@ class Delivery:
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
         self._expected: set[Marked] = set()
-        self._pages: WeakKeyDictionary[Response, _Page] = WeakKeyDictionary()
-        self._open: set[_Page] = set()
+        self._open: set[JudgedPage] = set()
         connect = crawler.signals.connect
         connect(self._watch_scheduler, signals.spider_opened)
         connect(self._item_scraped, signals.item_scraped)
         connect(self._item_ended, signals.item_dropped)
-        connect(self._failed, signals.item_error)
-        connect(self._failed, signals.spider_error)
+        connect(self.fail, signals.item_error)
+        connect(self.fail, signals.spider_error)
         connect(self._spider_idle, signals.spider_idle)
 
     def _watch_scheduler(self) -> None:
@@ -100,20 +85,15 @@ class Delivery:
         slot.scheduler.next_request = take_and_note  # type: ignore[method-assign]
         self._scheduled = scheduled
 
-    def judged(self, request: Request, verdict: dict[str, Any], status: int) -> bool:
-        """Note a page that was judged and goes on; returns whether a spider middleware sees it."""
-        scheduled = self._is_scheduled(request)
-        document = _pending_document(verdict)
-        if scheduled and document:
-            self._expected.add(document)
-        elif document:
-            self._detector.mark_done(document)
-        # Before a parked request is forgotten, which may be the same.
-        if verdict["match_pending"]:
-            lost = scheduled and verdict["action"] not in {"", "flag"}
-            self.lost_pages.keep(request, verdict["document"], dropped=lost)
-        self.parked.judged(request, verdict, document if scheduled else 0, status)
-        return scheduled
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+        """Note a page that was judged and goes on; also whether a spider middleware sees it."""
+        decision, page.scheduled = page.decision, self._is_scheduled(request)
+        if decision.document and decision.status != "near_duplicate":
+            page.pending = Version(decision.document, bytes.fromhex(decision.text_digest))
+            if page.scheduled:
+                self._expected.add(page.pending)
+            else:
+                self._detector.mark_done(page.pending)
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""
@@ -123,24 +103,10 @@ class Delivery:
         self._scheduled.discard(request)  # a callback may download it once more
         return scheduled and self.followed
 
-    def begin(self, response: Response, verdict: dict[str, Any]) -> None:
+    def arrived(self, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note that the callback of a page is about to be called."""
-        document = _pending_document(verdict)
-        self._expected.discard(document)
-        repeated = self.lost_pages.found(response, verdict)
-        again = self.lost_pages.describe_delivered(response, verdict)
-        page = self._pages[response] = _Page(document, again, repeated)
+        self._expected.discard(page.pending)
         self._open.add(page)
-
-    def is_repeated(self, response: Response) -> bool:
-        """Whether the items of a page, with this text, came through before."""
-        page = self._pages.get(response)
-        return page is not None and page.repeated
-
-    def add_item(self, response: Response) -> None:
-        """Note an item that goes to the pipelines."""
-        if page := self._pages.get(response):
-            page.items += 1
 
     def end(self, response: Response) -> None:
         """Note that the callback's output was consumed."""
@@ -150,29 +116,27 @@ class Delivery:
 
     def _item_scraped(self, response: Response | None) -> None:
         batches = self._gate.list_batches() if self._gate else set()
-        page = self._pages.get(response) if response is not None else None
+        page = self._find(response)
         if page in self._open:
             page.batches |= batches
         self._item_ended(response)
 
     def _item_ended(self, response: Response | None) -> None:
-        page = self._pages.get(response) if response is not None else None
-        if page:
+        if page := self._find(response):
             page.items -= 1
             self._settle(page)
 
-    def _failed(self, response: Response | None) -> None:
-        if response is not None:  # None if `start` failed
-            self.fail(response)
+    def _find(self, response: Response | None) -> JudgedPage | None:
+        return self._pages.get(response) if response is not None else None  # None in `start`
 
-    def fail(self, response: Response) -> None:
+    def fail(self, response: Response | None) -> None:
         """Withdraw a page, once."""
-        page = self._pages.get(response)
-        if page and page in self._open:
+        page = self._find(response)
+        if page in self._open:
             self._open.discard(page)
-            self._detector.withdraw(page.document)
+            self._detector.withdraw(page.pending)
 
-    def _settle(self, page: _Page) -> None:
+    def _settle(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
         if page.consumed and page.items <= 0 and page in self._open:
             self._open.discard(page)
@@ -181,11 +145,10 @@ class Delivery:
             else:
                 self._came_through(page)
 
-    def _came_through(self, page: _Page) -> None:
-        self._detector.mark_done(page.document)
-        self.parked.done(page.document)
-        if page.again is not None:
-            self._detector.keep_request(*page.again)
+    def _came_through(self, page: JudgedPage) -> None:
+        self._detector.mark_done(page.pending)
+        for act in page.on_done:
+            act()
 
     def _spider_idle(self) -> None:
         """Withdraw pages that never reached the spider; those dropped for them are lost then."""
@@ -195,28 +158,20 @@ class Delivery:
         self._expected.clear()
 
     async def close(self) -> None:
-        """Settle open pages when all pipelines have ended, and warn about pages still lost."""
+        """Settle open pages when all pipelines have ended."""
         for page in list(self._open):
             if page.consumed:  # a middleware nearer to the engine removed its items
                 page.items = 0
                 self._settle(page)
-        await self.lost_pages.warn()
-
-
-def _pending_document(verdict: dict[str, Any]) -> Marked:
-    """Get the document whose items have to be delivered, with its text; or 0."""
-    if verdict["status"] == "near_duplicate" or not verdict["document"]:
-        return 0
-    return Version(verdict["document"], bytes.fromhex(verdict["text_digest"]))
 
 
 class _FeedGate:
     """Holds pages back until the feeds with their items are stored."""
 
-    def __init__(self, crawler: Crawler, release: Callable[[_Page], None]) -> None:
+    def __init__(self, crawler: Crawler, release: Callable[[JudgedPage], None]) -> None:
         self._crawler = crawler
         self._release = release
-        self._held: dict[_Batch, list[_Page]] = {}
+        self._held: dict[_Batch, list[JudgedPage]] = {}
         self._stored: _Batches = set()
         # For each feed: its batch, and the number of items in it at the last check.
         self._seen: dict[str, tuple[int, int]] = {}
@@ -249,7 +204,7 @@ class _FeedGate:
 
         slot.storage.store = store_and_note
 
-    def hold(self, page: _Page) -> None:
+    def hold(self, page: JudgedPage) -> None:
         """Release a page when its batches are stored."""
         page.batches -= self._stored
         for batch in page.batches:

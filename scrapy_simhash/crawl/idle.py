@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
@@ -21,23 +21,23 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy_simhash.crawl.policy import is_closing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Request
 
-logger = logging.getLogger(__name__)
+    from scrapy_simhash.crawl.followers import Follower
 
-_Source: TypeAlias = "Callable[[Spider], Awaitable[Sequence[Request]]]"
+logger = logging.getLogger(__name__)
 
 
 class IdleWork:
-    """Asks at idle moments for requests, one source after the other until one has any."""
+    """Asks at idle moments for requests, one follower after the other until one has any."""
 
-    def __init__(self, crawler: Crawler, sources: Sequence[_Source]) -> None:
+    def __init__(self, crawler: Crawler, followers: Sequence[Follower]) -> None:
         self._crawler = crawler
-        self._sources = sources
+        self._followers = followers
         # Whether there may be requests that the last answer did not know of.
         self.outdated = True
         self._asking: asyncio.Future[None] | None = None
@@ -58,8 +58,8 @@ class IdleWork:
         assert engine is not None  # noqa: S101 - it is idle
         slot = engine._slot  # noqa: SLF001 - nothing else wakes it
         assert slot is not None  # noqa: S101
-        for source in self._sources:
-            requests = await self._list(source, spider)
+        for follower in self._followers:
+            requests = await self._list(follower, spider)
             if is_closing(self._crawler):
                 return  # the spider's next crawl gets what this one asked for
             for request in requests:
@@ -70,11 +70,13 @@ class IdleWork:
                 break
         slot.nextcall.schedule()  # else it would not look before five seconds are over
 
-    async def _list(self, source: _Source, spider: Spider) -> Sequence[Request]:
+    async def _list(self, follower: Follower, spider: Spider) -> Sequence[Request]:
         try:
-            return await source(spider)
+            return await follower.list_requests(spider)
         except Exception:
-            logger.exception("Requests to be made again are not known", extra={"spider": spider})
+            logger.exception(
+                "Could not read from the store which requests to repeat", extra={"spider": spider}
+            )
             return ()
 
     def close(self) -> None:

@@ -17,17 +17,20 @@ the address that proven URL rules make of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import structs
 from scrapy.http import Request
 
 from scrapy_simhash.config import LATE
+from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
-from scrapy_simhash.crawl.places import Places, SeenLinks
+from scrapy_simhash.crawl.places import Places
 from scrapy_simhash.crawl.policy import count, identify, is_closing
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.pages.links import digest_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -35,11 +38,17 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
-    from scrapy_simhash.pages.links import PageLinks
 
+# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
+_SLOT_BITS = 21
+_SLOTS = 2**_SLOT_BITS - 1
+_HALF = np.dtype("<u4")
+_HALF_BITS = 32
 # Links of dropped pages in memory, 300 bytes each. Those beyond are not remembered.
 _MOST_FOUND = 50_000
 # So many wait before they are written: a crawl that is killed forgets no more.
@@ -50,7 +59,39 @@ MOST_LATE = 1_000
 _LOSING = {"drop", "ignore-outlinks"}
 
 
-class LostLinks:
+class SeenLinks:
+    """Digests of addresses: 32 bits of each, in the slot that 21 others name."""
+
+    # A later digest takes the slot of an earlier one. So none is found that was not added, but for
+    # one in four billion, and of very large crawls some are forgotten: their links then count as
+    # those of dropped pages only, until somebody asks whether they were requested.
+
+    def __init__(self) -> None:
+        self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
+
+    def add(self, digests: bytes) -> None:
+        """Add the digests of a page's links, as `PageLinks` has them."""
+        halves = np.frombuffer(digests, _HALF)
+        self._tags[halves[::2] & _SLOTS] = halves[1::2]
+
+    def add_url(self, url: str) -> None:
+        """Add an address."""
+        digest = digest_link(url)
+        self._tags[digest & _SLOTS] = digest >> _HALF_BITS
+
+    def find_new(self, digests: bytes) -> list[int]:
+        """Find the places of the digests that were not added."""
+        halves = np.frombuffer(digests, _HALF)
+        new = self._tags[halves[::2] & _SLOTS] != halves[1::2]
+        found: list[int] = np.flatnonzero(new).tolist()
+        return found
+
+    def __contains__(self, url: object) -> bool:
+        digest = digest_link(str(url))
+        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
+
+
+class LostLinks(Follower):
     """Remembers the links of dropped pages, and requests them under SIMHASH_FOLLOW_NEW_LINKS."""
 
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
@@ -70,34 +111,35 @@ class LostLinks:
         self._made = SpidersRequests(crawler.settings)
         self.late = config.follow_new_links == LATE
 
-    def judged(self, request: Request, verdict: dict[str, Any], links: PageLinks) -> None:
-        """Note the links of a page that was judged, once the action is chosen."""
-        url = verdict["url"]
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+        """Note the links of a page that was judged."""
+        decision, links = page.decision, page.links
+        url = decision.url
         if len(url) > _LONGEST:
             return
         self._hosts.add(_host_of(url))
         self._seen.add_url(url)
         self._changed = True
-        if verdict["action"] not in _LOSING:
+        if decision.action not in _LOSING:
             self._seen.add(links.digests)
             self._places.add_page(url)
             return
-        original = verdict["match_url"] or ""
+        original = decision.match_url or ""
         addresses = links.addresses.decode().split("\n")
         new = [addresses[place] for place in self._seen.find_new(links.digests)]
         self._places.add_near_duplicate(url, original, new)
         if new:
-            page = Link(
+            dropped = Link(
                 "",
                 page=url,
-                time=verdict["time"],
-                crawl=verdict["crawl"],
+                time=decision.time,
+                crawl=decision.crawl,
                 spider=self._spider.name,
                 original=original,
                 callback=name_link_maker(request, self._spider),
                 depth=request.meta.get("depth", 0),
             )
-            self._add(page, new)
+            self._add(dropped, new)
 
     @property
     def _spider(self) -> Spider:
@@ -134,7 +176,8 @@ class LostLinks:
             for link in links:
                 request = self._made.make(link)
                 link.request = pack_request(request, self._spider) if request else b""
-        self._detector.keep_links(links, gone)
+        if links or gone:
+            self._detector.tell(lambda store: store.keep_links(links, gone))
         self._written.update(link.url for link in links)
 
     def learn(self, page: Request, request: Request) -> None:
@@ -142,9 +185,9 @@ class LostLinks:
         try:
             self._made.learn(page, request, self._spider)
         except Exception:  # noqa: BLE001 - the spider's meta may hold anything
-            count(self._crawler, "links/failed")
+            count(self._crawler, "failed/links")
 
-    async def request_late(self, spider: Spider) -> list[Request]:
+    async def list_requests(self, spider: Spider) -> list[Request]:
         """Make requests of unknown links, when there is nothing else to do."""
         left = MOST_LATE - len(self._asked)
         made: list[Request] = []
@@ -186,7 +229,8 @@ class LostLinks:
 
     async def _load(self) -> None:
         """Add the links that earlier crawls of the spider found, once."""
-        kept = [] if self._loaded else await self._detector.list_links(self._spider.name)
+        name = self._spider.name
+        kept = [] if self._loaded else await self._detector.ask(lambda s: s.list_links(name), ())
         self._loaded = True
         earlier = [link for link in kept if link.crawl != self._detector.crawl]
         for page in {(link.page, link.original) for link in earlier}:
@@ -203,7 +247,8 @@ class LostLinks:
         }
         identities = set().union(*asked.values()) - {b""}
         known = identities & self._list_filtered()
-        known |= await self._detector.find_known(sorted(identities - known))
+        others = sorted(identities - known)
+        known |= await self._detector.ask(lambda store: store.find_known(others), set())
         return [url for url, each in asked.items() if b"" in each or not known.isdisjoint(each)]
 
     def _list_filtered(self) -> AbstractSet[bytes]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
 _OUTCOMES = {
-    "sample_same": "the same",
-    "sample_different": "different",
-    "sample_grey": "not told apart",
+    "same": "the same",
+    "different": "different",
+    "grey": "not told apart",
 }
 
 
@@ -64,7 +64,8 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     would = get("would_park")
     if would:
         return f"SIMHASH_URL_RULES = 'skip' would have saved {plural(would, 'request')}"
-    sampled, released = get("sampled"), get("released")
+    outcomes = {name: get(f"sampled/{name}") for name in _OUTCOMES}
+    sampled, released = sum(outcomes.values()), get("released")
     if not (parked or sampled or released):
         return ""
     rules = sorted(parked, key=lambda rule: -parked[rule])
@@ -73,12 +74,9 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     line = f"{plural(sum(parked.values()), 'request')} not made"
     line += f" by {plural(len(rules), 'URL rule')} ({named}{more})" if rules else ""
     if sampled:
-        outcomes = [
-            f"{number:,} {outcome}" for name, outcome in _OUTCOMES.items() if (number := get(name))
-        ]
-        all_same = get("sample_same") == sampled
+        told = [f"{number:,} {_OUTCOMES[name]}" for name, number in outcomes.items() if number]
         line += f"; {sampled:,} checked"
-        line += ", all the same" if all_same else f" ({', '.join(outcomes)})"
+        line += ", all the same" if outcomes["same"] == sampled else f" ({', '.join(told)})"
     line += f"; {released:,} made after all" if released else ""
     if retired := get("retired"):
         line += f" ({plural(retired, 'rule')} {'was' if retired == 1 else 'were'} wrong)"

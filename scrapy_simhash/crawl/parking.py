@@ -17,6 +17,7 @@ import logging
 import re
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import xxhash
@@ -26,6 +27,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
+from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     FOLLOW,
     SUCCESS,
@@ -53,10 +55,12 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
-    from scrapy_simhash.judging import Marked
+    from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.urls.acting import ActingRules, Target
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
 
@@ -108,7 +112,7 @@ class _Fate(NamedTuple):
     sampled: _Mark | None  # made all the same with this mark, or else parked
 
 
-class ParkedRequests:
+class ParkedRequests(Follower):
     """Parks the requests of a crawl, and makes them again."""
 
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
@@ -120,9 +124,8 @@ class ParkedRequests:
         self._crawler = crawler
         self._config = config
         self._detector = detector
-        self._learns = config.url_rules != "off" and not config.readonly
         # Whether requests are parked, not only counted.
-        self.skips = self._learns and config.url_rules == "skip"
+        self.skips = config.url_rules == "skip"
         self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
         # By identity. Forgotten when their rule does not act any more.
         self._fates: dict[bytes, _Fate] = {}
@@ -131,9 +134,6 @@ class ParkedRequests:
         self._warned: set[str] = set()
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
-        # Keys of requests that were made again, by the document that they brought, until it is
-        # done.
-        self._coming: dict[Marked, bytes] = {}
         self._parked = 0
         self._unpackable = False  # whether any request was
         self._checked_at = 0  # requests that were parked when some were checked last
@@ -144,8 +144,7 @@ class ParkedRequests:
     def note_yielded(self, request: Request) -> None:
         """Note that a callback yielded a request: those alone may be parked."""
         request.meta.pop(SAMPLED, None)  # of another one, whose meta was copied
-        if self._learns:
-            request.meta[YIELDED] = request.url
+        request.meta[YIELDED] = request.url
 
     async def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Park those requests of a callback's output that may be parked; passes on the rest."""
@@ -176,7 +175,7 @@ class ParkedRequests:
         # Only what a callback yielded as it is now: no start request, redirect, inline download,
         # and no request that is made again.
         meta = request.meta
-        if not self._learns or meta.get(YIELDED) != request.url or SAMPLED in meta:
+        if meta.get(YIELDED) != request.url or SAMPLED in meta:
             return None
         targets = self._list_targets(request)
         return self._turn_away(request, targets) if targets else None
@@ -349,7 +348,7 @@ class ParkedRequests:
         decision.match_url, decision.match_document = answer.url, answer.document
         decision.match_pending = answer.pending
         if self._detector.log is not None:
-            self._detector.log.write(decision.to_dict())
+            self._detector.log.write(decision)
         logger.debug(
             "Not fetched %s: %s leads to %s",
             quote(candidate.request.url),
@@ -385,7 +384,7 @@ class ParkedRequests:
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
-        count(self._crawler, "urls/failed")
+        count(self._crawler, "failed/urls")
         self._warn("Requests are made without asking URL rules", describe_error(error))
 
     def _warn(self, of_what: str, why: str) -> None:
@@ -396,26 +395,31 @@ class ParkedRequests:
 
     # Made after all
 
-    async def make_again(self, spider: Spider) -> list[Request]:
+    async def list_requests(self, spider: Spider) -> list[Request]:
         """Make released requests, or else some parked ones, to check them."""
-        if self._config.readonly:
-            return []
+        detector = self._detector
         # Those that cannot be made must not keep the others waiting.
-        while taken := await self._detector.take_parked(spider.name):
+        while taken := await detector.ask(
+            lambda store: store.take_parked(detector.crawl, spider.name), ()
+        ):
             if is_closing(self._crawler):
                 return []
-            if made := self._make(taken, spider, "urls/released"):
+            if made := self._make(taken, spider):
+                count(self._crawler, "urls/released", len(made))
                 return made
         # Not every time that a spider is idle which lives long.
         if self.skips and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
-            sample = await self._detector.sample_parked(spider.name, SAMPLE_SHARE, _MOST_CHECKED)
+            share, most = SAMPLE_SHARE, _MOST_CHECKED
+            sample = await detector.ask(
+                lambda store: store.sample_parked(detector.crawl, spider.name, share, most), ()
+            )
             if not is_closing(self._crawler):
-                return self._make(sample, spider, "urls/checked", sampled=True)
+                return self._make(sample, spider, sampled=True)
         return []
 
     def _make(
-        self, taken: Iterable[TakenRequest], spider: Spider, counted: str, *, sampled: bool = False
+        self, taken: Iterable[TakenRequest], spider: Spider, *, sampled: bool = False
     ) -> list[Request]:
         """Make parked requests, those that can be made."""
         made, lost = [], 0
@@ -431,8 +435,6 @@ class ParkedRequests:
             made.append(request)
             if parked.crawl == self._detector.crawl:
                 self.counted -= Counter([self._texts.get(parked.rule, "")])
-        if made:
-            count(self._crawler, counted, len(made))
         if lost:
             logger.warning(
                 "%s cannot be made: the spider has no such callback now, or its code fails",
@@ -443,39 +445,40 @@ class ParkedRequests:
 
     # As their pages arrive
 
-    def judged(
-        self, request: Request, verdict: dict[str, Any], pending: Marked, status: int
-    ) -> None:
-        """Note a page; `pending` is its document while its items are to come, or 0."""
-        judged = verdict["status"] != "unjudged"
-        if judged:
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Note a page; if its request was parked, or made to check rules, that has an end."""
+        decision, meta = page.decision, request.meta
+        if decision.status != "unjudged":
             self._pages += 1
-            self._bytes += verdict["body_bytes"]
+            self._bytes += decision.body_bytes or 0
         self._note_changes()
-        key = take_mark(request, PARKED, b"")
-        request.meta.pop(YIELDED, None)
-        if key and status in self._no_answers:
-            count(self._crawler, "urls/unanswered")  # a later crawl makes it
-        elif key and pending:
-            self._coming[pending] = key
-        elif key:
-            self._detector.unpark(key)
+        meta.pop(YIELDED, None)
+        if PARKED in meta and (key := take_mark(request, PARKED, b"")):
+            if response.status in self._no_answers:
+                pass  # a later crawl makes it
+            elif page.scheduled and page.pending:
+                page.on_done.append(partial(self._detector.unpark, key))
+            else:
+                self._detector.unpark(key)
+        if SAMPLED in meta:
+            await self._check(request, decision, response.status)
+        if page.scheduled and self.skips and decision.rule and decision.action in {"drop", FOLLOW}:
+            await self._keep_dropped(request, decision)
 
     def list_sampled(self, request: Request) -> tuple[str, ...]:
         """List the ids of the rules that a page is to check."""
         match read_mark(request, SAMPLED, None):
-            case [[*rules], _, _] if self._learns:
+            case [[*rules], _, _]:
                 return tuple(rules)
         return ()
 
-    async def check(self, request: Request, verdict: dict[str, Any], status: int) -> None:
+    async def _check(self, request: Request, decision: Decision, status: int) -> None:
         """Let a page that was judged vote on the rules that it is to check."""
         rules, mark = self.list_sampled(request), take_mark(request, SAMPLED, None)
         if not rules:
             return
-        count(self._crawler, "urls/sampled")
         outcome = None
-        if _tells(verdict, status):
+        if _tells(decision, status):
             from scrapy_simhash.judging.urls.sampling import Sample  # noqa: PLC0415 - loads numpy
 
             _, url, target = mark
@@ -483,38 +486,31 @@ class ParkedRequests:
                 rules,
                 url,
                 target,
-                verdict["document"],
+                decision.document,
                 redirected=request.url != url,
-                new_links=verdict["new_links"],
+                new_links=decision.new_links,
             )
-            outcome = await self._detector.check_sample(sample)
-        count(self._crawler, f"urls/sample_{_OUTCOMES.get(outcome or '', 'grey')}")
+            outcome = await self._detector.ask(lambda store: store.check_sample(sample), None)
+        count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
         self._note_changes()
 
-    async def keep_dropped(self, request: Request, verdict: dict[str, Any]) -> None:
+    async def _keep_dropped(self, request: Request, decision: Decision) -> None:
         """Park the request of a page that only a rule made a near-duplicate, if it is dropped."""
         # So it is requested again when the rule is retired.
-        if not (self.skips and verdict["rule"] and verdict["action"] in {"drop", FOLLOW}):
-            return
         from scrapy_simhash.judging.urls.acting import Target  # noqa: PLC0415 - loads numpy
 
-        known = parse_address(verdict["match_url"])
+        known = parse_address(decision.match_url or "")
         assert known is not None  # noqa: S101 - a rule leads there
-        target = Target(format_address(known), (parse_rule(verdict["rule"]).id,))
+        target = Target(format_address(known), (parse_rule(decision.rule).id,))
         candidate = _Candidate(request, self._identify(request), [target], drawn=False)
         described = self._describe(candidate, only_ask=False)
         described.parked.body_bytes = 0  # it was fetched
         await self._detector.park([described])
 
-    def done(self, document: Marked) -> None:
-        """Note that the items of a document came through: nothing waits for it any more."""
-        if key := self._coming.pop(document, b""):
-            self._detector.unpark(key)
-
     def _note_changes(self) -> None:
         """Count and log the rules that act now, or did; others come and go with each page."""
         for error in self._detector.take_learning_errors():
-            count(self._crawler, "urls/not_learned")
+            count(self._crawler, "failed/learning")
             self._warn(
                 "URL rules do not learn from some pages, which are judged all the same", error
             )
@@ -538,10 +534,6 @@ class ParkedRequests:
             self._acted |= self._detector.acting_texts.keys()
 
 
-def _tells(verdict: dict[str, Any], status: int) -> bool:
+def _tells(decision: Decision, status: int) -> bool:
     """Whether a page says anything about its rules: a failure and an empty answer do not."""
-    return (
-        status in SUCCESS
-        and bool(verdict["body_bytes"])
-        and verdict["reason"] not in _TELLS_NOTHING
-    )
+    return status in SUCCESS and bool(decision.body_bytes) and decision.reason not in _TELLS_NOTHING

@@ -1,4 +1,4 @@
-"""What is known of links: which were seen, and which lead to pages that are known elsewhere."""
+"""Places that have the same pages: links that lead to pages which are known elsewhere."""
 
 from __future__ import annotations
 
@@ -8,62 +8,23 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from scrapy_simhash.pages.links import digest_link
 from scrapy_simhash.pages.places import carry_over, find_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from scrapy_simhash.judging.urls.acting import ActingRules
     from scrapy_simhash.judging.urls.records import Link
 
-# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
-_SLOT_BITS = 21
-_SLOTS = 2**_SLOT_BITS - 1
-_HALF = np.dtype("<u4")
-_HALF_BITS = 32
 _MOST_PAIRS = 10_000
 _MOST_KEPT = 10_000
+_MOST_UNCOUNTED = 1_000
 # A place has the pages of another one if this many of its pages are near-duplicates of pages there,
 # and three quarters of those of which both were fetched.
 _LEAST_PAGES = 3
 _LEAST_SHARE = 0.75
 _MOST_MIRRORS = 50
 _STALE = 1.5
-
-
-class SeenLinks:
-    """Digests of addresses: 32 bits of each, in the slot that 21 others name."""
-
-    # A later digest takes the slot of an earlier one. So none is found that was not added, but for
-    # one in four billion, and of very large crawls some are forgotten: their links then count as
-    # those of dropped pages only, until somebody asks whether they were requested.
-
-    def __init__(self) -> None:
-        self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
-
-    def add(self, digests: bytes) -> None:
-        """Add the digests of a page's links, as `PageLinks` has them."""
-        halves = np.frombuffer(digests, _HALF)
-        self._tags[halves[::2] & _SLOTS] = halves[1::2]
-
-    def add_url(self, url: str) -> None:
-        """Add an address."""
-        digest = digest_link(url)
-        self._tags[digest & _SLOTS] = digest >> _HALF_BITS
-
-    def find_new(self, digests: bytes) -> list[int]:
-        """Find the places of the digests that were not added."""
-        halves = np.frombuffer(digests, _HALF)
-        new = self._tags[halves[::2] & _SLOTS] != halves[1::2]
-        found: list[int] = np.flatnonzero(new).tolist()
-        return found
-
-    def __contains__(self, url: str) -> bool:
-        digest = digest_link(url)
-        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
 
 
 class _Pair(NamedTuple):
@@ -98,13 +59,14 @@ class Places:
     # Links of a place of *parameters* are known if they are without these. So a list is told from a
     # print view by where its pages lead: those of a print view lead to nothing new.
 
-    def __init__(self, seen: SeenLinks) -> None:
+    def __init__(self, seen: Container[str]) -> None:
         self._seen = seen
         self._pairs: Counter[_Pair] = Counter()
         self._leading: Counter[_Pair] = Counter()
         self._kept: dict[str, None] = {}
         self._bare: set[str] = set()  # addresses of kept pages without the parameters of places
         self._dropped = 0
+        self._uncounted: list[tuple[str, str, Iterable[str]]] = []
         self._proven: list[_Pair] = []
         self._proven_at = 0
 
@@ -114,15 +76,24 @@ class Places:
             self._kept[url] = None
 
     def add_near_duplicate(self, url: str, original: str, links: Iterable[str] = ()) -> None:
-        """Count a page that was dropped, with those of its links that are not known so far."""
+        """Note a page that was dropped, with those of its links that are not known so far."""
         self._dropped += 1
-        pair = _find_pair(url, original)
-        if pair and (len(self._pairs) < _MOST_PAIRS or pair in self._pairs):
-            self._pairs[pair] += 1
-            self._leading[pair] += self._lead_on(pair, links)
+        self._uncounted.append((url, original, links))
+        if len(self._uncounted) >= _MOST_UNCOUNTED:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the pages that were dropped, by the places that they relate."""
+        for url, original, links in self._uncounted:
+            pair = _find_pair(url, original)
+            if pair and (len(self._pairs) < _MOST_PAIRS or pair in self._pairs):
+                self._pairs[pair] += 1
+                self._leading[pair] += self._lead_on(pair, links)
+        self._uncounted.clear()
 
     def recount(self, links: Iterable[Link]) -> None:
         """Count again how many pages lead to new ones, now that more links are known."""
+        self._count()
         self._leading.clear()
         self._bare = {
             bare
@@ -147,6 +118,7 @@ class Places:
         return carried in self._seen or carried in self._bare
 
     def _prove(self) -> None:
+        self._count()
         self._proven_at = self._dropped
         # Which of two mirrors is the original depends on which page comes first.
         both = self._pairs.copy()

@@ -19,7 +19,6 @@ from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
 from scrapy_simhash.pages.links import MOSTLY_NEW
-from scrapy_simhash.pages.recipe import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,32 +97,31 @@ class Actions:
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
-    def choose(self, request: Request, decision: Decision) -> str:
+    def settle(self, request: Request, decision: Decision) -> None:
+        """Choose the action on a page, and count the decision."""
+        if decision.status == "near_duplicate":
+            decision.action = self._choose(request, decision)
+            self.chosen[decision.action] += 1
+            count(self._crawler, f"distance/{decision.distance}")
+        elif decision.status == "unjudged":
+            if not decision.reason.startswith("skipped: "):
+                count(self._crawler, f"unjudged/{decision.reason}")
+            return
+        count(self._crawler, "pages")
+        how = f"/{decision.reason}" if decision.status == "revisit" else ""
+        count(self._crawler, f"{decision.status}{how}")
+
+    def _choose(self, request: Request, decision: Decision) -> str:
         """Choose the action on a near-duplicate: one of ACTIONS, or FOLLOW."""
         # There is nothing behind the links of a wall.
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
-        follows = self._has_new_links(decision) and self._config.follow_new_links is True
-        if follows and not wall:
+        follows = self._config.follow_new_links is True and not wall
+        if follows and (decision.new_links or 0) >= MOSTLY_NEW:
             action = _FOLLOWING.get(action, action)
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
         return action
-
-    def count(self, decision: Decision) -> None:
-        """Count the decision on a page."""
-        status, reason = decision.status, decision.reason
-        if status == "unjudged":
-            if not reason.startswith("skipped: "):
-                count(self._crawler, f"unjudged/{reason}")
-            return
-        count(self._crawler, "pages")
-        if decision.extractor == FILE:
-            count(self._crawler, "files")
-        count(self._crawler, f"{status}/{reason}" if status == "revisit" else status)
-        if status == "near_duplicate":
-            count(self._crawler, f"distance/{decision.distance}")
-            self.chosen[decision.action] += 1
 
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:
@@ -141,14 +139,6 @@ class Actions:
             extra={"spider": self._crawler.spider},
         )
         return "flag"
-
-    def _has_new_links(self, decision: Decision) -> bool:
-        """Whether a near-duplicate links mostly to pages that its original does not link to."""
-        new_links = decision.new_links
-        if new_links is None or new_links < MOSTLY_NEW:
-            return False
-        count(self._crawler, "near_duplicate_with_new_links")
-        return True
 
     def _is_of_another_site(self, decision: Decision) -> bool:
         """Whether a page is a near-duplicate of a page on another site."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,17 @@ from scrapy.http import Request
 from scrapy.utils.request import request_from_dict
 
 from scrapy_simhash._printable import describe_error, plural
+from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import count, is_closing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_simhash.config import Config
+    from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
     from scrapy_simhash.judging import LostPage
 
@@ -36,6 +38,8 @@ _DELIVERED = "_simhash_delivered"
 # Keys in the meta of requests that URL rules lead to a known page, see `parking`: the URL with
 # which a callback yielded it; the rules that it checks; where it was parked.
 YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_parked"
+# Actions that let a page pass with its items and its links.
+_WHOLE = {"", "flag"}
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
     *(YIELDED, SAMPLED, PARKED),
@@ -67,50 +71,36 @@ def take_mark(request: Request, name: str, otherwise: Any) -> Any:
     return value
 
 
-class LostPages:
-    """Keeps the requests of pages dropped for pending ones; repeats them unless read-only."""
+class LostPages(Follower):
+    """Keeps the requests of pages that were dropped for pending ones, and makes them again."""
 
-    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
+    def __init__(self, crawler: Crawler, detector: Detector) -> None:
         self._crawler = crawler
-        self._readonly = config.readonly
         self._detector = detector
         self._asked_again: set[int] = set()
 
-    def keep(self, request: Request, document: int, *, dropped: bool) -> None:
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Keep the request of a near-duplicate, unless its items are delivered anyway."""
-        assert self._crawler.spider is not None  # noqa: S101 - it has made the request
-        packed = pack_request(request, self._crawler.spider) if dropped else None
-        self._detector.keep_request(document, packed)
+        if page.decision.match_pending:
+            dropped = page.scheduled and page.decision.action not in _WHOLE
+            packed = pack_request(request, _spider_of(self._crawler)) if dropped else None
+            self._detector.keep_request(page.decision.document, packed)
 
-    def describe_delivered(
-        self, response: Response, verdict: dict[str, Any]
-    ) -> tuple[int, bytes] | None:
-        """Describe how to request a near-duplicate again once its items came through, or None.
-
-        Its links are lost all the same if its original is.
-        """
-        lost = verdict["match_pending"] and verdict["action"] == "ignore-outlinks"
-        request = response.request
-        if not lost or request is None:
-            return None
-        assert self._crawler.spider is not None  # noqa: S101 - it has made the request
-        noted = {_DELIVERED: [verdict["text_digest"], request.url]}  # as `set_mark` does
-        return verdict["document"], pack_request(request, self._crawler.spider, noted)
-
-    def found(self, response: Response, verdict: dict[str, Any]) -> bool:
-        """Note that a page reached the spider; if it was requested again, it is no longer lost.
-
-        Returns whether its items came through before, with the same text.
-        """
-        assert response.request is not None  # noqa: S101 - it has the verdict
-        again = take_mark(response.request, AGAIN, None)
-        delivered = take_mark(response.request, _DELIVERED, None)
-        whole = verdict["action"] in {"", "flag"}
-        if again is not None and whole and not self._readonly:
+    def arrived(self, response: Response, page: JudgedPage) -> None:
+        """Note that a page reached the spider; if it was requested again, it is no longer lost."""
+        request, decision = response.request, page.decision
+        assert request is not None  # noqa: S101 - it was judged
+        again = take_mark(request, AGAIN, None)
+        if again is not None and decision.action in _WHOLE:
             self._detector.keep_request(again, None)
-        return delivered is not None and bool(delivered == verdict["text_digest"])
+        page.repeated = take_mark(request, _DELIVERED, None) == decision.text_digest
+        if decision.match_pending and decision.action == "ignore-outlinks":
+            # Once its items came through, its links are lost all the same if its original is.
+            noted = {_DELIVERED: [decision.text_digest, request.url]}  # as `set_mark` does
+            packed = pack_request(request, _spider_of(self._crawler), noted)
+            page.on_done.append(partial(self._detector.keep_request, decision.document, packed))
 
-    async def request_again(self, spider: Spider) -> list[Request]:
+    async def list_requests(self, spider: Spider) -> list[Request]:
         """Make the requests of lost pages, each once a crawl."""
         requests = []
         lost = await self._list_lost(spider)
@@ -123,13 +113,16 @@ class LostPages:
                 requests.append(request)
         return requests
 
-    async def _list_lost(self, spider: Spider, *, ending: bool = False) -> list[LostPage]:
-        return [] if self._readonly else await self._detector.take_lost(spider.name, ending=ending)
+    async def _list_lost(self, spider: Spider, *, ending: bool = False) -> Sequence[LostPage]:
+        detector = self._detector
+        return await detector.ask(
+            lambda store: store.take_lost(detector.crawl, spider.name, ending=ending), ()
+        )
 
-    async def warn(self) -> None:
+    async def close(self) -> None:
         """Warn about pages that are still lost when the crawl ends; count those that may be."""
-        spider = self._crawler.spider
-        waiting = 0 if self._readonly else await self._detector.count_waiting()
+        spider, detector = self._crawler.spider, self._detector
+        waiting = await detector.ask(lambda store: store.count_waiting(detector.crawl), 0)
         if waiting:
             count(self._crawler, "waiting", waiting)
         lost = await self._list_lost(spider, ending=True) if spider else []
@@ -144,6 +137,11 @@ class LostPages:
                 only,
                 extra={"spider": spider},
             )
+
+
+def _spider_of(crawler: Crawler) -> Spider:
+    assert crawler.spider is not None  # noqa: S101 - it has made the request
+    return crawler.spider
 
 
 def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | None = None) -> bytes:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import printable, quote
-from scrapy_simhash.crawl.policy import count
+from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.crawl.policy import META_KEY, count
 from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
+
+    from scrapy_simhash.crawl.followers import JudgedPage
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +24,7 @@ CLOSE_REASON = "simhash_sink"
 _MOST_NAMED = 10
 
 
-class Walls:
+class Walls(Follower):
     """Notes the pages that show a wall; `closing` ends the crawl at the first one."""
 
     def __init__(self, crawler: Crawler, *, closing: bool) -> None:
@@ -30,21 +33,22 @@ class Walls:
         self._met: set[int] = set()  # numbers of their documents
         self._end: asyncio.Future[None] | None = None  # kept, because the loop does not
 
-    async def note(self, request: Request, response: Response, verdict: dict[str, Any]) -> None:
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note a page, whatever it shows."""
-        if not verdict["sink"]:
+        decision = page.decision
+        if not decision.sink:
             return
         count(self._crawler, "sink")
-        wall = verdict["match_document"] or verdict["document"]
+        wall = decision.match_document or decision.document
         if wall not in self._met:
             self._met.add(wall)
             count(self._crawler, "sinks_found")
-            self._warn(verdict["match_url"] or verdict["url"])
+            self._warn(decision.match_url or decision.url)
             await self._crawler.signals.send_catch_log_async(
                 sink_found,
                 response=response,
                 request=request,
-                verdict=verdict,
+                verdict=request.meta[META_KEY],
                 spider=self._crawler.spider,
             )
         self._close()

@@ -19,7 +19,7 @@ from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging import LostPage, Marked, Verdict, make_document
+from scrapy_simhash.judging import Marked, Verdict, make_document
 from scrapy_simhash.judging.urls.learner import Fetched
 from scrapy_simhash.judging.urls.proof import CONFIDENCE
 from scrapy_simhash.pages import PageFingerprint, make_recipe
@@ -32,27 +32,20 @@ from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.evidence import Outcome
-    from scrapy_simhash.judging.urls.records import Link, RuleChange
-    from scrapy_simhash.judging.urls.sampling import Sample
-    from scrapy_simhash.pages.links import PageLinks
+    from scrapy_simhash.judging.urls.records import RuleChange
     from scrapy_simhash.stores import Store
-    from scrapy_simhash.stores.parking import Parking, TakenRequest
+    from scrapy_simhash.stores.parking import Parking
 
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Otherwise = TypeVar("Otherwise")
 
-# What a decision and a fingerprint both have.
-_NOTED_OF_FINGERPRINT = (
-    *("features", "words", "language", "links", "canonical", "extractor"),
-    *("extract_ms", "fingerprint_ms"),
-)
 # Reasons whose cause is not the page but the user's extractor, feature set or scope.
 _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
@@ -86,16 +79,8 @@ class Detector:
     # `log` is the decision log, once it is open; None if none is written. The caller writes a
     # decision there once the action is chosen, too.
 
-    def __init__(
-        self,
-        config: Config,
-        prefix: str = "",
-        on_second_opinion: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        # `on_second_opinion` is called for each page that the second reader read, with the reason:
-        # `raised` or `worker_died`.
+    def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
-        self._on_second_opinion = on_second_opinion
         self._rule = config.rule
         with _naming("SIMHASH_EXTRACTOR"):
             load_reader(config.extractor)
@@ -205,25 +190,22 @@ class Detector:
         self,
         page: Page,
         turn: Callable[[], Awaitable[None]] | None = None,
-        take_text: Callable[[str], object] | None = None,
-        take_links: Callable[[PageLinks], object] | None = None,
+        on_read: Callable[[PageFingerprint], object] = lambda _: None,
     ) -> Decision:
-        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`."""
-        # `turn` is awaited between fingerprint and decision, so that pages fingerprinted at once
-        # are judged in the caller's order; not awaited if there is no fingerprint. `take_text` gets
-        # the main text of a page that was read, under SIMHASH_HAND_OVER_TEXT; `take_links` gets
-        # its links.
+        """Judge a page. Never raises for what a page or the store does; then it is `unjudged`.
+
+        Args:
+            page: what was fetched.
+            turn: awaited between fingerprint and decision, so that pages fingerprinted at once are
+                judged in the caller's order; not awaited if there is no fingerprint.
+            on_read: gets the fingerprint of a page that was read, before it is judged.
+        """
         decision = self.pass_over(page.url, len(page.body))
         decision.extractor = self._config.extractor
         try:
             made = await self._fingerprint(page)
             _note_fingerprint(decision, made)
-            if made.second_opinion:
-                self._on_second_opinion(made.second_opinion)
-            if take_text is not None and self._config.hand_over_text and not made.is_file:
-                take_text(made.text)
-            if take_links is not None:
-                take_links(made.targets)
+            on_read(made)
             if turn is not None:
                 await turn()
             await self._decide(page, made, decision)
@@ -332,16 +314,6 @@ class Detector:
         if self._writer is not None:
             self._writer.keep_request(document, request)
 
-    async def take_lost(self, spider: str, *, ending: bool = False) -> list[LostPage]:
-        """Claim the spider's lost pages once all marks are written; none if the store fails."""
-        return await self.ask(
-            lambda store: store.take_lost(self.crawl, spider, ending=ending), otherwise=[]
-        )
-
-    async def count_waiting(self) -> int:
-        """Count the drops of this crawl that wait for another one; 0 if the store fails."""
-        return await self.ask(lambda store: store.count_waiting(self.crawl), otherwise=0)
-
     @property
     def acting(self) -> ActingRules | None:
         """The URL rules that act, as the last commit saw them; None if there are none."""
@@ -372,23 +344,6 @@ class Detector:
         if self._writer is not None:
             self._writer.unpark(key)
 
-    async def take_parked(self, spider: str) -> list[TakenRequest]:
-        """Claim parked requests that must be made after all; none if the store fails."""
-        return await self.ask(lambda store: store.take_parked(self.crawl, spider), otherwise=[])
-
-    async def sample_parked(self, spider: str, share: float, most: int) -> list[TakenRequest]:
-        """Claim a sample of the parked requests, see `Store.sample_parked`."""
-        return await self.ask(
-            lambda store: store.sample_parked(self.crawl, spider, share, most), otherwise=[]
-        )
-
-    async def check_sample(self, sample: Sample) -> Outcome | None:
-        """Let a page vote on the rules that it checks, see `Store.check_sample`.
-
-        None if it has no vote, or the store fails.
-        """
-        return await self.ask(lambda store: store.check_sample(sample), otherwise=None)
-
     def take_rule_changes(self) -> list[RuleChange]:
         """Take the URL rules that changed their state since the last call, oldest first."""
         changes = self._writer.rule_changes if self._writer is not None else deque()
@@ -399,17 +354,20 @@ class Detector:
         errors = self._writer.learning_errors if self._writer is not None else deque()
         return [errors.popleft() for _ in range(len(errors))]
 
-    async def ask(self, question: Callable[[Store], Result], *, otherwise: Result) -> Result:
-        """Ask the store something once all earlier marks are written; `otherwise` if it fails.
-
-        The question is called in the writer's thread.
-        """
+    async def ask(
+        self, question: Callable[[Store], Result], otherwise: Otherwise
+    ) -> Result | Otherwise:
+        """Ask the store something once all marks are written; another answer if that fails."""
         return await self._wait_for(lambda writer: writer.ask(question), otherwise)
 
+    def tell(self, work: Callable[[Store], object]) -> None:
+        """Let the store do something once all marks are written; does not wait for it."""
+        if self._writer is not None:
+            self._writer.ask(work).add_done_callback(self._note_failure)
+
     async def _wait_for(
-        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Result
-    ) -> Result:
-        """Ask the writer, and wait; another answer if the store fails or is not open."""
+        self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Otherwise
+    ) -> Result | Otherwise:
         if self._writer is None:
             return otherwise
         try:
@@ -418,23 +376,9 @@ class Detector:
             self._store_failed(error)
             return otherwise
 
-    def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> None:
-        """Keep links and forget others, see `Store.keep_links`; does not wait for that."""
-        if self._writer is not None and (links or gone):
-            kept = self._writer.ask(lambda store: store.keep_links(links, gone))
-            kept.add_done_callback(self._note_failure)
-
     def _note_failure(self, future: Future[Any]) -> None:
         if isinstance(error := future.exception(), StoreError):
             self._store_failed(error)
-
-    async def list_links(self, spider: str) -> list[Link]:
-        """List the links of a spider that the store keeps; none if that fails."""
-        return await self.ask(lambda store: store.list_links(spider), otherwise=[])
-
-    async def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
-        """Find out which identities the store knows; none if that fails."""
-        return await self.ask(lambda store: store.find_known(identities), otherwise=set())
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""
@@ -452,8 +396,10 @@ def _naming(setting: str) -> Iterator[None]:
 
 def _note_fingerprint(decision: Decision, made: PageFingerprint) -> None:
     decision.fingerprint = f"{made.fingerprint:016x}"
-    for name in _NOTED_OF_FINGERPRINT:
-        setattr(decision, name, getattr(made, name))
+    decision.features, decision.words, decision.links = made.features, made.words, made.links
+    decision.language, decision.canonical = made.language, made.canonical
+    decision.extractor = made.extractor
+    decision.extract_ms, decision.fingerprint_ms = made.extract_ms, made.fingerprint_ms
 
 
 def _note_verdict(decision: Decision, verdict: Verdict) -> None:

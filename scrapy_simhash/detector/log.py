@@ -51,8 +51,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 class Decision(msgspec.Struct, kw_only=True):
     """What was decided on a page; docs/reference.md says what each field means.
 
-    The fields, in this order, are the keys of a line of the log and of the verdict in meta, signal
-    and exception. A line of an older version lacks later fields; they have their defaults then.
+    The fields, in this order, are the keys of a line of the log; those up to `text_digest` are the
+    keys of the verdict in meta, signal and exception. A line that lacks a field has its default.
     """
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
@@ -65,21 +65,11 @@ class Decision(msgspec.Struct, kw_only=True):
     similarity: _Share | None = None
     tests: list[str] = []
     new_links: float | None = None
-    nearest_url: str | None = None
-    nearest_distance: _Bits | None = None
-    nearest_similarity: _Share | None = None
-    nearest_tests: list[str] = []
     fingerprint: str | None = None
-    features: int = 0
-    words: int = 0
-    links: _Count = 0
     body_bytes: _Count | None = None
     language: str = ""
     scope: str = ""
     extractor: str = ""
-    extract_ms: float | None = None
-    fingerprint_ms: float | None = None
-    store_ms: float | None = None
     crawl: str = ""
     document: _Count = 0
     match_document: _Count = 0
@@ -88,6 +78,16 @@ class Decision(msgspec.Struct, kw_only=True):
     sink: bool = False
     rule: str = ""
     text_digest: str = ""
+    nearest_url: str | None = None
+    nearest_distance: _Bits | None = None
+    nearest_similarity: _Share | None = None
+    nearest_tests: list[str] = []
+    features: int = 0
+    words: int = 0
+    links: _Count = 0
+    extract_ms: float | None = None
+    fingerprint_ms: float | None = None
+    store_ms: float | None = None
 
     @property
     def is_judged(self) -> bool:
@@ -126,9 +126,17 @@ class Decision(msgspec.Struct, kw_only=True):
         return self.links if ignored else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Make the plain dict that users see; it has every key."""
-        verdict: dict[str, Any] = msgspec.to_builtins(self)
-        return verdict
+        """Make the dict that a line of the log is."""
+        line: dict[str, Any] = msgspec.to_builtins(self)
+        return line
+
+    def make_verdict(self) -> dict[str, Any]:
+        """Make the plain dict that users see: what was decided, without the details of the log."""
+        return {name: getattr(self, name) for name in VERDICT}
+
+
+_FIELDS = Decision.__struct_fields__
+VERDICT = _FIELDS[: _FIELDS.index("text_digest") + 1]
 
 
 class DecisionLog:
@@ -150,9 +158,9 @@ class DecisionLog:
         self._thread = threading.Thread(target=self._run, name="scrapy_simhash-log", daemon=True)
         self._thread.start()
 
-    def write(self, verdict: dict[str, Any]) -> None:
-        """Append a decision, as `Decision.to_dict` makes it; returns at once."""
-        self._queue.put(_make_line(verdict))
+    def write(self, line: Decision | dict[str, Any]) -> None:
+        """Append a decision, or the line that it was; returns at once."""
+        self._queue.put(_make_line(line))
 
     def _run(self) -> None:
         """Write lines until there is a None among them."""
@@ -192,13 +200,14 @@ class DecisionLog:
             os.close(self._file)
 
 
-def _make_line(verdict: dict[str, Any]) -> bytes:
+def _make_line(decision: Decision | dict[str, Any]) -> bytes:
     # ASCII only: no line break, escape sequence or lone surrogate of a page gets through.
     with suppress(UnicodeEncodeError):  # a lone surrogate
-        line = msgspec.json.encode(verdict)
+        line = msgspec.json.encode(decision)
         if line.isascii() and b"\x7f" not in line:
             return line
-    return json.dumps(verdict, ensure_ascii=True, separators=(",", ":")).encode()
+    plain = msgspec.to_builtins(decision)
+    return json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _ends_within_a_line(path: Path) -> bool:

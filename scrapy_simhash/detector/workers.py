@@ -113,6 +113,8 @@ class Workers:
         order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
         if self._crew is not None:
             return await self._crew.submit(order)
+        if self._count:
+            raise UnjudgedError("worker_died", "the workers are not running")
         try:
             return work(order)
         except MemoryError:
@@ -283,7 +285,6 @@ class Crew:
         self._is_stopped = True
         for channel in list(self._channels):
             channel.end()
-        self._hand_out()
 
     async def join(self) -> None:
         """Wait until the processes are gone that were ended."""
@@ -327,7 +328,7 @@ class Channel:
             raise
         self.starting: asyncio.Future[None] = self._loop.create_future()
         self._jobs: deque[Job] = deque()
-        self._outgoing = bytearray()
+        self._outgoing: deque[memoryview] = deque()
         self._received = bytearray()
         self._timer: asyncio.TimerHandle | None = None
         self._last_heard = time.monotonic()
@@ -351,23 +352,29 @@ class Channel:
         if not self._jobs:
             self._last_heard = time.monotonic()
         self._jobs.extend(jobs)
-        if not self._outgoing:
-            self._loop.add_writer(self._socket, self._write)
-        self._outgoing += pickle.dumps([job.order for job in jobs], pickle.HIGHEST_PROTOCOL)
-        self._write()
+        # Not by `dumps`, which copies large pages.
+        pickle.dump([job.order for job in jobs], self, pickle.HIGHEST_PROTOCOL)
+        self._flush()
         self._watch(min(job.order.timeout_seconds for job in jobs))
 
-    def _write(self) -> None:
-        """Write what the socket takes now."""
+    def write(self, part: bytes) -> None:
+        """Add to what goes out, for `pickle`."""
+        self._outgoing.append(memoryview(part))
+
+    def _flush(self) -> None:
+        """Send what the socket takes now, and the rest later."""
         try:
-            sent = self._socket.send(self._outgoing)
+            while self._outgoing:
+                part = self._outgoing[0]
+                self._outgoing[0] = part[self._socket.send(part) :]
+                if not self._outgoing[0]:
+                    self._outgoing.popleft()
         except (BlockingIOError, InterruptedError):
+            self._loop.add_writer(self._socket, self._flush)
             return
         except OSError:  # the process is gone; that is seen when its answers are read
-            sent = len(self._outgoing)
-        del self._outgoing[:sent]
-        if not self._outgoing:
-            self._loop.remove_writer(self._socket)
+            self._outgoing.clear()
+        self._loop.remove_writer(self._socket)
 
     def _read(self) -> None:
         """Read the answers that are there."""

@@ -200,7 +200,7 @@ class GroupWriter:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
 
     def close(self) -> None:
-        """Write what is left and end the thread; blocks."""
+        """Write what is left and end the thread; blocks. Harmless if closed twice."""
         self._queue.put(None)
         self._hurry.set()
         self._thread.join()

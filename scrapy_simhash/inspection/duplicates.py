@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -11,20 +13,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging import StoredDocument
     from scrapy_simhash.stores import Store
 
-_DUPLICATE = "duplicate"
 _SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
-
-
-class _Duplicate(NamedTuple):
-    """A near-duplicate; a tuple, because there may be millions."""
-
-    url: str
-    document: int
-    distance: int
-    similarity: float | None
-    crawl: str
-    time: float
-    undone: bool
+_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone")
+_get_shown = attrgetter(*_SHOWN[:-1], "spared")
 
 
 def list_kept(
@@ -32,7 +23,7 @@ def list_kept(
 ) -> Iterator[dict[str, Any]]:
     """List the kept pages of a store, each with its near-duplicates, in order of their arrival.
 
-    Reads every record twice, and holds some 300 bytes for each near-duplicate.
+    Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
 
     Args:
         store: to read.
@@ -42,51 +33,29 @@ def list_kept(
     Yields:
         `url`, `document`, `state`, `title`, `canonical`, `file`, `crawl` and `time` of the kept
         page, and `duplicates`: `url`, `document`, `distance`, `similarity`, `crawl`, `time` and
-        `undone` of each. The near-duplicates of imported fingerprints come last, with `url` None
-        and `document` 0; so do those of a page that was deleted meanwhile.
+        `undone` of each. A page that was deleted or cannot be read has its number only; the
+        near-duplicates of imported fingerprints come last, with `document` 0.
     """
-    groups = _group(store, crawl)
-    kept: list[dict[str, Any]] = []
-
-    def keep(document: StoredDocument) -> None:
-        if document.state != _DUPLICATE and (every or document.document in groups):
-            kept.append({name: getattr(document, name) for name in _SHOWN_OF_KEPT})
-
-    store.visit(keep)
-    for page in kept:
-        yield _describe(page, groups.pop(page["document"], []))
-    for number, duplicates in sorted(groups.items()):
-        nothing = dict.fromkeys(_SHOWN_OF_KEPT)
-        yield _describe({**nothing, "document": number}, duplicates)
-
-
-def _group(store: Store, crawl: str | None) -> dict[int, list[_Duplicate]]:
-    """Group the near-duplicates by the number of the page that was kept."""
     originals: dict[int, int] = {}
-    found: list[_Duplicate] = []
+    found: list[tuple[Any, ...]] = []
+    groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
 
     def note(document: StoredDocument) -> None:
-        if document.state != _DUPLICATE:
-            return
-        originals[document.document] = document.original
-        if crawl in {None, document.crawl}:
-            found.append(
-                _Duplicate(
-                    document.url,
-                    document.document,
-                    document.distance,
-                    document.similarity,
-                    document.crawl,
-                    document.time,
-                    document.spared,
-                )
-            )
+        if document.state == "duplicate":
+            originals[document.document] = document.original
+            if crawl in {None, document.crawl}:
+                found.append(_get_shown(document))
+        elif every:
+            groups[document.document] = []
 
     store.visit(note)
-    groups: defaultdict[int, list[_Duplicate]] = defaultdict(list)
-    for duplicate in found:
-        groups[_find_kept(duplicate.document, originals)].append(duplicate)
-    return dict(groups)
+    for shown in found:
+        duplicate = dict(zip(_SHOWN, shown, strict=True))
+        groups[_find_kept(duplicate["document"], originals)].append(duplicate)
+    for number in sorted(groups, key=lambda number: number or inf):
+        kept = store.get_document(number) if number else None
+        page = {name: getattr(kept, name, None) for name in _SHOWN_OF_KEPT}
+        yield {**page, "document": number, "duplicates": groups[number]}
 
 
 def _find_kept(number: int, originals: Mapping[int, int]) -> int:
@@ -96,7 +65,3 @@ def _find_kept(number: int, originals: Mapping[int, int]) -> int:
         seen.add(number)
         number = originals[number]
     return number
-
-
-def _describe(page: dict[str, Any], duplicates: list[_Duplicate]) -> dict[str, Any]:
-    return {**page, "duplicates": [duplicate._asdict() for duplicate in duplicates]}

@@ -507,7 +507,14 @@ class Documents:
             for _, found in self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True).near
             for number in self.numbers(found, scope, MOST_CANDIDATES)
         }
-        self._fetch_documents(candidates - {0})
+        # A page that changed leaves the fingerprints that it had.
+        records = [record for number in known if (record := self.get(number)) is not None]
+        before = {
+            octets(fingerprint) + scope_hash(record.scope)
+            for record in records
+            for fingerprint in record.fingerprints
+        }
+        self._fetch_documents(candidates - {0}, [(FINGERPRINTS, key) for key in before])
 
     def _fetch_documents(
         self, numbers: Iterable[int], wanted: Iterable[tuple[str, bytes]] = ()

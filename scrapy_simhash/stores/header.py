@@ -151,8 +151,8 @@ def check_design(header: Header, wanted: str | None) -> None:
     if wanted is not None and wanted != header.design:
         raise StoreMismatchError(
             f"the store has table design {header.design}, not {wanted}. Set SIMHASH_TABLES to "
-            f"'auto' or {header.design!r}, or change the store with `scrapy simhash check --rebuild "
-            f"--tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
+            f"'auto' or {header.design!r}, or change the store with `scrapy simhash check "
+            f"--rebuild --tables {wanted}`, with a SIMHASH_DISTANCE within its reach"
         )
 
 

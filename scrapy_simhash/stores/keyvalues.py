@@ -79,9 +79,9 @@ class KeyValues(ABC):
     """One transaction. It sees its own writes; all of them become durable at once, or none do.
 
     A kind on which others may commit meanwhile must find out whether that matters. `get`,
-    `members`, `has` and `scan` read a key (or all keys of a table), also where nothing is there; `put`,
-    `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a key
-    that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
+    `members`, `has` and `scan` read a key (or all keys of a table), also where nothing is there;
+    `put`, `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a
+    key that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
     sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
     writes. In place of them `many` names the fingerprint and the distance: another transaction
     matters if it wrote a key of FINGERPRINTS (these are fingerprints) within that distance. `has`
@@ -167,8 +167,8 @@ class KeyValues(ABC):
 
         Args:
             wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
-                of FINGERPRINTS stands the prefix of the members to be read, if not all are; what they
-                lead to may come along: documents and sinks of the first 1,024.
+                of FINGERPRINTS stands the prefix of the members to be read, if not all are; what
+                they lead to may come along: documents and sinks of the first 1,024.
             counts: tables that `count` will count.
             numbers: how many numbers `take_number` may take, with the documents that, against
                 expectation, have them.

@@ -7,8 +7,9 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import check_crawl_id
-from scrapy_simhash.stores.keyvalues import Engine, KeyValues, Leases
+from scrapy_simhash.stores.keyvalues import HEADER, TABLES, Engine, KeyValues, Leases
 from scrapy_simhash.stores.urls import MEMORY
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, Sets
 
@@ -85,7 +86,7 @@ class MemoryValues(KeyValues):
 
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
         del near
-        found = [(key, members) for key in keys if (members := self._sets["tables"].get(key))]
+        found = [(key, members) for key in keys if (members := self._sets[TABLES].get(key))]
         crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
         return Sets(joined, b"", crowded)
@@ -118,10 +119,14 @@ class MemoryEngine(Engine):
         self._lock = threading.RLock()
 
     def exists(self) -> bool:
-        return False
+        return bool(self._values.count(HEADER))
 
     def open(self) -> None:
-        """Do nothing."""
+        if self.readonly:
+            raise StoreUnusableError(
+                f"the store at {self.url} begins empty, so it cannot be opened read-only; name "
+                "the folder or server of an existing one"
+            )
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         with self._lock:
@@ -144,7 +149,7 @@ class MemoryEngine(Engine):
         return "memory_bytes", self._values.measure()
 
     def close(self) -> None:
-        """Do nothing."""
+        self.leases = _Leases()
 
 
 class _Leases(Leases):

@@ -53,14 +53,16 @@ def pack(key: bytes, record: msgspec.Struct) -> bytes:
 def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
     """Read the record of a key, or raise a DamagedError."""
     body = octets[_CHECKSUM_BYTES:]
-    # A damaged header has more than one cure.
-    damaged = StoreError if issubclass(kind, Made) else DamagedError
+    name = kind.__name__.lower()
+    damaged: type[StoreError] = DamagedError
+    if issubclass(kind, Made):  # of which there is more than one cure
+        name, damaged = "header", StoreError
     if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
-        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
+        raise damaged(f"damaged {name} at key {key.hex()}: checksum differs")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise damaged(f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}") from error
+        raise damaged(f"damaged {name} at key {key.hex()}: {error}") from error
 
 
 def _checksum(key: bytes, body: bytes) -> bytes:

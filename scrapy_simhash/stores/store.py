@@ -464,12 +464,18 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             if self._choosing and not stored.count_fingerprints():
                 design = choose_design(fingerprints.size, self.distance)
             before = trusted_fingerprints(stored)
-            stored.note_bulk_loaded(fingerprints)
             together = sort_distinct(np.concatenate([before, fingerprints]))
             self._rewrite(stored, design, together)
+            stored.note_bulk_loaded(fingerprints)
             return together.size - before.size
 
-        return self.write(work, alone=True)
+        return self._write_tables(work)
+
+    def _write_tables(self, work: Callable[[Documents], Result]) -> Result:
+        """Run a function that rewrites the tables, and adopt their design."""
+        result = self.write(work, alone=True)
+        self.read(lambda _: None)
+        return result
 
     def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Rewrite all tables, in this or another design."""
@@ -690,7 +696,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             self._rewrite(stored, design, found)
             return {"fingerprints": found.size, "tables": len(design.tables), **mended}
 
-        return self.write(work, alone=True)
+        return self._write_tables(work)
 
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         """List the wanted documents with their near-duplicates; reads every record.

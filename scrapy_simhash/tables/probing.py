@@ -156,7 +156,7 @@ class Sets(NamedTuple):
     """
 
     joined: list[tuple[bytes, bytes]]
-    single: bytes | memoryview[int]
+    single: bytes
     crowded: list[bytes]
 
 

@@ -10,6 +10,7 @@ from scrapy_simhash.errors import (
     PartlyFailedError,
     StoreDamagedError,
 )
+from scrapy_simhash.pages import make_recipe
 from scrapy_simhash.stores import open_as_it_is, open_store
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ OpenArchive: TypeAlias = "Callable[[Path], AbstractContextManager[FingerprintArc
 
 
 def import_archive(
-    config: Config, archive_path: Path, open_archive: OpenArchive
-) -> Iterator[dict[str, Any]]:
+    config: Config, archive_path: Path, open_archive: OpenArchive, *, dry_run: bool
+) -> dict[str, Any]:
     """Bulk-load an archive into the store; a new store adopts its seed and recipe."""
     # All checksums of the archive are verified first; after an error, the store is unchanged.
+    answer = {"source": str(archive_path), "kind": "archive"}
     with open_archive(archive_path) as archive:
+        if dry_run:
+            return {**answer, "fingerprints": archive.count}
         if problems := archive.verify():
             more = len(problems) - _PROBLEMS_SHOWN
             raise ArchiveError(
@@ -72,15 +76,11 @@ def import_archive(
             )
         fingerprints = archive.read_all()
         seed, recipe = archive.seed, archive.recipe
-        if recipe is None:
-            from scrapy_simhash.pages import make_recipe  # noqa: PLC0415 - loads trafilatura
-
-            recipe = make_recipe(config.extractor, config.features)
+    recipe = recipe or make_recipe(config.extractor, config.features)
     with open_to_fill(config, recipe, seed) as store:
         added = store.bulk_load(fingerprints)
-        yield {
-            "source": str(archive_path),
-            "kind": "archive",
+        return {
+            **answer,
             "store": store.url,
             "design": store.design,
             "fingerprints": fingerprints.size,

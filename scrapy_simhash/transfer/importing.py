@@ -148,15 +148,16 @@ def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
         running = _Import(config, settings, journal_path, held, problems)
         for its_kind, run in groupby(found, key=itemgetter(1)):
             names = [name for name, _ in run]
-            if its_kind == "store" and not dry_run:
+            if its_kind == "store":
                 # At once: they are judged in the order in which they were first seen.
-                yield from merge_stores(config, names, config.store)
+                if dry_run:
+                    yield from map(_count_store, names)
+                else:
+                    yield from merge_stores(config, names, config.store)
                 continue
             for name in names:
-                if its_kind in {"archive", "store"}:
-                    yield from _import_fingerprinted(
-                        config, name, its_kind, open_archive, dry_run=dry_run
-                    )
+                if its_kind == "archive":
+                    yield import_archive(config, Path(name), open_archive, dry_run=dry_run)
                     continue
                 try:
                     opened = open_sources(name, its_kind, url_field, html_field, config.max_bytes)
@@ -169,26 +170,11 @@ def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name
         raise PartlyFailedError("; ".join(problems))
 
 
-def _import_fingerprinted(
-    config: Config, name: str, kind: str, open_archive: OpenArchive, *, dry_run: bool
-) -> Iterator[dict[str, Any]]:
-    if dry_run:
-        yield {
-            "source": show_url(name),
-            "kind": kind,
-            **_count_fingerprinted(name, kind, open_archive),
-        }
-    else:
-        yield from import_archive(config, Path(name), open_archive)
-
-
-def _count_fingerprinted(name: str, kind: str, open_archive: OpenArchive) -> dict[str, int]:
-    if kind == "archive":
-        with open_archive(Path(name)) as archive:
-            return {"fingerprints": archive.count}
+def _count_store(name: str) -> dict[str, Any]:
     with open_store(name, distance=0, readonly=True) as store:
         stats = store.stats()
-        return {"documents": stats["documents"], "fingerprints": stats["fingerprints"]}
+    counted = {kind: stats[kind] for kind in ("documents", "fingerprints")}
+    return {"source": show_url(name), "kind": "store", **counted}
 
 
 class _Import:

@@ -175,7 +175,7 @@ class Seeder:
         if not decision.is_near_duplicate:
             self.detector.mark_done(decision.document)
         if self.detector.log is not None:
-            self.detector.log.write(decision.to_dict())
+            self.detector.log.write(decision)
 
     async def _judge(
         self, entries: Iterable[Entry]

@@ -166,7 +166,7 @@ def test_what_cannot_be_answered_is_told_in_a_line(
         (["no-such-command"], "invalid choice: 'no-such-command'"),
         (["log", "--status", "dropped"], "invalid choice: 'dropped'"),
         (["log", "--last", "many"], "'many' is not a whole number"),
-        (["query"], "URL|FILE|FINGERPRINT --text --fingerprint is required"),
+        (["query"], "name what to look up: a URL"),
         (["query", "-", "--text", "a"], "not allowed with"),
         (["evaluate", "--confirm", "2"], "'2' is neither a number from 0 to 1 nor none"),
         (["evaluate", "--top", "-1"], "'-1' is not a whole number"),

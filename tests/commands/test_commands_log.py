@@ -173,19 +173,6 @@ def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
         assert "empty.jsonl is empty: no page was judged yet" in done.err
 
 
-def test_log_of_the_settings(run: Run, store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "own.jsonl"
-    path.write_bytes((store / "log.jsonl").read_bytes())
-    done = run("-s", f"SIMHASH_LOG={path}", "log", "--json")
-    assert len(done.answers) == 5
-
-
-def test_log_by_its_path(run: Run, store: Path) -> None:
-    done = run("log", "--log", store / "log.jsonl", "--json")
-    assert (done.exit_code, done.err) == (0, "")
-    assert len(done.answers) == 5
-
-
 @pytest.mark.parametrize("line", ["no JSON", '{"some": "other", "log": 1}', '{"time": "noon"}'])
 @pytest.mark.parametrize("option", ["--last=9", "--summary", "--json"])
 def test_log_of_something_else_gives_no_traceback(

@@ -16,8 +16,8 @@ from scrapy_simhash.judging.urls.records import (
     parse_rule,
 )
 from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import make_key
-from scrapy_simhash.stores.records import Session
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.detecting import fetched, judge, running
@@ -78,7 +78,7 @@ def id_of(text: str) -> str:
 def park(store: Path, *names: str) -> None:
     """Park requests by a rule, as a crawl that has ended."""
 
-    def work(stored: Session, seed: int) -> None:
+    def work(stored: Documents, seed: int) -> None:
         for name in names:
             parked = Parked(id_of(SID), f"{SITE}{name}", "spider", "crawl-0", 1, body_bytes=1_000)
             key = make_key(parked, seed)
@@ -89,7 +89,7 @@ def park(store: Path, *names: str) -> None:
         put_rule(stored, record)
 
     with open_store(str(store)) as opened:
-        opened._write(lambda stored: work(stored, opened.seed))
+        opened.write(lambda stored: work(stored, opened.seed))
 
 
 def list_released(store: Path) -> list[str]:

@@ -132,7 +132,7 @@ async def test_a_page_that_cannot_be_followed_passes(
     monkeypatch.setattr(broken, "judged", fail)
     done = await crawl(tmp_path / "store", [site.url("/one"), site.url("/two")])
     assert done.paths == ["/one", "/two"]
-    assert done.counted["not_followed"] == 2
+    assert done.counted["failed/page"] == 2
 
 
 async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:

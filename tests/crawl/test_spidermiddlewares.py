@@ -58,7 +58,6 @@ async def test_dropped_page_reaches_no_callback(site: Site, tmp_path: Path) -> N
         "dropped": 2,
         "bytes_dropped": sum(sizes),
         "links_dropped": 2,
-        "near_duplicate_with_new_links": 1,
         "links/only_on_dropped_pages": 2,
     }
     assert done.stats["response_received_count"] == 4
@@ -102,7 +101,7 @@ async def test_errback_gets_response_and_verdict(site: Site, tmp_path: Path) -> 
     assert isinstance(failure, IgnoreRequest)
     assert failure.response.url == site.url("/one-again")
     assert failure.response.body == site.answers["/one-again"].body
-    assert failure.verdict == done.decisions[1] == failure.response.meta["simhash"]
+    assert failure.verdict == done.published[1] == failure.response.meta["simhash"]
     assert str(failure) == f"near-duplicate of {site.url('/one')} at distance 0"
     assert done.paths == ["/one", "from the errback", "/two"]
     assert errors(done) == 0

@@ -37,7 +37,7 @@ async def test_verdict_is_in_meta_flags_stats_and_log(site: Site, tmp_path: Path
     done = await crawl(tmp_path, urls, SIMHASH_ACTION="flag")
     assert done.paths == ["/one", "/two", "/one-again"]
     assert [item["flags"] for item in done.items] == [[], [], ["near_duplicate"]]
-    assert [item["verdict"] for item in done.items] == done.decisions
+    assert [item["verdict"] for item in done.items] == done.published
     verdict = done.decisions[2]
     assert list(verdict) == list(new_decision("", "").to_dict())
     assert verdict["status"] == "near_duplicate"
@@ -144,7 +144,7 @@ async def test_signal_whatever_the_action(site: Site, tmp_path: Path, action: st
     done = await crawl(tmp_path, urls, Listener, SIMHASH_ACTION=action)
     (heard,) = done.spider.heard
     assert heard["response"].url == heard["request"].url == site.url("/one-again")
-    assert heard["verdict"] == heard["request"].meta["simhash"] == done.decisions[2]
+    assert heard["verdict"] == heard["request"].meta["simhash"] == done.published[2]
     assert heard["verdict"]["action"] == action
     assert heard["spider"] is done.spider
 

@@ -97,7 +97,7 @@ async def test_pages_pass_where_a_wall_cannot_be_noted(site: Site, tmp_path: Pat
     stats = f"{__name__}.FailingStats"
     done = await crawl(tmp_path, site.urls(), STATS_CLASS=stats, SIMHASH_ACTION="flag")
     assert done.paths == [members(n) for n in range(MEMBERS)]
-    assert done.counted["not_followed"] == MEMBERS - RECOGNISED
+    assert done.counted["failed/page"] == MEMBERS - RECOGNISED
 
 
 async def test_the_next_crawl_knows_it_from_its_first_page_on(site: Site, tmp_path: Path) -> None:

@@ -2,17 +2,13 @@
 
 import json
 import os
-import re
 import threading
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from scrapy_simhash.detector.log import Decision, DecisionLog
-from tests.helpers.detecting import fetched, running, write_decision
-from tests.helpers.pages import edit_words, make_page, make_words
+from scrapy_simhash.detector.log import DecisionLog
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python, wait_until
 
 HOSTILE = [
@@ -223,47 +219,3 @@ def test_line_cut_by_a_crash_is_ended_at_opening(tmp_path: Path) -> None:
     log.close()
     log.close()  # harmless
     assert path.read_bytes() == b'{"number":0}\n{"numb\n{"number":2}\n'
-
-
-# What 0.1.0 wrote of a page, of one like it, of the first again, and of an empty one.
-OLD_LOG = ROOT / "tests" / "formats" / "log-0.1.0.jsonl"
-# Later versions put keys of a page's nearest one into the middle, and all others at the end.
-NEAREST = (
-    b'"nearest_url":null,"nearest_distance":null,"nearest_similarity":null,"nearest_tests":[],'
-)
-FIELDS = Decision.__struct_fields__
-LATER = {name for name in FIELDS if name.startswith("nearest_")}
-LATER |= set(FIELDS[FIELDS.index("match_pending") + 1 :])
-
-
-def cut_later(path: Path) -> bytes:
-    """Cut what later versions write of a page that has no near one."""
-    lines = path.read_bytes().replace(NEAREST, b"")
-    return re.sub(rb'("match_pending":(?:true|false)).*', rb"\1}", lines)
-
-
-def test_old_lines_are_read_and_written_byte_by_byte(tmp_path: Path) -> None:
-    log = DecisionLog(tmp_path / "log.jsonl")
-    for line in read(OLD_LOG):
-        log.write(msgspec.convert(line, Decision).to_dict())
-    log.close()
-    assert cut_later(log.path) == OLD_LOG.read_bytes()
-
-
-async def test_lines_have_the_keys_and_types_of_old_ones(tmp_path: Path) -> None:
-    """Of pages like those of the old log."""
-    words = make_words(1, 400)
-    link = '<a href="/x">x</a>'
-    pages = {"one": make_page([*words, link]), "two": make_page([*edit_words(words, 1), link])}
-    async with running(tmp_path, scope="host") as detector:
-        for name in ("one", "two", "one", "empty"):
-            decision = await detector.judge(fetched(name, pages.get(name, "")))
-            decision.action = "drop" if decision.is_near_duplicate else ""
-            write_decision(detector, decision)
-    written, old = read(tmp_path / "log.jsonl"), read(OLD_LOG)
-    assert [line["status"] for line in written] == [line["status"] for line in old]
-    for line, wanted in zip(written, old, strict=True):
-        assert [key for key in line if key not in LATER] == list(wanted)
-        assert {key: type(line[key]) for key in wanted} == {
-            key: type(wanted[key]) for key in wanted
-        }

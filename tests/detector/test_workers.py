@@ -229,16 +229,20 @@ async def test_stopping_without_starting_is_harmless() -> None:
     await Workers(3, DEADLINE_SECONDS).stop()
 
 
-async def test_stopping_ends_pages_on_their_way() -> None:
-    """Some processes have just come up, or have not yet."""
+@pytest.mark.parametrize("all_are_up", [False, True])
+async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
     others = list_workers()
     async with started(4, PATIENCE_SECONDS) as four:
+        if all_are_up:
+            await read_slowly(four, 12)
         hanging = [asyncio.ensure_future(read(four, BAD_PAGE, "hang")) for _ in range(12)]
         await asyncio.sleep(0.1)
     ended = await asyncio.gather(*hanging, return_exceptions=True)
     assert {error.reason for error in ended if isinstance(error, UnjudgedError)} == {"worker_died"}
     assert len(ended) == 12
     assert list_workers() == others
+    with pytest.raises(UnjudgedError, match="the workers are not running"):  # not in this process
+        await read(four, page(1))
 
 
 NO_INTERPRETER = ["/no/such/python", "/bin/false"]  # one cannot be started, one ends at once
@@ -284,18 +288,17 @@ async def test_pages_pass_while_no_process_comes_up(
     assert list_workers() == others
 
 
-async def test_large_pages_and_texts_pass_each_other(workers: Workers) -> None:
+async def test_large_pages_and_texts_pass_each_other() -> None:
     words = [f"{seed} " + "word " * 600_000 for seed in range(6)]
     pages = [f"<html><body><p>{text}</p></body></html>" for text in words]
     async with started(2, PATIENCE_SECONDS) as patient:
         found = await asyncio.gather(*(read(patient, html) for html in pages))
     assert [made.text for made in found] == [text.strip() for text in words]
-    del workers  # keeps the processes
 
 
-async def count_words(pages: int, html: str = page(1)) -> list[int]:
+async def count_words(pages: int) -> list[int]:
     async with started(1) as one:
-        return [(await read(one, html)).words for _ in range(pages)]
+        return [(await read(one, page(1))).words for _ in range(pages)]
 
 
 def test_event_loops_have_workers_of_their_own() -> None:

@@ -34,8 +34,7 @@ def writer(store: FakeStore) -> Iterator[GroupWriter]:
     writer = GroupWriter(cast("Store", store), CRAWL)
     yield writer
     store.open_gate.set()
-    if writer._thread.is_alive():
-        writer.close()
+    writer.close()  # harmless where a test has done that
 
 
 def page(number: int) -> Document:
@@ -197,7 +196,7 @@ def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> Non
     assert sum(sizes(store)) == 101
     assert [number for group in store.groups for number in group.done] == [3]
     assert [number for group in store.groups for number in group.withdrawn] == [4]
-    assert not writer._thread.is_alive()
+    assert not closing.is_alive()
 
 
 @pytest.mark.usefixtures("late_marks")

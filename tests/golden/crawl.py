@@ -76,7 +76,7 @@ def main() -> None:
 
     from scrapy_simhash import open_store  # noqa: PLC0415
 
-    templates.datetime = _Clock
+    vars(templates)["datetime"] = _Clock
     url = sys.argv[2]
     open_store(url, 7, confirm=0.78, seed=SEED).close()
     settings = get_project_settings()

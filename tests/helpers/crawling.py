@@ -14,6 +14,7 @@ from scrapy.http import Request, Response, TextResponse
 from scrapy.utils.engine import format_engine_status
 
 from scrapy_simhash.crawl import parking
+from scrapy_simhash.detector.log import VERDICT
 from tests.helpers.processes import PATIENCE_SECONDS
 
 _HANDLER = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
@@ -112,6 +113,11 @@ class Crawl:
             for key, count in self.stats.items()
             if key.startswith("simhash/")
         }
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        """What meta, signal and exception show of the decisions."""
+        return [{key: line[key] for key in VERDICT} for line in self.decisions]
 
     @property
     def paths(self) -> list[str]:

@@ -45,7 +45,7 @@ def new_decision(url: str = "", crawl: str = "", **fields: Any) -> Decision:
 def write_decision(detector: Detector, decision: Decision) -> None:
     """Write to the detector's log, as a crawl does."""
     assert detector.log is not None
-    detector.log.write(decision.to_dict())
+    detector.log.write(decision)
 
 
 async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging import Document, Match
+from scrapy_simhash.judging import Document, Match, Verdict
 from scrapy_simhash.stores import Store, open_store
 
 CRAWL = "crawl-1"
@@ -33,13 +33,35 @@ def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
     return store
 
 
-def open_lmdb(folder: Path, **arguments: Any) -> Store:
+def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
     """Open a store by the public way."""
     return open_store(str(folder), **arguments)
 
 
-def open_in_crawl(folder: Path, crawl: str = CRAWL, **arguments: Any) -> Store:
+def open_in_crawl(folder: Path | str, crawl: str = CRAWL, **arguments: Any) -> Store:
     """Open a store and begin a crawl in it."""
     store = open_lmdb(folder, **arguments)
     store.start_crawl(crawl, "spider")
     return store
+
+
+def judge(store: Store, *pages: Document) -> list[str]:
+    """Judge pages in one group; says status or reason, number, and number of the match of each."""
+    return [
+        f"{verdict.reason or verdict.status} {verdict.document}"
+        + (f" of {verdict.match.document}" if verdict.match else "")
+        for verdict in store.find_and_add(pages)
+    ]
+
+
+def judge_one(store: Store, page: Document) -> Verdict:
+    """Judge one page."""
+    (verdict,) = store.find_and_add([page])
+    return verdict
+
+
+def next_crawl(store: Store, crawl: str = "crawl-2", before: str = CRAWL) -> str:
+    """End a crawl and begin another one."""
+    store.end_crawl(before)
+    store.start_crawl(crawl, "spider")
+    return crawl

@@ -16,9 +16,9 @@ from scrapy_simhash.judging.urls.records import (
     parse_rule,
 )
 from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.documents import Documents, octets
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import Parking
-from scrapy_simhash.stores.records import Session, octets
 from tests.helpers.documents import CRAWL, document
 
 SITE = "http://site.example"
@@ -36,10 +36,10 @@ def pin(store: Store, *rules: UrlRule) -> None:
 def note(store: Store, name: str, number: int, callback: str = "parse") -> None:
     """Note which document is at the address of this name."""
 
-    def work(stored: Session) -> None:
+    def work(stored: Documents) -> None:
         assert write_form(stored, b"", f"{SITE}/{name}", Noted(number, callback))
 
-    store._write(work)
+    store.write(work)
 
 
 def add_target(store: Store, name: str, fingerprint: int, crawl: str = CRAWL) -> int:
@@ -72,19 +72,19 @@ def plant_rows(store: Store, target: int) -> None:
     assert [answer.reason for answer in answers] == ["", ""]
     assert store.release_parked(url=f"{SITE}/a?sid=2") == 1
 
-    def work(stored: Session) -> None:
+    def work(stored: Documents) -> None:
         write_form(stored, RULE.key, f"{SITE}/a", Form(target, 2, "parse"))
         key = octets(target)
         stored.put_row("sinks", key, pack_row(key, Sink((Witness("h", "a", "b"),))))
         keep_links(stored, [Link("http://site.example/c")], ())
 
-    store._write(work)
+    store.write(work)
 
 
 def read_keys(store: Store, table: str) -> list[bytes]:
     """List the keys of a table."""
-    return store._read(partial(_list_keys, table))
+    return store.read(partial(_list_keys, table))
 
 
-def _list_keys(table: str, stored: Session) -> list[bytes]:
+def _list_keys(table: str, stored: Documents) -> list[bytes]:
     return sorted(key for key, _ in stored.scan_rows(table))

@@ -211,13 +211,9 @@ def _descriptor(call: Call) -> str:
 def fingerprint_of(store: Store) -> str:
     """Hash all a store holds, however its tables are laid out."""
     digest = xxhash.xxh3_64(store.fingerprints().tobytes() + repr(store.seed).encode())
-    databases = store._databases
-    rows = store._environment.read(
-        lambda txn: [
-            (name, *row)
-            for name in ("documents", "identities", "fingerprints", "duplicates", "crawls", "texts")
-            for row in txn.cursor(getattr(databases, name))
-        ]
+    names = ("documents", "identities", "fingerprints", "duplicates", "crawls", "texts")
+    rows = store.read(
+        lambda stored: [(name, *row) for name in names for row in stored.values.scan(name)]
     )
     digest.update(repr(rows).encode())
     return digest.hexdigest()

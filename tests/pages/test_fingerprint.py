@@ -2,7 +2,6 @@
 
 import itertools
 import multiprocessing
-import pickle
 import random
 from dataclasses import replace
 
@@ -48,21 +47,6 @@ def test_golden_value() -> None:
     assert made.text_digest.hex() == "7f419be31594f908c52a5fb20d0fe19e"
 
 
-# As 0.1.0 made them, with seed 0x5EED: main and whole text.
-OF_0_1_0 = {
-    "trafilatura-fast": (0x357D6C05118835E2, 0x25FD6C04118835A2),
-    "trafilatura": (0x357D6C05118835E2, 0x25FD6C04118835A2),
-    "html2txt": (0x25FD6C04118835A2, 0x25FD6C04118835A2),
-}
-
-
-@pytest.mark.parametrize("extractor", OF_0_1_0)
-def test_stores_of_0_1_0_get_the_same_fingerprints(extractor: str) -> None:
-    """Of an article that no extractor takes for anything else."""
-    made = fingerprint_page(HTML, recipe=make_recipe(extractor, "words-1"), seed=0x5EED)
-    assert (made.fingerprint, made.whole_fingerprint) == OF_0_1_0[extractor]
-
-
 def test_text_and_bytes_are_the_same() -> None:
     html = page(article("Äpfel 苹果", *PARAGRAPHS))
     expected = without_times(fingerprint_page(html))
@@ -105,14 +89,6 @@ def test_features_by_name_and_import_path() -> None:
     assert fingerprint_page(HTML, recipe=recipe) != fingerprint_page(HTML)
 
 
-@pytest.mark.parametrize(
-    "name", ["nonsense", "tests.helpers.handmade.nothing", "tests.helpers.handmade.PARAGRAPHS"]
-)
-def test_features_that_are_none(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}'"):
-        fingerprint_page(HTML, recipe=Recipe(features=name))
-
-
 def test_the_extractor_that_gave_the_text_is_named() -> None:
     made = fingerprint_page(HTML, recipe=Recipe(extractor="tests.helpers.handmade.find_nothing"))
     assert (made.extractor, made.fell_back) == ("html2txt", True)
@@ -122,11 +98,6 @@ def test_unjudged_pages_raise() -> None:
     with pytest.raises(UnjudgedError) as caught:
         fingerprint_page(b"")
     assert caught.value.reason == "empty"
-
-
-def test_pickles() -> None:
-    made = fingerprint_page(HTML)
-    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
 
 
 def test_a_spawned_process_makes_the_same() -> None:

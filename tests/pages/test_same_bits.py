@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from scrapy_simhash.pages import FeatureSet, fingerprint_text
-from scrapy_simhash.pages.features import FEATURE_SETS, equal_weights, normalise, tokenise
+from scrapy_simhash.pages.features import FEATURE_SETS, equal_weights
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.pages.reading import read_page
 from scrapy_simhash.pages.text import PageText
 from tests.helpers.processes import ROOT
-from tests.helpers.slowly import judge_slowly, normalise_slowly, tokenise_slowly
+from tests.helpers.slowly import judge_slowly
 from tests.helpers.strategies import texts
 
 seeds = st.integers(0, 2**64 - 1)
@@ -121,12 +121,6 @@ def test_real_pages(path: Path) -> None:
     stretch = page._replace(main=page.whole[start:end], main_at=start)
     for each in (page, stretch):
         assert judge(each, WORDS, 7) == judge_slowly(each, WORDS, 7)
-
-
-@given(texts | border)
-def test_texts_are_normalised_and_cut_the_same(text: str) -> None:
-    assert normalise(text) == normalise_slowly(text)
-    assert tokenise(normalise(text)) == tokenise_slowly(normalise(text))
 
 
 @pytest.mark.parametrize(

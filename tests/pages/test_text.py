@@ -1,7 +1,6 @@
 """Bytes to main text: encodings true and false, bad input, and what is read besides the text."""
 
 import io
-import pickle
 import zipfile
 import zlib
 
@@ -439,22 +438,8 @@ def test_text_of_other_templates_is_not(extractor: str) -> None:
     assert "tacit" not in read.whole
 
 
-def test_unjudged_error_pickles() -> None:
-    copy = pickle.loads(pickle.dumps(UnjudgedError("binary", "6 of 9")))  # noqa: S301
-    assert (type(copy), copy.reason, copy.detail) == (UnjudgedError, "binary", "6 of 9")
-    assert UnjudgedError("empty").detail == ""
-
-
 def test_extractors_by_import_path() -> None:
     assert read(page(article()), "tests.helpers.handmade.find_headings") == "The harvest"
-
-
-@pytest.mark.parametrize(
-    "name", ["nonsense", "tests.helpers.handmade.nothing", "tests.helpers.handmade.PARAGRAPHS"]
-)
-def test_extractors_that_are_none(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}'"):
-        load_reader(name)
 
 
 def test_all_names_are_told() -> None:

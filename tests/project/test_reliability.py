@@ -103,24 +103,6 @@ def test_what_is_no_test_is_refused(cell: str) -> None:
         list(read_rows(table))
 
 
-@pytest.mark.parametrize(
-    ("named", "there"),
-    [
-        ("tests/project/test_reliability.py", True),
-        ("tests/project/test_reliability.py::test_rows_are_read", True),
-        ("tests/project/test_reliability.py::test_nothing", False),
-        ("tests/test_nothing.py", False),
-        ("tests/test_nothing.py::test_rows_are_read", False),
-        (FUZZ, True),
-        ("-m tests.fuzz.nothing --minutes 30", False),
-        ("benchmarks/bench_long_run.py --pages 100000", True),
-        ("benchmarks/nothing.py", False),
-    ],
-)
-def test_what_exists(named: str, there: bool) -> None:
-    assert exists(named) is there
-
-
 def test_what_was_found_is_judged() -> None:
     one, two, three = read_rows(TABLE)
     cases = list(read_report(REPORT))
@@ -162,27 +144,6 @@ def test_tables_are_printed(
     assert main(*options) == code
     printed = [line for line in capsys.readouterr().out.splitlines() if "| kept |" in line]
     assert [line.strip("| ").split(" | ")[-1] for line in printed] == found
-
-
-def test_tests_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pytest is told, without starting it a second time."""
-    calls: list[tuple[list[str], str]] = []
-
-    def call(command: list[str], **options: dict[str, str]) -> int:
-        calls.append((command, options["env"].get("SIMHASH_TEST_KILLS", "")))
-        (report,) = [each for each in command if each.startswith("--junitxml=")]
-        Path(report.removeprefix("--junitxml=")).write_text(REPORT)
-        return 1
-
-    monkeypatch.setattr("subprocess.call", call)
-    monkeypatch.delenv("SIMHASH_TEST_KILLS", raising=False)
-    tests = ["tests/test_a.py", "tests/test_b.py::test_1"]
-    for variables in ({}, {"SIMHASH_TEST_KILLS": "500"}):
-        assert reliability.run_tests(tests, variables) == list(read_report(REPORT))
-    (short, kills), (long, long_kills) = calls
-    assert (kills, long_kills) == ("", "500")
-    assert short[-2:] == long[-2:] == tests
-    assert set(long) - set(short) >= {"-o", "faulthandler_timeout=0"}
 
 
 def test_what_is_kept_is_not_run_again(

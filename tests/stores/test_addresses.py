@@ -1,15 +1,15 @@
-"""Documents are found by their URLs without reading all records; old stores after a rebuild."""
+"""Documents are found by their URLs without reading all records."""
 
 from collections.abc import Callable
 
 import pytest
 
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.records import Session
-from scrapy_simhash.stores.store import Store
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.records import address_row
 from tests.helpers.documents import CRAWL, begin_crawl, document
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 URL = "http://site.example/"
 
 
@@ -17,31 +17,10 @@ URL = "http://site.example/"
 def unread(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Call this, and reading all records is an error from then on."""
 
-    def fail(_: Session) -> None:
+    def fail(_: Documents) -> None:
         raise AssertionError("all records are read")
 
-    return lambda: monkeypatch.setattr(Session, "__iter__", fail)
-
-
-def forget_index(store: Store) -> None:
-    """Make of a store one of a version before 0.2.0."""
-    store._header.addressed = False
-    header = store._header
-    if isinstance(store, Store):
-        from scrapy_simhash.stores.lmdb.documents import write_header  # noqa: PLC0415
-
-        store._commit(lambda stored: write_header(stored, header))
-        opened = store._databases.addresses
-        assert opened is not None
-        store._environment.write(lambda transaction: transaction.drop(opened))
-        store._databases = store._databases._replace(addresses=None)
-    else:
-        from scrapy_simhash.stores.redis.server import pack_header  # noqa: PLC0415
-
-        server = store._server  # type: ignore[attr-defined]
-        server.call("SET", server.keys.header, pack_header(header))
-        for name in list(server.scan(server.keys.pattern("u"))):
-            server.call("DEL", name)
+    return lambda: monkeypatch.setattr(Documents, "__iter__", fail)
 
 
 def numbers_at(store: Store, url: str) -> list[int]:
@@ -76,38 +55,15 @@ def test_a_deleted_document_is_not_found(store: Store) -> None:
     assert [numbers_at(store, URL + name) for name in ("a", "like a", "b")] == [[], [], [3]]
 
 
-def test_an_old_store_is_looked_through_until_it_is_rebuilt(
-    home: str, monkeypatch: pytest.MonkeyPatch, unread: Callable[[], None]
-) -> None:
-    with begin_crawl(home) as store:
-        store.find_and_add([document("a", 1), document("gone", 1 << 20)])
-        forget_index(store)
-    with begin_crawl(home, "crawl-2") as store, begin_crawl(home, "crawl-3") as other:
-        assert numbers_at(store, URL + "a") == [1]
-        store.delete([2])
-        other.find_and_add([document("b", 1 << 40)])
-        assert numbers_at(store, URL + "b") == [3]
-        assert store.check() == []
-        store.rebuild()
-        (added,) = other.find_and_add([document("c", 1 << 50)])
-        assert [each.check() for each in (store, other)] == [[], []]
-        unread()
-        for each in (store, other):
-            assert [numbers_at(each, URL + name) for name in ("a", "gone", "b", "c")] == [
-                *([1], [], [3], [added.document])
-            ]
-        monkeypatch.undo()
-
-
 def test_a_rebuild_mends_the_index(store: Store) -> None:
     store.find_and_add([document("a", 1), document("b", 1 << 40)])
 
-    def spoil(stored: Session) -> None:
-        stored.drop_address(URL + "a", 1)
-        stored.put_address(URL + "c", 2)
-        stored.put_address(URL + "d", 9)
+    def spoil(stored: Documents) -> None:
+        stored.values.discard("addresses", *address_row(URL + "a", 1))
+        stored.values.add("addresses", *address_row(URL + "c", 2))
+        stored.values.add("addresses", *address_row(URL + "d", 9))
 
-    store._commit(spoil)
+    store.write(spoil)
     assert len(store.check()) == 3
     assert numbers_at(store, URL + "c") == numbers_at(store, URL + "d") == []
     store.rebuild()

@@ -16,7 +16,7 @@ from scrapy_simhash.judging.urls.book import (
 )
 from scrapy_simhash.judging.urls.records import Form, UrlRule
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.records import Session
+from scrapy_simhash.stores.documents import Documents
 from tests.helpers.documents import CRAWL, document
 from tests.helpers.parking import OTHER_RULE, RULE, SITE, note, read_keys
 
@@ -33,11 +33,11 @@ def noted(store: Store) -> Store:
     for number, name in ((1, "a"), (2, "b")):
         note(store, name, number)
         for rule in (RULE, OTHER_RULE):
-            store._write(partial(note_form, rule=rule, name=name, number=number))
+            store.write(partial(note_form, rule=rule, name=name, number=number))
     return store
 
 
-def note_form(stored: Session, rule: UrlRule, name: str, number: int) -> None:
+def note_form(stored: Documents, rule: UrlRule, name: str, number: int) -> None:
     write_form(stored, rule.key, f"{SITE}/{name}", Form(number, 2, "parse"))
 
 
@@ -47,7 +47,7 @@ def list_forms(store: Store) -> list[str]:
     return sorted(names[key[:8]] for key in read_keys(store, "forms"))
 
 
-def make_older(stored: Session) -> None:
+def make_older(stored: Documents) -> None:
     """Make a rule retired 40 days ago."""
     record = get_rule(stored, RULE.id)
     assert record
@@ -68,13 +68,13 @@ def test_what_is_needed_stays(noted: Store) -> None:
 
 
 def test_the_forms_of_a_rule_that_is_gone_are_swept(noted: Store) -> None:
-    noted._write(partial(forget_rule, rule=RULE))
+    noted.write(partial(forget_rule, rule=RULE))
     assert noted.sweep_url_forms() == 2
     assert list_forms(noted) == ["address"] * 2 + ["other"] * 2
     noted.change_url_rule(OTHER_RULE.id, "ban")
     assert noted.sweep_url_forms() == 2
     assert list_forms(noted) == ["address"] * 2  # the host has a rule, though a banned one
-    noted._write(partial(forget_rule, rule=OTHER_RULE))
+    noted.write(partial(forget_rule, rule=OTHER_RULE))
     assert noted.sweep_url_forms() == 2
     assert list_forms(noted) == []
     assert noted.check() == []
@@ -82,14 +82,14 @@ def test_the_forms_of_a_rule_that_is_gone_are_swept(noted: Store) -> None:
 
 def test_the_forms_of_a_rule_that_was_retired_long_ago_are_swept(noted: Store) -> None:
     noted.change_url_rule(RULE.id, "retire")
-    noted._write(make_older)
+    noted.write(make_older)
     assert noted.sweep_url_forms() == 2
     assert list_forms(noted) == ["address"] * 2 + ["other"] * 2
 
 
 def test_the_forms_of_deleted_documents_are_swept(noted: Store) -> None:
     led_to = Noted(2, "parse", RULE.key)
-    noted._write(lambda stored: write_form(stored, b"", f"{SITE}/b", led_to, is_there=True))
+    noted.write(lambda stored: write_form(stored, b"", f"{SITE}/b", led_to, is_there=True))
     noted.delete([1, 2])
     assert noted.sweep_url_forms() == 5
     # It knows which rule leads there, should the page be fetched again.
@@ -99,12 +99,12 @@ def test_the_forms_of_deleted_documents_are_swept(noted: Store) -> None:
 def test_few_of_them_are_read_at_once(noted: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction keeps what it reads, on Redis in memory."""
     monkeypatch.setattr("scrapy_simhash.stores.urlrules._REQUESTS_PER_GROUP", 2)
-    noted._write(partial(forget_rule, rule=RULE))
-    read = noted._read
+    noted.write(partial(forget_rule, rule=RULE))
+    read = noted.read
     counts: list[int] = []
 
-    def count_records(work: Callable[[Session], object]) -> object:
-        def counting(stored: Session) -> object:
+    def count_records(work: Callable[[Documents], object]) -> object:
+        def counting(stored: Documents) -> object:
             counts.append(0)
             get = stored.get
 
@@ -117,7 +117,7 @@ def test_few_of_them_are_read_at_once(noted: Store, monkeypatch: pytest.MonkeyPa
 
         return read(counting)
 
-    monkeypatch.setattr(noted, "_read", count_records)
+    monkeypatch.setattr(noted, "read", count_records)
     assert noted.sweep_url_forms() == 2
     assert list_forms(noted) == ["address"] * 2 + ["other"] * 2
     assert sum(counts) == 6
@@ -125,7 +125,7 @@ def test_few_of_them_are_read_at_once(noted: Store, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_damaged_stays(noted: Store) -> None:
-    noted._write(lambda stored: stored.put_row("forms", RULE.key + b"damaged.", b"damaged"))
-    noted._write(partial(forget_rule, rule=RULE))
+    noted.write(lambda stored: stored.put_row("forms", RULE.key + b"damaged.", b"damaged"))
+    noted.write(partial(forget_rule, rule=RULE))
     assert noted.sweep_url_forms() == 2
     assert noted.rebuild()["url_rows_dropped"] == 1

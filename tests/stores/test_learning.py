@@ -97,7 +97,7 @@ def test_what_one_process_learned_another_one_knows(home: str) -> None:
 
 
 def spoil(store: Store, table: str, key: bytes, row: bytes) -> None:
-    store._write(lambda stored: stored.put_row(table, key, row))
+    store.write(lambda stored: stored.put_row(table, key, row))
 
 
 def make_broken_row() -> bytes:

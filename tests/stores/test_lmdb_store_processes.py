@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.store import Store
 from tests.helpers.children import Child, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but

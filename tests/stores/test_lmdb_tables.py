@@ -1,22 +1,20 @@
 """The permuted tables: complete within k for every design, and nothing beyond."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.stores.lmdb.environment import Environment
-from scrapy_simhash.stores.lmdb.tables import Layout, TableDatabases, Tables
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import Engine, KeyValues
+from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.probing import Prober
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import border_bits, fingerprints, masks
-
-if TYPE_CHECKING:
-    import lmdb
 
 # Those of the paper and others, at least one for each width of key.
 NAMES = [
@@ -30,50 +28,59 @@ class Aborted(Exception):  # noqa: N818 - not an error
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
-    environment = Environment(tmp_path_factory.mktemp("tables"), readonly=False)
-    yield environment
-    environment.close()
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    engine = LmdbEngine(tmp_path_factory.mktemp("tables"), readonly=False)
+    engine.open()
+    yield engine
+    engine.close()
 
 
-def in_tables(environment: Environment, name: str, work: Callable[[Tables], None]) -> None:
+class Tables:
+    """The tables of a store, without documents."""
+
+    def __init__(self, values: KeyValues, name: str) -> None:
+        self.design = parse_design(name)
+        self.prober = Prober(self.design)
+        self.values = values
+        self.stored = Documents(values, self.prober)
+
+    def add(self, fingerprint: int) -> None:
+        rows = self.prober.split(fingerprint)
+        if not self.values.has("tables", *rows[0]):
+            for row in rows:
+                self.values.add("tables", *row)
+
+    def remove(self, fingerprint: int) -> None:
+        for row in self.prober.split(fingerprint):
+            self.values.discard("tables", *row)
+
+
+def in_tables(engine: Engine, name: str, work: Callable[[Tables], None]) -> None:
     """Run a test in empty tables of a design and undo it."""
 
-    def make(transaction: "lmdb.Transaction[bytes]") -> TableDatabases:
-        return TableDatabases(
-            base=environment.open_database("base", transaction),
-            added=environment.open_database("added", transaction, dupfixed=True),
-            frozen=environment.open_database("frozen", transaction, dupfixed=True),
-            hot=environment.open_database("hot", transaction, dupfixed=True),
-            building=environment.open_database("building", transaction),
-        )
-
-    databases = environment.write(make)
-
-    def work_and_abort(transaction: "lmdb.Transaction[bytes]") -> None:
-        work(Tables(transaction, Layout(parse_design(name), databases)))
+    def work_and_abort(values: KeyValues) -> None:
+        work(Tables(values, name))
         raise Aborted
 
     with pytest.raises(Aborted):
-        environment.write(work_and_abort)
+        engine.write(work_and_abort)
 
 
 def fill(tables: Tables, stored: Iterable[int]) -> None:
     """Put fingerprints into buckets, in place of those that are there."""
-    tables.clear()
-    tables.fill(np.array(sorted(stored), np.uint64))
+    tables.stored.rewrite_tables(tables.design, np.array(sorted(stored), np.uint64))
 
 
 def probe(tables: Tables, query: int, distance: int) -> list[tuple[int, int]]:
     """Find everything, and check that the probe says so."""
-    found = tables.layout.prober.probe(tables.read, query, distance)
+    found = tables.stored.near(query, distance)
     assert found.complete_bits == distance
     return found.near
 
 
 def read_all(tables: Tables) -> list[list[int]]:
     """Read every table back."""
-    return [content.tolist() for content in tables.read_tables()]
+    return [content.tolist() for content in tables.stored.read_tables()]
 
 
 def near(stored: set[int], query: int, distance: int) -> list[tuple[int, int]]:
@@ -109,38 +116,36 @@ def clusters(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 @pytest.mark.parametrize("name", slow_but(["4"], NAMES))
 @given(data=st.data())
 def test_probe_with_flipped_keys_is_complete_and_exact(
-    environment: Environment, name: str, data: st.DataObject
+    engine: Engine, name: str, data: st.DataObject
 ) -> None:
     """At every distance that the design reaches: 0 to 7 bits with four tables."""
     query, stored = data.draw(clusters(name))
 
     def work(tables: Tables) -> None:
         fill(tables, stored)
-        for distance in range(tables.layout.design.reach_bits + 1):
+        for distance in range(tables.design.reach_bits + 1):
             assert probe(tables, query, distance) == near(stored, query, distance)
 
-    in_tables(environment, name, work)
+    in_tables(engine, name, work)
 
 
 @pytest.mark.parametrize("name", ["4", "16"])
-def test_every_bit_of_a_key_is_flipped_and_no_table_number(
-    environment: Environment, name: str
-) -> None:
+def test_every_bit_of_a_key_is_flipped_and_no_table_number(engine: Engine, name: str) -> None:
     design = parse_design(name)
     query = 0x0123_4567_89AB_CDEF
     stored = {query ^ 1 << bit for bit in range(64)} | {query}
 
     def work(tables: Tables) -> None:
-        rows = tables.layout.prober.rows(query)
-        keys = tables.layout.prober._flip(rows, 0, 1)
+        rows = tables.prober.rows(query)
+        keys = tables.prober._flip(rows, 0, 1)
         assert len(set(keys)) == len(keys) == len(design.tables) * (1 + 8 * design.key_bytes)
         assert {key[0] for key in keys} == set(range(len(design.tables)))
-        assert set(tables.layout.prober._keys.unpack(rows)) < set(keys)
+        assert set(tables.prober._keys.unpack(rows)) < set(keys)
         fill(tables, stored)
         for distance in range(design.reach_bits + 1):
             assert probe(tables, query, distance) == near(stored, query, distance)
 
-    in_tables(environment, name, work)
+    in_tables(engine, name, work)
 
 
 @st.composite
@@ -160,9 +165,7 @@ def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 @pytest.mark.parametrize("name", slow_but(["4", "10"], NAMES))
 @examples(25)
 @given(data=st.data())
-def test_probe_is_complete_and_exact(
-    environment: Environment, name: str, data: st.DataObject
-) -> None:
+def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObject) -> None:
     query, stored = data.draw(neighbourhoods(name))
     packed = data.draw(st.sets(st.sampled_from(sorted(stored))), "packed") if stored else set()
 
@@ -170,18 +173,18 @@ def test_probe_is_complete_and_exact(
         fill(tables, packed)
         for fingerprint in stored:  # those that are packed as well: harmless
             tables.add(fingerprint)
-        for distance in range(tables.layout.design.distance_bits + 1):
+        for distance in range(tables.design.distance_bits + 1):
             assert probe(tables, query, distance) == near(stored, query, distance)
-        assert read_all(tables) == [sorted(stored)] * len(tables.layout.design.tables)
+        assert read_all(tables) == [sorted(stored)] * len(tables.design.tables)
 
-    in_tables(environment, name, work)
+    in_tables(engine, name, work)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @examples(10)
 @given(st.sets(fingerprints, max_size=12), st.sets(fingerprints, max_size=12), st.data())
 def test_what_is_removed_is_gone_and_nothing_else(
-    environment: Environment, name: str, kept: set[int], removed: set[int], data: st.DataObject
+    engine: Engine, name: str, kept: set[int], removed: set[int], data: st.DataObject
 ) -> None:
     kept -= removed
     removed |= {each ^ 1 for each in kept} - kept
@@ -194,15 +197,15 @@ def test_what_is_removed_is_gone_and_nothing_else(
             tables.add(fingerprint)  # harmless
         for fingerprint in [*sorted(removed), *sorted(removed)]:
             tables.remove(fingerprint)
-        assert read_all(tables) == [sorted(kept)] * len(tables.layout.design.tables)
-        assert tables.find_strays() == []
+        assert read_all(tables) == [sorted(kept)] * len(tables.design.tables)
+        assert tables.values.find_strays(tables.design) == []
         for fingerprint in kept | removed:
             assert probe(tables, fingerprint, 0) == near(kept, fingerprint, 0)
 
-    in_tables(environment, name, work)
+    in_tables(engine, name, work)
 
 
-def test_many_fingerprints_under_one_key(environment: Environment) -> None:
+def test_many_fingerprints_under_one_key(engine: Engine) -> None:
     """The spikes of section 4.2: more values than one page of the database holds."""
     stored = set(range(3_000)) | {number << 40 for number in range(3_000)}
 
@@ -211,13 +214,11 @@ def test_many_fingerprints_under_one_key(environment: Environment) -> None:
         for query in (0, 1, 2_999, 2**64 - 1, 77 << 40):
             assert probe(tables, query, 3) == near(stored, query, 3)
 
-    in_tables(environment, "4", work)
+    in_tables(engine, "4", work)
 
 
 @pytest.mark.parametrize("bad", [-1, 2**64, 2**70])
-def test_what_is_no_fingerprint_never_reaches_the_tables(
-    environment: Environment, bad: int
-) -> None:
+def test_what_is_no_fingerprint_never_reaches_the_tables(engine: Engine, bad: int) -> None:
     """A value of another width would take others with it."""
 
     def work(tables: Tables) -> None:
@@ -228,15 +229,15 @@ def test_what_is_no_fingerprint_never_reaches_the_tables(
             tables.remove(bad)
         assert read_all(tables) == [[5]] * 4
 
-    in_tables(environment, "4", work)
+    in_tables(engine, "4", work)
 
 
-def test_empty_tables(environment: Environment) -> None:
+def test_empty_tables(engine: Engine) -> None:
     def work(tables: Tables) -> None:
         assert probe(tables, 0, 3) == []
         assert read_all(tables) == [[]] * 4
 
-    in_tables(environment, "4", work)
+    in_tables(engine, "4", work)
 
 
 @st.composite
@@ -255,7 +256,7 @@ def crowds(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
 @pytest.mark.parametrize("name", ["4", "10", "16", "4:3+2", "6:2"])
 @given(data=st.data())
 def test_a_bounded_probe_says_how_far_it_is_complete(
-    environment: Environment, name: str, data: st.DataObject
+    engine: Engine, name: str, data: st.DataObject
 ) -> None:
     """Buckets of more than two are passed over here."""
     query, stored = data.draw(crowds(name))
@@ -267,11 +268,11 @@ def test_a_bounded_probe_says_how_far_it_is_complete(
         else:
             for fingerprint in stored:
                 tables.add(fingerprint)
-        assert tables.find_strays() == []
-        for distance in range(tables.layout.design.reach_bits + 1):
+        assert tables.values.find_strays(tables.design) == []
+        for distance in range(tables.design.reach_bits + 1):
             expected = near(stored, query, distance)
             assert probe(tables, query, distance) == expected
-            bounded = tables.layout.prober.probe(tables.read, query, distance, bounded=True)
+            bounded = tables.stored.near(query, distance, bounded=True)
             assert set(bounded.near) <= set(expected)
             assert bounded.complete_bits <= distance
             assert set(near(stored, query, bounded.complete_bits)) <= set(bounded.near)
@@ -279,12 +280,12 @@ def test_a_bounded_probe_says_how_far_it_is_complete(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
         patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
-        in_tables(environment, name, work)
+        in_tables(engine, name, work)
 
 
 @pytest.mark.parametrize("tables_hot", [0, 1, 2, 3, 4])
 def test_up_to_two_hot_tables_lose_nothing_within_three_bits(
-    environment: Environment, tables_hot: int
+    engine: Engine, tables_hot: int
 ) -> None:
     query = 0x0123_4567_89AB_CDEF
     # Each group shares one block with the query and differs in the three others.
@@ -297,17 +298,17 @@ def test_up_to_two_hot_tables_lose_nothing_within_three_bits(
 
     def work(tables: Tables) -> None:
         fill(tables, stored)
-        assert len(tables.hot_keys()) == tables_hot
-        bounded = tables.layout.prober.probe(tables.read, query, 3, bounded=True)
+        assert tables.values.measure_tables()[1] == tables_hot
+        bounded = tables.stored.near(query, 3, bounded=True)
         if tables_hot <= 2:
             assert bounded == (near(stored, query, 3), 3)
         else:
             assert bounded.complete_bits == {3: 1, 4: -1}[tables_hot]
         for fingerprint in crowd:
             tables.remove(fingerprint)
-        assert tables.find_strays() == []
+        assert tables.values.find_strays(tables.design) == []
         assert probe(tables, query, 3) == near(stored - crowd, query, 3)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 30)
-        in_tables(environment, "4", work)
+        in_tables(engine, "4", work)

@@ -6,25 +6,35 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from scrapy_simhash.stores.records import octets, pack_identity
-from scrapy_simhash.stores.redis.keys import BULK_LOADED, LEADING_BYTES, Keys
-from scrapy_simhash.stores.redis.store import RedisStore
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.documents import BULK_LOADED
+from scrapy_simhash.stores.keyvalues import (
+    CRAWLS,
+    DOCUMENTS,
+    DUPLICATES,
+    FINGERPRINTS,
+    IDENTITIES,
+    TABLES,
+    TEXTS,
+    WAITING,
+)
+from scrapy_simhash.stores.records import octets, pack_identity, scope_hash
+from scrapy_simhash.stores.redis.places import Places
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisServer
 
 pytestmark = pytest.mark.slow
 
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
-KEYS = Keys("planted")
+PLACES = Places("planted")
 
 
 @pytest.fixture
-def store(redis_server: RedisServer) -> Iterator[RedisStore]:
+def store(redis_server: RedisServer) -> Iterator[Store]:
     """A store with rows of every kind; document 3 waits for document 2."""
     with redis_server.client() as client:
         client.flushall()
     with begin_crawl(redis_server.url("planted"), tables="4") as store:
-        assert isinstance(store, RedisStore)
         store.bulk_load(np.array([C], np.uint64))
         pages = [document("a", A, text="text"), document("b", B, scope="s", aliases=(b"b2",))]
         store.find_and_add([*pages, document("c", B ^ 1, scope="s")])
@@ -34,28 +44,33 @@ def store(redis_server: RedisServer) -> Iterator[RedisStore]:
         yield store
 
 
-def place(fingerprint: int, scope: bytes = b"") -> tuple[bytes, bytes]:
-    """Where the row of a fingerprint is."""
-    packed = octets(fingerprint)
-    return KEYS.fingerprints(packed), packed[LEADING_BYTES:] + scope
+def place(table: str, key: bytes | int) -> tuple[bytes, bytes]:
+    """Where a key is."""
+    key = octets(key) if isinstance(key, int) else key
+    return PLACES[table].name(key), PLACES[table].field(key)
 
 
 def bucket(client: Redis, fingerprint: int) -> tuple[bytes, bytes]:
     """Where the first table, which permutes nothing, has a fingerprint."""
-    (name,) = client.keys(KEYS.pattern("t").replace(b"*", b"*.0.%02x*" % octets(fingerprint)[0]))
-    assert isinstance(name, bytes)
-    return name, octets(fingerprint)[1:2]
+    (generation,) = {PLACES.read_generation(name) for name in client.keys(PLACES.tables)}
+    table = PLACES.of(generation)[TABLES]
+    key = bytes(1) + octets(fingerprint)[:2]
+    return table.name(key), table.field(key)
 
 
 def flip_record(client: Redis, number: int) -> None:
-    key, field = KEYS.records(number), b"%d" % number
-    packed = client.hget(key, field)
+    packed = client.hget(*place(DOCUMENTS, number))
     assert isinstance(packed, bytes)
-    client.hset(key, field, packed[:-1] + bytes([packed[-1] ^ 1]))
+    put(client, *place(DOCUMENTS, number), packed[:-1] + bytes([packed[-1] ^ 1]))
 
 
-def put(client: Redis, key: bytes, field: bytes, value: bytes) -> None:
-    client.hset(key, field, value)
+def row(number: int, scope: str = "") -> bytes:
+    """Make the row of a document's fingerprint."""
+    return scope_hash(scope) + octets(number)
+
+
+def put(client: Redis, name: bytes, field: bytes, value: bytes) -> None:
+    client.hset(name, field, value)
 
 
 Plant = Callable[[Redis], object]
@@ -77,51 +92,51 @@ MENDED: dict[str, tuple[Plant, str]] = {
         f"key 00{A >> 48:04x} has 3 octets, not whole rows",
     ),
     "fingerprint leads to nothing": (
-        lambda client: client.hdel(*place(C, BULK_LOADED)),
+        lambda client: client.hdel(*place(FINGERPRINTS, C)),
         f"fingerprint {C:016x} leads to nothing",
     ),
     "fingerprint does not lead to its document": (
-        lambda client: client.hdel(*place(A)),
+        lambda client: client.hdel(*place(FINGERPRINTS, A)),
         f"document 1 ('http://site.example/a') is not found by its fingerprint {A:016x}",
     ),
     "fingerprint leads to another document": (
-        lambda client: put(client, *place(A), octets(1) + octets(2)),
+        lambda client: put(client, *place(FINGERPRINTS, A), row(1) + row(2)),
         f"fingerprint {A:016x} leads to document 2, which does not have it",
     ),
     "fingerprint leads to a document of another scope": (
-        lambda client: put(client, *place(B), octets(2)),
+        lambda client: put(client, *place(FINGERPRINTS, B), row(2)),
         f"fingerprint {B:016x} leads to document 2, which does not have it",
     ),
     "document gone": (
-        lambda client: client.hdel(KEYS.records(1), "1"),
+        lambda client: client.hdel(*place(DOCUMENTS, 1)),
         f"identity {b'a'.hex()} leads to no document",
     ),
     "identity gone": (
-        lambda client: client.hdel(KEYS.identities(b"b"), b"b"),
+        lambda client: client.hdel(*place(IDENTITIES, b"b")),
         "document 2 ('http://site.example/b') is not found by its identity",
     ),
     "alias leads nowhere": (
-        lambda client: put(client, KEYS.identities(b"b2"), b"b2", pack_identity(b"b2", 9)),
+        lambda client: put(client, *place(IDENTITIES, b"b2"), pack_identity(b"b2", 9)),
         f"identity {b'b2'.hex()} leads to no document",
     ),
     "alias damaged": (
-        lambda client: put(client, KEYS.identities(b"b2"), b"b2", bytes(12)),
+        lambda client: put(client, *place(IDENTITIES, b"b2"), bytes(12)),
         f"damaged identity {b'b2'.hex()}: checksum differs",
     ),
     "near-duplicate not listed": (
-        lambda client: client.srem(KEYS.duplicates(2), "3"),
+        lambda client: client.hdel(*place(DUPLICATES, 2)),
         "document 3 ('http://site.example/c') is not listed as a near-duplicate of document 2",
     ),
     "listed, and no near-duplicate": (
-        lambda client: client.sadd(KEYS.duplicates(2), "1"),
+        lambda client: put(client, *place(DUPLICATES, 2), octets(1) + octets(3)),
         "document 1 is listed as a near-duplicate of 2, but is not",
     ),
     "note about a drop": (
-        lambda client: put(client, KEYS.waiting, b"3", b"damaged note"),
+        lambda client: put(client, *place(WAITING, 3), b"damaged note"),
         "the note about the drop of document 3 is damaged",
     ),
     "numbers would be given twice": (
-        lambda client: client.set(KEYS.next, 1),
+        lambda client: client.set(PLACES.next, 1),
         "the next document would get number 2, which is already in use",
     ),
 }
@@ -129,7 +144,7 @@ MENDED: dict[str, tuple[Plant, str]] = {
 
 @pytest.mark.parametrize("name", MENDED)
 def test_what_was_planted_is_found_and_mended(
-    store: RedisStore, redis_server: RedisServer, name: str
+    store: Store, redis_server: RedisServer, name: str
 ) -> None:
     plant, told = MENDED[name]
     with redis_server.client() as client:
@@ -141,7 +156,7 @@ def test_what_was_planted_is_found_and_mended(
         assert problems == ["there is a text of document 1, but no such document"]
     else:
         assert problems == []
-    waiting = store._read(lambda stored: stored.list_waiting())
+    waiting = store.read(lambda stored: stored.list_waiting())
     assert [(number, note.original, note.crawl) for number, note in waiting] == [(3, 2, CRAWL)]
 
 
@@ -151,18 +166,18 @@ OTHERS: dict[str, tuple[Plant, str]] = {
         "damaged record at key 0000000000000002: checksum differs",
     ),
     "original gone": (
-        lambda client: client.hdel(KEYS.records(2), "2"),
+        lambda client: client.hdel(*place(DOCUMENTS, 2)),
         (
             "document 3 ('http://site.example/c') is a near-duplicate of document 2, which no "
             "longer exists"
         ),
     ),
     "text": (
-        lambda client: put(client, KEYS.texts(1), b"1", b"no zlib"),
+        lambda client: put(client, *place(TEXTS, 1), b"no zlib"),
         "text of document 1 is damaged: ",
     ),
     "crawl": (
-        lambda client: put(client, KEYS.crawls, CRAWL.encode(), b"no crawl"),
+        lambda client: put(client, *place(CRAWLS, CRAWL.encode()), b"no crawl"),
         "damaged crawlrecord at key ",
     ),
 }
@@ -170,7 +185,7 @@ OTHERS: dict[str, tuple[Plant, str]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_only_a_backup_mends_is_found(
-    store: RedisStore, redis_server: RedisServer, name: str
+    store: Store, redis_server: RedisServer, name: str
 ) -> None:
     plant, told = OTHERS[name]
     with redis_server.client() as client:
@@ -180,7 +195,7 @@ def test_what_only_a_backup_mends_is_found(
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_what_a_damaged_record_had_is_kept(
-    store: RedisStore, redis_server: RedisServer, number: int
+    store: Store, redis_server: RedisServer, number: int
 ) -> None:
     fingerprints = store.fingerprints().tolist()
     with redis_server.client() as client:

@@ -3,7 +3,8 @@
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,15 +12,14 @@ import pytest
 from scrapy_simhash.errors import StoreError, StoreMismatchError
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.redis.store import RedisStore
-from scrapy_simhash.stores.store import Store
+from scrapy_simhash.tables import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.oracle import distance_between
 
 if TYPE_CHECKING:
     import lmdb
-    from scrapy_simhash.stores.lmdb.documents import Databases
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
@@ -35,14 +35,14 @@ def add_done(store: Store, name: str, *fingerprints: int, **fields: object) -> i
 def count_rows(store: Store) -> dict[str, int]:
     """Count the rows of every database but header and crawls."""
 
-    def work(transaction: "lmdb.Transaction[bytes]") -> dict[str, int]:
-        return {
-            name: transaction.stat(database)["entries"]
-            for name, database in store._databases._asdict().items()
-            if name not in ("header", "crawls") and database is not None
-        }
-
-    return store._environment.read(work)
+    return in_lmdb(
+        store,
+        lambda txn, dbs: {
+            name: txn.stat(database)["entries"]
+            for name, database in dbs.items()
+            if name not in ("header", "crawls")
+        },
+    )
 
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
@@ -120,7 +120,7 @@ def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: Store) -> None:
 
 
 def test_more_documents_than_one_transaction_deletes(
-    store: Store | RedisStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Originals in one, their near-duplicates in another; a kill in between leaves no half."""
     monkeypatch.setattr("scrapy_simhash.stores.store.DOCUMENTS_PER_DELETION", 3)
@@ -182,7 +182,7 @@ def mixed(tmp_path: Path) -> Iterator[Store]:
 
 
 def rows_of(table: int, fingerprint: int, store: Store) -> tuple[bytes, bytes]:
-    row = Prober(store._design).rows(fingerprint)[9 * table : 9 * table + 9]
+    row = Prober(parse_design(store.design)).rows(fingerprint)[9 * table : 9 * table + 9]
     return row[:3], row[3:]
 
 
@@ -192,7 +192,7 @@ def first_bucket(transaction: "lmdb.Transaction[bytes]", base: "lmdb._Database")
     return cursor.key()
 
 
-Damage = Callable[["lmdb.Transaction[bytes]", "Databases", Store], object]
+Damage = Callable[["lmdb.Transaction[bytes]", Any, Store], object]
 DAMAGES: dict[str, Damage] = {
     "a bucket gone": lambda txn, dbs, _: txn.delete(first_bucket(txn, dbs.base1), db=dbs.base1),
     "a bucket cut short": lambda txn, dbs, _: txn.put(
@@ -224,7 +224,7 @@ DAMAGES: dict[str, Damage] = {
 @pytest.mark.parametrize("name", DAMAGES)
 def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
     before = mixed.fingerprints().tolist()
-    mixed._environment.write(lambda txn: DAMAGES[name](txn, mixed._databases, mixed))
+    in_lmdb(mixed, lambda txn, dbs: DAMAGES[name](txn, SimpleNamespace(**dbs), mixed))
     assert mixed.check() != []
     mixed.rebuild()
     assert mixed.check() == []
@@ -233,10 +233,9 @@ def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
 
 def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: Store) -> None:
     """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
-    key = mixed._environment.read(lambda txn: first_bucket(txn, mixed._databases.base1))
-    mixed._environment.write(
-        lambda txn: DAMAGES["a bucket cut short"](txn, mixed._databases, mixed)
-    )
+    cut = DAMAGES["a bucket cut short"]
+    key = in_lmdb(mixed, lambda txn, dbs: first_bucket(txn, dbs["base1"]))
+    in_lmdb(mixed, lambda txn, dbs: cut(txn, SimpleNamespace(**dbs), mixed))
     damaged = int.from_bytes(key[1:], "big") << 48  # table 0 permutes nothing
     with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
         mixed.find_and_add([document("any", damaged)])

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scrapy_simhash.stores.lmdb.documents import Databases
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.records import ROW_TABLES
-from tests.helpers.documents import document, open_in_crawl, open_lmdb
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
+from tests.helpers.documents import document, open_in_crawl
 
 if TYPE_CHECKING:
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 # All that a pattern of Redis gives a meaning to.
 keys = st.binary(min_size=1, max_size=3) | st.sampled_from([b"*", b"a*b", b"?", b"[x]", b"\\"])
 steps = st.lists(
@@ -31,11 +30,11 @@ Tables: TypeAlias = dict[str, dict[bytes, bytes]]
 
 
 def read(store: Store) -> Tables:
-    return store._read(lambda stored: {t: dict(stored.scan_rows(t)) for t in ROW_TABLES})
+    return store.read(lambda stored: {t: dict(stored.scan_rows(t)) for t in ROW_TABLES})
 
 
 def take_steps(
-    before: Tables, group: list[tuple[str, str, bytes]], row: bytes, stored: "Session"
+    before: Tables, group: list[tuple[str, str, bytes]], row: bytes, stored: "Documents"
 ) -> Tables:
     """Put and drop rows; a transaction sees its own writes."""
     own = {table: dict(rows) for table, rows in before.items()}
@@ -52,7 +51,7 @@ def take_steps(
     return own
 
 
-def drop_all(tables: Tables, stored: "Session") -> None:
+def drop_all(tables: Tables, stored: "Documents") -> None:
     for table, rows in tables.items():
         for key in rows:
             stored.drop_row(table, key)
@@ -65,43 +64,43 @@ def test_rows_are_those_of_a_dict(
 ) -> None:
     expected = read(store)
     for number, group in enumerate(transactions):
-        expected = store._write(partial(take_steps, expected, group, b"row %d" % number))
+        expected = store.write(partial(take_steps, expected, group, b"row %d" % number))
         assert read(store) == expected
 
-    def scan(stored: "Session") -> Tables:
+    def scan(stored: "Documents") -> Tables:
         assert all(stored.count_rows(table) == len(expected[table]) for table in ROW_TABLES)
         return {table: dict(stored.scan_rows(table, prefix)) for table in ROW_TABLES}
 
-    for table, rows in store._read(scan).items():
+    for table, rows in store.read(scan).items():
         assert rows == {k: row for k, row in expected[table].items() if k.startswith(prefix)}
-    store._write(partial(drop_all, expected))
+    store.write(partial(drop_all, expected))
 
 
 def test_many_rows_are_scanned_and_counted(store: Store) -> None:
     """More than a server hands out at once."""
     rows = {b"%08d" % number: b"row" * 20 for number in range(6_000)}
 
-    def put_all(stored: "Session") -> None:
+    def put_all(stored: "Documents") -> None:
         for key, row in rows.items():
             stored.put_row("links", key, row)
 
-    store._write(put_all)
-    assert store._read(lambda stored: dict(stored.scan_rows("links"))) == rows
-    assert store._read(lambda stored: len(dict(stored.scan_rows("links", b"000001")))) == 100
-    store._write(partial(drop_all, {"links": rows}))
-    assert store._read(lambda stored: stored.count_rows("links")) == 0
+    store.write(put_all)
+    assert store.read(lambda stored: dict(stored.scan_rows("links"))) == rows
+    assert store.read(lambda stored: len(dict(stored.scan_rows("links", b"000001")))) == 100
+    store.write(partial(drop_all, {"links": rows}))
+    assert store.read(lambda stored: stored.count_rows("links")) == 0
 
 
 def test_a_transaction_that_fails_writes_no_row(store: Store) -> None:
-    def work(stored: "Session") -> None:
+    def work(stored: "Documents") -> None:
         stored.put_row("links", b"key", b"row")
         raise StoreError("given up")
 
-    for _ in range(2):  # in LMDB the first one made the database
+    for _ in range(2):
         with pytest.raises(StoreError, match="given up"):
-            store._write(work)
-        assert store._read(lambda stored: stored.get_row("links", b"key")) is None
-        assert store._read(lambda stored: stored.count_rows("links")) == 0
+            store.write(work)
+        assert store.read(lambda stored: stored.get_row("links", b"key")) is None
+        assert store.read(lambda stored: stored.count_rows("links")) == 0
 
 
 def test_the_newest_records_come_first(store: Store) -> None:
@@ -109,47 +108,19 @@ def test_the_newest_records_come_first(store: Store) -> None:
     store.find_and_add(pages)
     store.end_crawl("crawl-1")
     assert store.delete([6]) == 1
-    found = store._read(lambda stored: stored.list_newest(3))
+    found = store.read(lambda stored: stored.list_newest(3))
     assert [(number, record.url[-1]) for number, record in found] == [(7, "7"), (5, "5"), (4, "4")]
-    assert len(store._read(lambda stored: stored.list_newest(99))) == 6
-
-
-def test_a_store_without_the_database_opens_and_gets_it(tmp_path: Path) -> None:
-    """One of 0.2.0 has none; to read it makes none."""
-    with open_in_crawl(tmp_path) as store:
-        store.find_and_add([document("a", 1)])
-        assert store._read(lambda stored: stored.get_row("rules", b"key")) is None
-        assert store._read(lambda stored: list(stored.scan_rows("rules"))) == []
-        store._write(lambda stored: stored.drop_row("rules", b"key"))
-        assert store._databases.urls is None
-    names = set(Databases._fields) - {"urls"}
-    with open_lmdb(tmp_path, readonly=True) as store:
-        assert store._environment.read(lambda t: {k.decode() for k, _ in t.cursor()}) == names
-        assert store._read(lambda stored: stored.count_rows("rules")) == 0
-    with open_lmdb(tmp_path) as store:
-        store._write(lambda stored: stored.put_row("rules", b"key", b"row"))
-    with open_lmdb(tmp_path, readonly=True) as store:
-        assert store._read(lambda stored: stored.get_row("rules", b"key")) == b"row"
-
-
-def test_a_database_that_another_process_made_is_found(tmp_path: Path) -> None:
-    """Every handle is of one object; the other one opens the database when it sees its name."""
-    with open_in_crawl(tmp_path) as store, open_lmdb(tmp_path) as other:
-        store._write(lambda stored: stored.put_row("rules", b"key", b"row"))
-        assert other._databases.urls is None
-        assert other._read(lambda stored: stored.get_row("rules", b"key")) == b"row"
-        other._write(lambda stored: stored.put_row("rules", b"key", b"new"))
-        assert store._read(lambda stored: stored.get_row("rules", b"key")) == b"new"
+    assert len(store.read(lambda stored: stored.list_newest(99))) == 6
 
 
 def test_backup_and_compaction_keep_the_rows(tmp_path: Path) -> None:
     place = tmp_path / "store"
     with open_in_crawl(place) as store:
         store.find_and_add([document("a", 1)])
-        store._write(lambda stored: stored.put_row("links", b"key", b"row"))
+        store.write(lambda stored: stored.put_row("links", b"key", b"row"))
         store.backup(tmp_path / "copy", check=False)
         store.compact()
     for folder in (place, tmp_path / "copy"):
         with open_store(str(folder)) as opened:
-            assert opened._read(lambda stored: stored.get_row("links", b"key")) == b"row"
+            assert opened.read(lambda stored: stored.get_row("links", b"key")) == b"row"
     shutil.rmtree(tmp_path / "copy")

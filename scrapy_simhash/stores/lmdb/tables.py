@@ -68,7 +68,7 @@ class Tables:
     def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
         """Read buckets, see `KeyValues.many`."""
         crowded: list[bytes] = []
-        single: list[bytes | memoryview[int]] = []
+        single: list[bytes] = []
         if joined := self.transaction.cursor(self.databases.base).getmulti(keys):
             crowded = [key for key, value in joined if not value]
             if crowded and not bounded:
@@ -82,13 +82,14 @@ class Tables:
         ]
         return Sets(joined, single[0] if len(single) == 1 else b"".join(single), crowded)
 
-    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes | memoryview[int]:
+    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes:
         """Get the rows of keys from a database of single rows."""
         if not keys:
             return b""
-        return self.transaction.cursor(database).getmulti(
+        rows: bytes = self.transaction.cursor(database).getmulti(  # type: ignore[assignment]
             keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
         )
+        return rows
 
     def members(self, key: bytes) -> list[bytes]:
         """List the rests of a key, ascending."""
@@ -299,9 +300,7 @@ class Tables:
         return self._pack_rows(first, parts)
 
     @staticmethod
-    def _pack_rows(
-        key: bytes, parts: Sequence[bytes | memoryview[int]]
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def _pack_rows(key: bytes, parts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Pack rows of one table, that of a key, into buckets."""
         rows = np.frombuffer(b"".join(parts), ROW)
         permuted: NDArray[np.uint64] = sort_distinct(permuted_of(rows))
