@@ -62,7 +62,7 @@ def read_edges(path: Path | str) -> dict[str, str]:
 
 def make_stores(paths: list[Path | str], pages: Pages) -> dict[str, str]:
     """Make a store of each path, with its pages; returns their edges."""
-    edges = {}
+    edges: dict[str, str] = {}
     for number, path in enumerate(paths):
         with make_store(path) as store:
             for time, (place, fingerprint) in enumerate(pages, 1):
@@ -116,7 +116,7 @@ def test_a_merge_judges_in_the_order_of_time(pages: Pages, into_first: bool) -> 
 def test_a_merge_into_any_kind_of_store(home: str, tmp_path: Path) -> None:
     draw = np.random.default_rng(3)
     pages = [(int(draw.integers(3)), int(draw.choice(FINGERPRINTS))) for _ in range(24)]
-    paths = [f"{home}-target", tmp_path / "second", f"{home}-third"]
+    paths: list[Path | str] = [f"{home}-target", tmp_path / "second", f"{home}-third"]
     expected = judge_in_order(pages, make_stores(paths, pages), {0})
     merge(*paths)
     assert read_edges(paths[0]) == expected
