@@ -1,7 +1,7 @@
-"""What URL rules cost: time of a request and of a page, memory and disk of a rule.
+"""What URL rules cost: time of a request and of learning, memory and disk of a rule.
 
 All in one process, against a store that holds the pages. A request asks the rules of its host, and
-the store where one leads, as in a crawl; a page is judged with and without learning, in turns.
+the store where one leads, as in a crawl; learning reads the whole store.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from urlsite import HOST, UrlSite
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
-from scrapy_simhash.judging.urls.records import RuleKind, UrlRule
+from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging import Document
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 RULES = (0, 5, 64)
 BARS: dict[str, dict[int, float]] = {
-    "learning, ms a page": {5: 0.1, 64: 0.5},
+    "learning, ms a page": {},
     "asking, us a request": dict.fromkeys(RULES, 30),
 }
 _GROUP = 64
@@ -69,28 +68,17 @@ def make_documents(articles: int, rules: int) -> list[Document]:
     return documents
 
 
-def fill(store: Store, documents: list[Document], *, learns: bool) -> float:
-    """Judge documents in groups; returns milliseconds of this process for each."""
-    learning = UrlLearning(fetched={each.identity: Fetched("parse") for each in documents})
-    began = time.process_time()
+def fill(store: Store, documents: list[Document]) -> None:
+    """Judge documents in groups."""
     for start in range(0, len(documents), _GROUP):
-        group = documents[start : start + _GROUP]
-        store.find_and_add(group, urls=learning if learns else None)
-    return 1000 * (time.process_time() - began) / len(documents)
+        store.find_and_add(documents[start : start + _GROUP])
 
 
-def measure_learning(documents: list[Document], rules: int) -> float:
-    """Judge with and without so many candidates; milliseconds that learning takes, a page."""
-    spent = {}
-    for learns in (False, True):
-        with tempfile.TemporaryDirectory() as folder, _open(folder) as store:
-            store.start_crawl("bench", "bench")
-            if learns:
-                store.add_url_rules(make_rules(rules))
-            half = len(documents) // 2
-            fill(store, documents[:half], learns=learns)
-            spent[learns] = fill(store, documents[half:], learns=learns)
-    return spent[True] - spent[False]
+def measure_learning(store: Store, pages: int) -> float:
+    """Learn from all pages; milliseconds of this process for each."""
+    began = time.process_time()
+    store.learn_url_rules()
+    return 1000 * (time.process_time() - began) / pages
 
 
 def measure_asking(store: Store, urls: list[str], rules: int) -> float:
@@ -98,8 +86,8 @@ def measure_asking(store: Store, urls: list[str], rules: int) -> float:
     acting = ActingRules(make_rules(rules))
     began = time.process_time()
     for url in urls:
-        for target in acting.list_targets(url):
-            store.find_form(target.rules[-1], target.form)
+        if (target := acting.find_target(url)) is not None:
+            store.find_form(name_form(target.form, ""))
     return 1e6 * (time.process_time() - began) / len(urls)
 
 
@@ -134,12 +122,12 @@ def measure(articles: int, runs: int) -> dict[str, Any]:
     figures: dict[str, Any] = {name: {} for name in BARS}
     for rules in RULES:
         documents = make_documents(articles, rules)
-        learned = [measure_learning(documents, rules) for _ in range(runs)]
-        figures["learning, ms a page"][rules] = median(learned)
         with tempfile.TemporaryDirectory() as folder, _open(folder) as store:
             store.start_crawl("bench", "bench")
             store.add_url_rules(make_rules(rules))
-            fill(store, documents, learns=True)
+            fill(store, documents)
+            learned = [measure_learning(store, len(documents)) for _ in range(runs)]
+            figures["learning, ms a page"][rules] = median(learned)
             urls = [document.url for document in documents]
             asked = [measure_asking(store, urls, rules) for _ in range(runs)]
         figures["asking, us a request"][rules] = median(asked)

@@ -25,12 +25,12 @@ from urlsite import ARTICLES, MIRROR
 from w3lib.url import canonicalize_url
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.urls.acting import ActingRules
+from scrapy_simhash.urls.acting import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging.urls import UrlRule
+    from scrapy_simhash.urls import UrlRule
 
 VERSIONS = ("scrapy-simhash", "scrapy", "lmdb", "turbohtml")
 PEERS = ("MaybeDont", "duplicate-url-discarder", "duplicate-url-discarder-rules")
@@ -163,9 +163,9 @@ def is_right(rule: UrlRule, documents: Mapping[str, str]) -> bool:
     firsts: dict[str, str] = {}
     changed = set()
     for url, document in documents.items():
-        targets = acting.list_targets(url)
-        form = canonicalize_url(targets[0].form if targets else url)
-        changed |= {form} if targets else set()
+        target = acting.find_target(url)
+        form = canonicalize_url(target.form if target else url)
+        changed |= {form} if target else set()
         if firsts.setdefault(form, document) != document and form in changed:
             return False
     return True

@@ -27,7 +27,7 @@ from scrapy_simhash.crawl.policy import (
     count,
     make_page,
 )
-from scrapy_simhash.crawl.refetch import SAMPLED, LostPages
+from scrapy_simhash.crawl.refetch import LostPages
 from scrapy_simhash.crawl.running import fail_command, is_looking, tell_bad_setting
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
@@ -215,10 +215,7 @@ class SimhashDownloaderMiddleware:
             if reason is None:
                 fingerprinter = self._crawler.request_fingerprinter
                 assert fingerprinter is not None  # noqa: S101 - it made the request
-                sampled: tuple[str, ...] = ()
-                if self.parked is not None and SAMPLED in request.meta:
-                    sampled = self.parked.list_sampled(request)
-                asked = make_page(request, response, fingerprinter, sampled)
+                asked = make_page(request, response, fingerprinter)
                 decision = await self._detector.judge(asked, on_read=read.append)
             else:
                 count(self._crawler, f"skipped/{reason}")

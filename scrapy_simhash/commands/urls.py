@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show_bytes
+from scrapy_simhash._progress import show_busy
 from scrapy_simhash.commands.command import refuse
 from scrapy_simhash.commands.frame import (
     Command,
@@ -37,8 +38,9 @@ from scrapy_simhash.inspection.urlrules import (
     show_rule,
     sort_rules,
 )
-from scrapy_simhash.judging.urls.records import RuleState
 from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.rulebook import RuleAction
+from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.rulefiles import LeftOut
-    from scrapy_simhash.judging.urls.book import RuleAction
 
 _RULE = "a rule as `urls` lists it, or its id of 16 hexadecimal digits"
 _COLOURS = {
@@ -76,6 +77,7 @@ class _ActionParser(argparse.ArgumentParser):
 
 def _add_urls(parser: argparse.ArgumentParser) -> None:
     _add_filters(parser)
+    parser.set_defaults(output_path=None, format=SIMHASH, overwrite=False)
     actions = parser.add_subparsers(
         dest="action",
         metavar="ACTION",
@@ -92,12 +94,15 @@ def _add_urls(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--store", metavar="PATH", default=suppressed, help="the store")
         action.add_arguments(each)
         each.set_defaults(simhash_usage=each.format_usage)
+    for name in _RENAMED:
+        _add_anything(actions.add_parser(name))
 
 
 def _add_filters(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     parser.add_argument("--host", metavar="HOST", default=default, help="only rules of this host")
     parser.add_argument(
         "--state",
+        dest="filtered_state",
         choices=[str(state) for state in RuleState],
         default=default,
         metavar="STATE",
@@ -105,9 +110,24 @@ def _add_filters(parser: argparse.ArgumentParser, default: str | None = None) ->
     )
 
 
-def _add_filters_again(parser: argparse.ArgumentParser) -> None:
+def _add_list(parser: argparse.ArgumentParser) -> None:
     # Behind the action, too; a default here would undo what stood before it.
     _add_filters(parser, argparse.SUPPRESS)
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="FILE",
+        dest="output_path",
+        help="write the rules that act, or those of --state, to a file, one a line; - for standard "
+        "output",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default=SIMHASH,
+        help="of that file. simhash: for `urls set --file` and `urls audit` (default); dud: for "
+        "duplicate-url-discarder",
+    )
+    add_overwrite(parser)
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +146,35 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser)
 
 
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "state",
+        choices=get_args(RuleAction),
+        metavar="STATE",
+        help="pin: they act, whatever their votes; ban: they never act; retire: they do not act "
+        "until more votes prove them again, and what they parked is released; learn: votes alone "
+        "decide",
+    )
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=_RULE)
+    parser.add_argument(
+        "--file",
+        type=Path,
+        metavar="FILE",
+        dest="rules_path",
+        help="rules of `urls list -o` or of duplicate-url-discarder; those that the store "
+        "does not have are added",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="list the rules, change nothing")
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    """Add no arguments."""
+
+
+def _add_anything(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("anything", nargs=argparse.REMAINDER)
+
+
 def _add_release(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="+", metavar="RULE|URL", help=f"a parked URL, {_RULE}")
 
@@ -136,7 +185,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="rules of `urls export` or of duplicate-url-discarder (default: the rules of the "
+        help="rules of `urls list -o` or of duplicate-url-discarder (default: the rules of the "
         "store that act)",
     )
     parser.add_argument(
@@ -147,59 +196,68 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default=SIMHASH,
-        help="simhash: for `urls import` and `urls audit` (default); dud: for "
-        "duplicate-url-discarder",
-    )
-    parser.add_argument(
-        *("-o", "--output"),
-        default="-",
-        metavar="FILE",
-        dest="output_path",
-        help="the file to write (default: standard output)",
-    )
-    parser.add_argument(
-        "--universal",
-        action="store_true",
-        help="with --format dud: write that program's own universal rules for each host, too. They "
-        "are not proven; without, it does not apply them where an exported rule matches",
-    )
-    add_overwrite(parser)
-    _add_filters(parser, argparse.SUPPRESS)
-
-
-def _add_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "rules_path",
-        type=Path,
-        metavar="FILE",
-        help="rules of `urls export` or of duplicate-url-discarder",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="list the rules, change nothing")
-
-
-_FILTERED = ("list", "export")
-
-
 def _run(config: Config, options: argparse.Namespace) -> Iterable[Answer | str]:
     action = options.action or "list"
-    if (options.host or options.state) and action not in _FILTERED:
-        chosen = " and ".join(f"`urls {name}`" for name in _FILTERED)
-        raise ValueError(f"--host and --state choose rules for {chosen}, not for `urls {action}`")
+    if (options.host or vars(options).get("filtered_state")) and action != "list":
+        raise ValueError(f"--host and --state choose rules to list; `urls {action}` has no list")
+    if now := _RENAMED.get(action):
+        raise ValueError(f"`urls {action}` is now `urls {now}`; see `scrapy simhash urls --help`")
     return call(_ACTIONS[action].runner, config, options)
 
 
-def _change(config: Config, rules: Sequence[str], action: RuleAction) -> Iterator[Answer]:
+def _list(
+    config: Config,
+    host: str | None,
+    filtered_state: str | None,
+    output_path: str | None,
+    format: str,  # noqa: A002 - the name of the option
+    *,
+    overwrite: bool,
+) -> Iterator[Answer | str]:
+    if output_path is None:
+        return list_rules(config, host, filtered_state)
+    return _export(config, host, filtered_state, output_path, format, overwrite=overwrite)
+
+
+def _set(
+    config: Config,
+    state: RuleAction,
+    rules: Sequence[str],
+    rules_path: Path | None,
+    *,
+    dry_run: bool,
+) -> Iterator[Answer]:
     """Change the state of rules; nothing is changed unless all of them are there."""
-    with open_to_change(config) as store:
+    if bool(rules) == (rules_path is not None):
+        raise ValueError("name either rules or, with --file, a file of rules")
+    given = read_rule_file(rules_path) if rules_path is not None else None
+    _tell_left_out(given.left_out if given is not None else ())
+    if given is not None and not given.rules:
+        raise PartlyFailedError(f"{rules_path}: nothing was changed: all rules were left out")
+    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
+        known = {record.rule: record for record in store.url_rules()}
+        new = [rule for rule in given.rules if rule not in known] if given is not None else []
+        if dry_run:
+            of_file = given.rules if given is not None else ()
+            named = [known.get(rule) or UrlRuleRecord(rule) for rule in of_file]
+            yield from map(describe_rule, named or find_rules(known.values(), rules))
+            return
+        store.add_url_rules(new)
+        if given is not None:
+            rules = [rule.id for rule in given.rules if state != "learn" or rule in {*new}]
         for record in find_rules(store.url_rules(), rules):
             before = record.parked
-            changed = store.change_url_rule(record.rule.id, action)
+            changed = store.change_url_rule(record.rule.id, state)
             yield {**describe_rule(changed), "released": 0 if changed.acts else before}
+
+
+def _learn(config: Config) -> Iterator[Answer]:
+    """Learn from all pages of the store, and show the rules that act now, or do not any more."""
+    with open_to_change(config) as store, show_busy("learning"):
+        changed = {change.rule for change in store.learn_url_rules()}
+        records = store.url_rules()
+    yield from (describe_rule(record) for record in records if record.rule.id in changed)
+    yield {"rules": len(records), "acting": sum(record.acts for record in records)}
 
 
 def _release(config: Config, what: Sequence[str]) -> Iterator[Answer]:
@@ -226,14 +284,13 @@ def _audit(
     return audit(config, rules_path, _TOP if top is None and not json else top)
 
 
-def _export(  # noqa: PLR0913 - the options of the command
+def _export(
     config: Config,
-    format: str,  # noqa: A002 - the name of the option
-    output_path: str,
     host: str | None,
     state: str | None,
+    output_path: str,
+    format: str,  # noqa: A002 - the name of the option
     *,
-    universal: bool,
     overwrite: bool,
 ) -> Iterator[Answer | str]:
     """Write the rules that act, or those in another state, and name those that are left out."""
@@ -243,13 +300,11 @@ def _export(  # noqa: PLR0913 - the options of the command
             for record in sort_rules(store.url_rules(host))
             if (record.acts if state is None else state == record.state)
         ]
-    if universal and format == SIMHASH:
-        raise ValueError("--universal adds rules of duplicate-url-discarder: add --format dud")
     left_out: list[LeftOut] = []
     if format == SIMHASH:
         text = write_lines(chosen)
     else:
-        text, left_out = write_discarder_rules(chosen, universal=universal)
+        text, left_out = write_discarder_rules(chosen)
     _tell_left_out(left_out)
     if len(left_out) == len(chosen):
         found = "that this format can say" if chosen else "that acts" if state is None else state
@@ -271,27 +326,6 @@ def _tell_left_out(left_out: Sequence[LeftOut]) -> None:
         sys.stderr.write(f"left out {printable(each.rule)!r}: {printable(each.why)}\n")
 
 
-def _import(config: Config, rules_path: Path, *, dry_run: bool) -> Iterator[Answer]:
-    """Add the rules of a file as candidates: each needs the same proof as any other."""
-    given = read_rule_file(rules_path)
-    _tell_left_out(given.left_out)
-    if not given.rules:
-        raise PartlyFailedError(f"{rules_path}: nothing was imported: all rules were left out")
-    with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
-        known = {record.rule for record in store.url_rules()}
-        new = [rule for rule in given.rules if rule not in known]
-        added = new if dry_run else [record.rule for record in store.add_url_rules(new)]
-    yield {
-        "file": str(rules_path),
-        "format": given.format,
-        "imported": [rule.text for rule in added],
-        "known": len(given.rules) - len(new),
-        "no_space": [rule.text for rule in new if rule not in {*added}],
-        "left_out": [each._asdict() for each in given.left_out],
-        "dry_run": dry_run,
-    }
-
-
 def _print(answer: Answer) -> Iterable[Part]:
     """Print an answer of any action."""
     if "lost_pages" in answer:
@@ -302,8 +336,8 @@ def _print(answer: Answer) -> Iterable[Part]:
         yield from print_explanation(answer)
     elif "lower_bound" in answer:
         yield from _print_rule(answer)
-    elif "imported" in answer:
-        yield from _print_import(answer)
+    elif "acting" in answer:
+        yield f"{plural(answer['rules'], 'rule')}, {answer['acting']:,} of them act"
     elif "released" in answer:
         which = printable(answer.get("rule") or answer["url"])
         said = f"{plural(answer['released'], 'request')} will be made by the next crawl"
@@ -333,7 +367,7 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
         name = answer["id"]
         yield style(
             f"{_INDENT}PINNED, BUT WRONG: it makes different pages one. See `scrapy simhash urls "
-            f"show {name}`; `scrapy simhash urls retire {name}` takes it back",
+            f"show {name}`; `scrapy simhash urls set retire {name}` takes it back",
             "bold red",
         )
     for each in answer.get("history", ()):
@@ -382,47 +416,23 @@ def _print_audit(answer: Answer) -> Iterable[Part]:
             yield f"  and {count - len(answer[name]):,} more; --top N lists more of them"
 
 
-def _print_import(answer: Answer) -> Iterable[Part]:
-    done = "would be added, to be proven" if answer["dry_run"] else "added, to be proven"
-    told = f"{printable(answer['file'])}: {plural(len(answer['imported']), 'rule')} {done}"
-    for count, why in (
-        (answer["known"], "there already"),
-        (len(answer["no_space"]), "not added: the host is full, or another rule undoes it"),
-        (len(answer["left_out"]), "left out"),
-    ):
-        told += f", {count:,} {why}" * bool(count)
-    yield told
-    yield from (f"  {printable(rule)}" for rule in answer["imported"])
-
-
-def _changing(action: RuleAction) -> Callable[..., Iterator[Answer]]:
-    """Make the runner that changes rules in one way."""
-
-    def run(config: Config, rules: Sequence[str]) -> Iterator[Answer]:
-        return _change(config, rules, action)
-
-    return run
-
-
 _ACTIONS = {
-    "list": _Action("List the rules of the store", list_rules, _add_filters_again),
+    "list": _Action("List the rules of the store, or write them to a file", _list, _add_list),
     "show": _Action("Show the votes of rules, and their pairs of pages", show_rule, _add_show),
-    "pin": _Action("Let rules act, whatever their votes", _changing("pin"), _add_rules),
-    "ban": _Action("Let rules never act", _changing("ban"), _add_rules),
-    "retire": _Action(
-        "Stop rules until they are proven again; release what they parked",
-        _changing("retire"),
-        _add_rules,
-    ),
-    "learn": _Action("Let rules begin anew, without votes", _changing("learn"), _add_rules),
+    "set": _Action("Pin, ban or retire rules, or let them learn again", _set, _add_set),
+    "learn": _Action("Learn rules from the pages of the store, now", _learn, _add_nothing),
     "release": _Action(
         "Let parked requests be made by the next crawl of their spider", _release, _add_release
     ),
     "audit": _Action(
         "Count the pages of the store that a file of rules would have lost", _audit, _add_audit
     ),
-    "export": _Action("Write the rules that act to a file", _export, _add_export),
-    "import": _Action("Add the rules of a file as candidates", _import, _add_import),
+}
+# What actions were called before.
+_RENAMED = {
+    **{name: f"set {name}" for name in ("pin", "ban", "retire")},
+    "export": "list --output FILE",
+    "import": "set learn --file FILE",
 }
 
 
@@ -435,13 +445,15 @@ COMMANDS = {
             "urls                    # rules, those that act first",
             "urls --host www.example.com --state acting",
             "urls show www.example.com drop-parameter sid",
-            "urls pin 0123456789abcdef",
+            "urls learn",
+            "urls set pin 0123456789abcdef",
+            "urls set learn --file rules.txt",
             "urls release http://site.example/again?print=1",
             "urls audit rules.json",
-            "urls export --format dud -o rules.json",
-            "urls import rules.json",
+            "urls list --output rules.json --format dud",
         ),
         details="A rule is named by its text or its id of 16 hexadecimal digits. `urls ACTION "
-        "--help` has the options of an action.",
+        "--help` has the options of an action. `urls set` was `urls pin`, `ban`, `retire`, `learn` "
+        "and `import`, `urls list --output` was `urls export`.",
     ),
 }

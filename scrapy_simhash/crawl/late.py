@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request
     from scrapy.settings import BaseSettings
 
-    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.judging.rows import Link
 
 # A callback of a spider makes requests of few kinds; CrawlSpider has one for each rule.
 _MOST_KINDS = 32

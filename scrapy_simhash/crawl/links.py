@@ -29,7 +29,7 @@ from scrapy_simhash.crawl.late import SpidersRequests, name_link_maker
 from scrapy_simhash.crawl.places import Places
 from scrapy_simhash.crawl.policy import count, identify, is_closing
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
-from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.pages.links import digest_link
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from scrapy_simhash._printable import describe_error, plural, quote
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
-    FOLLOW,
     SUCCESS,
     count,
     identify,
@@ -47,8 +46,8 @@ from scrapy_simhash.crawl.refetch import (
     unpack_request,
 )
 from scrapy_simhash.detector.log import NOT_FETCHED
-from scrapy_simhash.judging.urls.addresses import format_address, parse_address
-from scrapy_simhash.judging.urls.records import Parked, RuleState, parse_rule
+from scrapy_simhash.judging.rows import Parked
+from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
@@ -61,8 +60,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.urls.acting import ActingRules, Target
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.urls.acting import ActingRules, Target
+    from scrapy_simhash.urls.rules import RuleChange
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "ski
 
 
 # A request, and where rules lead it.
-_Led: TypeAlias = "tuple[Request, Sequence[Target]]"
+_Led: TypeAlias = "tuple[Request, Target]"
 
 
 # Of a request that checks rules: their ids, its URL, and the number of the document that would have
@@ -101,7 +101,7 @@ class _Candidate(NamedTuple):
 
     request: Request
     identity: bytes
-    targets: Sequence[Target]
+    target: Target
     drawn: bool  # for the sample
 
 
@@ -119,8 +119,6 @@ class ParkedRequests(Follower):
         # Requests that were not made, by the text of the rule that parked them.
         self.counted: Counter[str] = Counter()
         self._texts: dict[str, str] = {}  # of these rules, by id
-        self._acting: ActingRules | None = None
-        self._acted: set[str] = set()  # ids of rules that act, or did
         self._crawler = crawler
         self._config = config
         self._detector = detector
@@ -152,11 +150,11 @@ class ParkedRequests(Follower):
         held: list[_Led] = []
         try:
             async for entry in entries:
-                targets = self._list_targets(entry) if isinstance(entry, Request) else ()
-                if not targets:
+                target = self._find_target(entry) if isinstance(entry, Request) else None
+                if target is None:
                     yield entry
                     continue
-                held.append((entry, targets))
+                held.append((entry, target))
                 if len(held) == _MOST_HELD:
                     asked, held = held, []
                     for request in await self._choose(asked):
@@ -177,32 +175,29 @@ class ParkedRequests(Follower):
         meta = request.meta
         if meta.get(YIELDED) != request.url or SAMPLED in meta:
             return None
-        targets = self._list_targets(request)
-        return self._turn_away(request, targets) if targets else None
+        target = self._find_target(request)
+        return self._turn_away(request, target) if target is not None else None
 
-    async def _turn_away(self, request: Request, targets: Sequence[Target]) -> None:
-        if not await self._choose([(request, targets)]):
+    async def _turn_away(self, request: Request, target: Target) -> None:
+        if not await self._choose([(request, target)]):
             request.errback = None  # it may be made later, so it has not failed
             raise IgnoreRequest("a URL rule leads to a page that the store has")
 
-    def _list_targets(self, request: Request) -> Sequence[Target]:
-        """List the normal forms of a request; none if it may not be parked."""
+    def _find_target(self, request: Request) -> Target | None:
+        """Find the normal form of a request; None if it may not be parked."""
         try:
-            return self._find_targets(request)
+            rules = self._detector.acting
+            target = rules.find_target(request.url) if rules is not None else None
+            if target is None or not self._may_be_parked(request):
+                return None
+            if self._config.cross_site == "flag":
+                from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
+
+                return target if on_one_site(request.url, target.form) else None
         except Exception as error:  # noqa: BLE001 - it is made, whatever it is
             self._fail(error)
-            return ()
-
-    def _find_targets(self, request: Request) -> Sequence[Target]:
-        rules = self._detector.acting
-        targets = rules.list_targets(request.url) if rules is not None else ()
-        if not targets or not self._may_be_parked(request):
-            return ()
-        if self._config.cross_site == "flag":
-            from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-            return [each for each in targets if on_one_site(request.url, each.form)]
-        return targets
+            return None
+        return target
 
     def _may_be_parked(self, request: Request) -> bool:
         """Whether a request may wait at all; says nothing of its page."""
@@ -233,14 +228,14 @@ class ParkedRequests(Follower):
         samples: list[_Candidate] = []
         others: list[_Candidate] = []
         twins: dict[bytes, list[Request]] = {}
-        for request, targets in led:
+        for request, target in led:
             identity = self._identify(request)
             fate = self._recall(identity)
             if identity in twins:
                 twins[identity].append(request)
             elif fate is None:
                 twins[identity] = []
-                candidate = _Candidate(request, identity, targets, self._is_drawn(identity))
+                candidate = _Candidate(request, identity, target, self._is_drawn(identity))
                 (samples if self._may_be_sampled(candidate) else others).append(candidate)
             elif fate.sampled:
                 set_mark(request, SAMPLED, fate.sampled)
@@ -263,8 +258,7 @@ class ParkedRequests(Follower):
 
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
         """Whether a request might be made although a rule leads it to a known page."""
-        rules = {target.rules[-1] for target in candidate.targets}
-        new = any(self._sampled[rule] < _FIRST_SAMPLED for rule in rules)
+        new = self._sampled[candidate.target.rules[-1]] < _FIRST_SAMPLED
         return new or candidate.drawn or not self.skips
 
     def _is_made(self, candidate: _Candidate, answer: ParkingAnswer) -> bool:
@@ -297,10 +291,12 @@ class ParkedRequests(Follower):
     def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
         """Describe a request to the store."""
         from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.urls.acting import name_form  # noqa: PLC0415 - loaded by now
 
         request, expiry, now = candidate.request, self._config.expire_days, time.time()
-        spider = self._crawler.spider
+        spider, rules = self._crawler.spider, self._detector.acting
         assert spider is not None  # noqa: S101 - it has made the request
+        callback = name_callback(request)
         parked = Parked(
             rule="",
             url=request.url,
@@ -314,9 +310,11 @@ class ParkedRequests(Follower):
         )
         return Parking(
             parked,
-            tuple(candidate.targets),
+            candidate.target,
+            name_form(candidate.target.form, callback),
+            rules.find_form if rules is not None else str,
             candidate.identity,
-            name_callback(request),
+            callback,
             0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
             only_ask=only_ask,
         )
@@ -451,7 +449,6 @@ class ParkedRequests(Follower):
         if decision.status != "unjudged":
             self._pages += 1
             self._bytes += decision.body_bytes or 0
-        self._note_changes()
         meta.pop(YIELDED, None)
         if PARKED in meta and (key := take_mark(request, PARKED, b"")):
             if response.status in self._no_answers:
@@ -462,10 +459,8 @@ class ParkedRequests(Follower):
                 self._detector.unpark(key)
         if SAMPLED in meta:
             await self._check(request, decision, response.status)
-        if page.scheduled and self.skips and decision.rule and decision.action in {"drop", FOLLOW}:
-            await self._keep_dropped(request, decision)
 
-    def list_sampled(self, request: Request) -> tuple[str, ...]:
+    def _list_sampled(self, request: Request) -> tuple[str, ...]:
         """List the ids of the rules that a page is to check."""
         match read_mark(request, SAMPLED, None):
             case [[*rules], _, _]:
@@ -474,12 +469,12 @@ class ParkedRequests(Follower):
 
     async def _check(self, request: Request, decision: Decision, status: int) -> None:
         """Let a page that was judged vote on the rules that it is to check."""
-        rules, mark = self.list_sampled(request), take_mark(request, SAMPLED, None)
+        rules, mark = self._list_sampled(request), take_mark(request, SAMPLED, None)
         if not rules:
             return
         outcome = None
         if _tells(decision, status):
-            from scrapy_simhash.judging.urls.sampling import Sample  # noqa: PLC0415 - loads numpy
+            from scrapy_simhash.stores.sampling import Sample  # noqa: PLC0415 - loads numpy
 
             _, url, target = mark
             sample = Sample(
@@ -490,48 +485,24 @@ class ParkedRequests(Follower):
                 redirected=request.url != url,
                 new_links=decision.new_links,
             )
-            outcome = await self._detector.ask(lambda store: store.check_sample(sample), None)
-        count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
-        self._note_changes()
-
-    async def _keep_dropped(self, request: Request, decision: Decision) -> None:
-        """Park the request of a page that only a rule made a near-duplicate, if it is dropped."""
-        # So it is requested again when the rule is retired.
-        from scrapy_simhash.judging.urls.acting import Target  # noqa: PLC0415 - loads numpy
-
-        known = parse_address(decision.match_url or "")
-        assert known is not None  # noqa: S101 - a rule leads there
-        target = Target(format_address(known), (parse_rule(decision.rule).id,))
-        candidate = _Candidate(request, self._identify(request), [target], drawn=False)
-        described = self._describe(candidate, only_ask=False)
-        described.parked.body_bytes = 0  # it was fetched
-        await self._detector.park([described])
-
-    def _note_changes(self) -> None:
-        """Count and log the rules that act now, or did; others come and go with each page."""
-        for error in self._detector.take_learning_errors():
-            count(self._crawler, "failed/learning")
-            self._warn(
-                "URL rules do not learn from some pages, which are judged all the same", error
+            outcome, changes = await self._detector.ask(
+                lambda store: store.check_sample(sample), (None, [])
             )
-        for change in self._detector.take_rule_changes():
-            if change.state == RuleState.ACTING:
-                self._acted.add(change.rule)
-            elif change.rule not in self._acted:
-                continue
-            elif change.state == RuleState.RETIRED:
+            self._tell(changes)
+        count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
+
+    def _tell(self, changes: Iterable[RuleChange]) -> None:
+        """Count and log the rules that a sample retired, or that a person pinned although wrong."""
+        for change in changes:
+            if change.state == RuleState.RETIRED:
                 count(self._crawler, "urls/retired")
-            logger.log(
-                logging.INFO if change.state == RuleState.ACTING else logging.WARNING,
+            logger.warning(
                 "URL rule %s is %s: %s",
                 quote(change.text),
                 change.state,
                 change.reason,
                 extra={"spider": self._crawler.spider},
             )
-        if self._detector.acting is not self._acting:
-            self._acting = self._detector.acting
-            self._acted |= self._detector.acting_texts.keys()
 
 
 def _tells(decision: Decision, status: int) -> bool:

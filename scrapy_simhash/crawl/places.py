@@ -13,8 +13,8 @@ from scrapy_simhash.pages.places import carry_over, find_places
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.judging.rows import Link
+    from scrapy_simhash.urls.acting import ActingRules
 
 _MOST_PAIRS = 10_000
 _MOST_KEPT = 10_000
@@ -161,7 +161,8 @@ class Places:
                 yield carried
         yield from filter(None, (pair.carry(link.url) for pair in self._proven))
         if acting is not None:
-            yield from (target.form for target in acting.list_targets(link.url))
+            target = acting.find_target(link.url)
+            yield from () if target is None else (target.form,)
 
 
 @lru_cache(maxsize=1_024)

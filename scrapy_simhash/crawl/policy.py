@@ -164,10 +164,8 @@ def make_page(
     request: Request,
     response: Response,
     fingerprinter: RequestFingerprinterProtocol,
-    sampled: tuple[str, ...] = (),
 ) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
-    # `sampled` are ids of the URL rules that it is to check.
     from scrapy_simhash.detector import Page  # noqa: PLC0415 - loads trafilatura
 
     identity = identify(request, fingerprinter)
@@ -184,7 +182,6 @@ def make_page(
         aliases=tuple(alias for alias in aliases if alias != identity),
         requested=redirected[0] if redirected else "",
         callback=name_callback(request),
-        sampled=sampled,
         is_file=not is_page(response),
     )
 

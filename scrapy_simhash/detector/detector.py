@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import time
-from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import DEFAULT_LOG, SECONDS_A_DAY, Config
+from scrapy_simhash.detector.learning import Learning
 from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging import Marked, Verdict, make_document
-from scrapy_simhash.judging.urls.learner import Fetched
-from scrapy_simhash.judging.urls.proof import CONFIDENCE
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.reading import load_reader
@@ -30,15 +28,15 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
+from scrapy_simhash.urls.acting import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_simhash.judging.urls.acting import ActingRules
-    from scrapy_simhash.judging.urls.records import RuleChange
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking
+    from scrapy_simhash.urls.acting import ActingRules
 
 
 logger = logging.getLogger(__name__)
@@ -70,7 +68,6 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     callback: str = ""  # name of the callback of its request; "" where that is not known
-    sampled: tuple[str, ...] = ()  # ids of the URL rules that it is fetched to check
 
 
 class Detector:
@@ -96,6 +93,7 @@ class Detector:
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
+        self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
@@ -153,14 +151,13 @@ class Detector:
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
         self._has_frozen = True
-        learns = config.url_rules != "off"
-        self._writer = GroupWriter(
-            self._store,
-            self.crawl,
-            CONFIDENCE if learns else None,
-            deciding=config.url_rules == "skip",
-        )
-        if learns:
+        with_rules = config.url_rules != "off"
+        if with_rules and not (config.readonly or config.store.startswith("memory:")):
+            self._learning = Learning(self._store, config.store)
+            if self._learning.has_grown:
+                self._learning.begin(wait=config.url_rules == "skip")
+        self._writer = GroupWriter(self._store, self.crawl, with_rules=with_rules)
+        if with_rules:
             self._writer.load_rules()
 
     async def close(self) -> None:
@@ -173,6 +170,8 @@ class Detector:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+        if self._learning is not None:
+            self._learning.close()
         if self._has_frozen:
             self._has_frozen = False
             _frozen.release("")
@@ -268,15 +267,13 @@ class Detector:
             requested=page.requested,
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
+            callback=page.callback,
+            form=self._name_form(page),
         )
         started = time.perf_counter()
         try:
             verdict = await self._relay.wait(
-                self._writer.submit(
-                    document,
-                    Fetched(page.callback, sampled=page.sampled),
-                    more=self._on_their_way > 0,
-                )
+                self._writer.submit(document, more=self._on_their_way > 0)
             )
         except Exception as error:
             self._store_failed(error)
@@ -284,7 +281,14 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
+        if self._learning is not None:
+            self._learning.note(verdict.document)
         decision.text_digest = document.text_digest.hex()
+
+    def _name_form(self, page: Page) -> bytes:
+        """Name the normal form under which requests find a page; b"" if no rule is of its host."""
+        form = self.acting.find_form(page.url) if self.acting is not None else ""
+        return name_form(form, page.callback) if form else b""
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":
@@ -343,16 +347,6 @@ class Detector:
         """Note that a parked request was made, and its page judged."""
         if self._writer is not None:
             self._writer.unpark(key)
-
-    def take_rule_changes(self) -> list[RuleChange]:
-        """Take the URL rules that changed their state since the last call, oldest first."""
-        changes = self._writer.rule_changes if self._writer is not None else deque()
-        return [changes.popleft() for _ in range(len(changes))]
-
-    def take_learning_errors(self) -> list[str]:
-        """Take what went wrong with URL rules since the last call, oldest first."""
-        errors = self._writer.learning_errors if self._writer is not None else deque()
-        return [errors.popleft() for _ in range(len(errors))]
 
     async def ask(
         self, question: Callable[[Store], Result], otherwise: Otherwise
@@ -415,7 +409,6 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.tests = list(match.tests)
         decision.new_links = match.new_links
         decision.match_pending = match.pending
-        decision.rule = match.rule
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

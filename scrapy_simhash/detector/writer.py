@@ -7,30 +7,23 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.learner import Fetched, UrlLearning
 from scrapy_simhash.stores.parking import ParkingGroup
+from scrapy_simhash.urls.acting import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging import Document, Marked, Verdict
-    from scrapy_simhash.judging.urls.records import RuleChange
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 
 logger = logging.getLogger(__name__)
-
-# How a page was requested that no crawl fetched.
-_UNKNOWN = Fetched()
 
 _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
@@ -47,7 +40,6 @@ _DONE_DELAY_SECONDS = 1.0
 
 class _Page(NamedTuple):
     document: Document
-    fetched: Fetched
     more: bool  # others are on their way
     answer: Future[Verdict]
 
@@ -121,27 +113,14 @@ class _Group(NamedTuple):
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `confidence` is what URL rules need to act; None to learn none. With `deciding`, those that
-    # act are evidence in the grey zone. `acting` are those that act since the last commit;
-    # `rule_changes` are changes of states, and `learning_errors` what went wrong with rules, until
-    # somebody takes them.
+    # `acting` are the URL rules that act since the last commit.
 
-    def __init__(
-        self,
-        store: Store,
-        crawl: str,
-        confidence: float | None = None,
-        *,
-        deciding: bool = False,
-    ) -> None:
+    def __init__(self, store: Store, crawl: str, *, with_rules: bool = False) -> None:
         self._store = store
         self._crawl = crawl
-        self._confidence = confidence
-        self._deciding = deciding
+        self._with_rules = with_rules
         self.acting: ActingRules | None = None
         self.rule_texts: dict[str, str] = {}  # of these, by id
-        self.rule_changes: deque[RuleChange] = deque()
-        self.learning_errors: deque[str] = deque()
         self._version = 0  # of `acting`
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._group = _Group([], [], [])
@@ -155,12 +134,10 @@ class GroupWriter:
         )
         self._thread.start()
 
-    def submit(
-        self, document: Document, fetched: Fetched = _UNKNOWN, *, more: bool = False
-    ) -> Future[Verdict]:
+    def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        page = _Page(document, fetched, more, Future())
+        page = _Page(document, more, Future())
         self._queue.put(page)
         return page.answer
 
@@ -299,7 +276,6 @@ class GroupWriter:
             done=[mark.document for mark in done if mark.done],
             withdrawn=[mark.document for mark in done if not mark.done],
             requests=dict(mark for mark in group.marks if isinstance(mark, _Kept)),
-            urls=self._make_learning(group.pages),
             parking=parking,
         )
         self._look_at_rules()
@@ -309,27 +285,11 @@ class GroupWriter:
         for wanted in group.wanted:
             wanted.answer.set_result(list(islice(answers, len(wanted.requests))))
 
-    def _make_learning(self, pages: Sequence[_Page]) -> UrlLearning | None:
-        """Say what a store needs to learn URL rules from these pages; None for nothing."""
-        if self._confidence is None or not pages:
-            return None
-        fetched = {page.document.identity: page.fetched for page in pages}
-        return UrlLearning(self._confidence, fetched, self._deciding)
-
     def _look_at_rules(self) -> None:
-        """Take note of rules that this commit changed, or another crawl."""
-        if self._confidence is None:
-            return
-        self.rule_changes += self._store.rule_changes
-        self._store.rule_changes = ()
-        self.learning_errors += self._store.learning_errors
-        if self._store.rules_version not in {-1, self._version}:
-            try:
+        """Read the rules that act if another process, or a person, changed them."""
+        if self._with_rules and self._store.rules_version not in {-1, self._version}:
+            with suppress(StoreError):  # the group is written; the next one looks again
                 self.load_rules()
-            except StoreError:
-                pass  # the group is written; the next one looks again
-            except Exception as error:  # noqa: BLE001 - the same
-                self.learning_errors.append(describe_error(error))
 
     def load_rules(self) -> None:
         """Read the URL rules that act; blocks."""

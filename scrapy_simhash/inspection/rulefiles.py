@@ -1,27 +1,31 @@
-"""Files of URL rules: ours, one rule a line, and those of duplicate-url-discarder."""
+"""Files of URL rules: ours, one rule a line, and those of duplicate-url-discarder.
+
+The latter are read and applied by that package, which is the extra `discarder`.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from w3lib.url import canonicalize_url
 
-from scrapy_simhash.inspection.discarder import Discarder, DiscarderRule, read_discarder_rules
-from scrapy_simhash.judging.urls import UrlRule
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.addresses import format_address, parse_address
-from scrapy_simhash.judging.urls.records import RuleKind, parse_rule
+from scrapy_simhash.pages.addresses import format_address, parse_address
+from scrapy_simhash.urls import UrlRule
+from scrapy_simhash.urls.acting import MOST_STEPS, ActingRules
+from scrapy_simhash.urls.rules import RuleKind, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from duplicate_url_discarder.rule import UrlRule as DiscarderRule
+
 # Ours, and that of duplicate-url-discarder.
 FORMATS = SIMHASH, DUD = "simhash", "dud"
 # The curated list of duplicate-url-discarder has 80 kB.
 _MOST_BYTES = 64 * 2**20
-_MOST_STEPS = 4
 _HEAD = "# URL rules of scrapy-simhash: HOST KIND [ARGUMENT...] [except EXCEPTION...]\n"
 
 
@@ -91,8 +95,8 @@ def make_apply(rules: Iterable[UrlRule]) -> Callable[[str], tuple[str, tuple[str
     acting = ActingRules(rules)
 
     def apply(url: str) -> tuple[str, tuple[str, ...]]:
-        if targets := acting.list_targets(url):
-            return targets[-1].form, tuple(texts[each] for each in targets[-1].rules)
+        if (target := acting.find_target(url)) is not None:
+            return target.form, tuple(texts[rule] for rule in target.rules)
         address = parse_address(url)
         return (format_address(address) if address else url), ()
 
@@ -102,44 +106,27 @@ def make_apply(rules: Iterable[UrlRule]) -> Callable[[str], tuple[str, tuple[str
 def check_rules(rules: Iterable[UrlRule]) -> None:
     """Raise a ValueError if rules contradict each other, loop, or chain over too many steps."""
     # Rules of all other kinds only leave something out, so they end by themselves.
-    steps: dict[tuple[str, ...], dict[str, UrlRule]] = defaultdict(dict)
+    aliases: dict[str, UrlRule] = {}
     for rule in rules:
-        place: tuple[str, ...]
         if rule.kind is RuleKind.HOST_ALIAS:
-            place, start = (), rule.host
-        elif rule.kind is RuleKind.SUBSTITUTE:
-            place, start = (rule.host,), rule.args[0]
-        else:
-            continue
-        other = steps[place].setdefault(start, rule)
-        if other is not rule and other.args != rule.args:
-            raise ValueError(
-                f"two rules contradict each other: {other.text!r} and {rule.text!r}; remove one"
-            )
-    for chain in steps.values():
-        for start in chain:
-            _follow(chain, start)
-
-
-def _follow(chain: dict[str, UrlRule], start: str) -> None:
-    """Follow rules that lead to each other."""
-    taken: list[UrlRule] = []
-    place = start
-    while rule := chain.get(place):
-        taken.append(rule)
-        place = _host_of(rule) if rule.kind is RuleKind.HOST_ALIAS else rule.args[1]
-        told = ", ".join(repr(each.text) for each in taken)
-        if place == start:
-            raise ValueError(f"rules lead in a circle: {told}; remove one of them")
-        if len(taken) > _MOST_STEPS:
-            raise ValueError(
-                f"a chain has more than {_MOST_STEPS} steps: {told}; let each rule lead to the end"
-            )
-
-
-def _host_of(alias: UrlRule) -> str:
-    """Find the host that an alias leads to, which may be named with its scheme."""
-    return alias.args[0].rpartition("://")[2]
+            other = aliases.setdefault(rule.host, rule)
+            if other.args != rule.args:
+                raise ValueError(
+                    f"two rules contradict each other: {other.text!r} and {rule.text!r}; remove one"
+                )
+    for start in aliases:
+        chain: list[str] = []
+        host = start
+        while (alias := aliases.get(host)) is not None:
+            chain.append(repr(alias.text))
+            host = alias.hosts[1]
+            if host == start:
+                raise ValueError(f"rules lead in a circle: {', '.join(chain)}; remove one of them")
+            if len(chain) > MOST_STEPS:
+                raise ValueError(
+                    f"a chain has more than {MOST_STEPS} steps: {', '.join(chain)}; let each rule "
+                    "lead to the end"
+                )
 
 
 def write_lines(rules: Iterable[UrlRule]) -> str:
@@ -149,25 +136,68 @@ def write_lines(rules: Iterable[UrlRule]) -> str:
 
 def _read_discarder_file(text: str) -> RuleFile:
     try:
-        loaded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        from duplicate_url_discarder import rule as discarder  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ValueError(
+            "has rules of duplicate-url-discarder, which reads them itself and is not installed "
+            f"({error}); run: pip install 'scrapy-simhash[discarder]'"
+        ) from None
+    try:
+        loaded = dict.fromkeys(discarder.load_rules(text))
+        given = sorted(loaded, key=lambda rule: rule.order)
+        apply = _make_discarder(given)
+    except json.JSONDecodeError as error:
         raise ValueError(f"is no JSON: {error}") from None
-    if not isinstance(loaded, list):
-        raise ValueError(  # noqa: TRY004 - it is the file that is wrong
-            "is JSON, but no array of rules as duplicate-url-discarder has them; our own files "
-            "have one rule a line, such as example.com drop-parameter sid"
-        )
-    if not loaded:
+    except Exception as error:  # noqa: BLE001 - whatever the package raises
+        raise ValueError(
+            f"has no rules that duplicate-url-discarder can read ({type(error).__name__}: "
+            f"{error}); our "
+            "own files have one rule a line, such as example.com drop-parameter sid"
+        ) from None
+    if not given:
         raise ValueError("has no rule: it is an empty array")
-    given = read_discarder_rules(loaded)
     rules: dict[UrlRule, None] = {}
     left_out = []
     for rule in given:
         try:
             rules |= dict.fromkeys(_translate(rule))
         except ValueError as error:
-            left_out.append(LeftOut(rule.text, str(error)))
-    return RuleFile(DUD, len(given), tuple(rules), tuple(left_out), Discarder(given).apply)
+            left_out.append(LeftOut(_name_rule(rule), str(error)))
+    return RuleFile(DUD, len(given), tuple(rules), tuple(left_out), apply)
+
+
+def _make_discarder(
+    rules: Sequence[DiscarderRule],
+) -> Callable[[str], tuple[str, tuple[str, ...]]]:
+    """Make the function that applies rules as their package's `UrlCanonicalizer` does."""
+    # That one does not say which rules changed a URL.
+    from duplicate_url_discarder.processors import get_processor  # noqa: PLC0415 - an extra
+    from url_matcher import URLMatcher  # noqa: PLC0415
+
+    processors, matcher = list(map(get_processor, rules)), URLMatcher()
+    for place, rule in enumerate(rules):
+        matcher.add_or_update(place, rule.url_pattern)
+
+    def apply(url: str) -> tuple[str, tuple[str, ...]]:
+        changed: list[str] = []
+        try:
+            matched = [*matcher.match_all(url, include_universal=False)]
+            for place in matched or matcher.match_universal():
+                before, url = url, processors[place].process(url)
+                if url != before:
+                    changed.append(_name_rule(rules[place]))
+            url = canonicalize_url(url)  # as the fingerprint of a request does
+        except ValueError:
+            pass  # a broken URL stands for itself
+        return url, tuple(changed)
+
+    return apply
+
+
+def _name_rule(rule: DiscarderRule) -> str:
+    """Name a rule of duplicate-url-discarder for people."""
+    where = " ".join(filter(None, rule.url_pattern.include)) or "everywhere"
+    return f"{rule.processor} {' '.join(map(str, rule.args))} ({where})".replace("  ", " ")
 
 
 def _translate(rule: DiscarderRule) -> Iterator[UrlRule]:
@@ -176,11 +206,12 @@ def _translate(rule: DiscarderRule) -> Iterator[UrlRule]:
         raise ValueError("it leaves out segments by their place, whatever they are")
     if rule.processor == "queryRemovalExcept":
         raise ValueError("it lets several parameters vary at once")
-    if not any(rule.include):
+    include = rule.url_pattern.include
+    if not any(include):
         raise ValueError("it is for all hosts; rules of ours are of one")
-    if rule.exclude or any(set(pattern) & set("/?#*|:@") for pattern in rule.include):
+    if rule.url_pattern.exclude or any(set(pattern) & set("/?#*|:@") for pattern in include):
         raise ValueError("it is for some addresses of a host only; votes of others would refute it")
-    for pattern in rule.include:
+    for pattern in include:
         host = pattern.lower()
         # A domain of theirs has all its subdomains; of these, most sites have `www` only.
         for name in dict.fromkeys([host, host if host.startswith("www.") else f"www.{host}"]):
@@ -193,34 +224,14 @@ def _translate(rule: DiscarderRule) -> Iterator[UrlRule]:
             yield UrlRule(RuleKind.HOST_ALIAS, f"www.{host}", (host,))
 
 
-# Those of its universal rule.
-_UTM = [
-    *("utm_campaign", "utm_channel", "utm_content", "utm_id"),
-    *("utm_medium", "utm_product", "utm_source", "utm_term"),
-]
-
-
-def write_discarder_rules(
-    rules: Sequence[UrlRule], *, universal: bool = False
-) -> tuple[str, list[LeftOut]]:
-    """Write rules for duplicate-url-discarder; also lists those that its format cannot say.
-
-    Args:
-        rules: ours.
-        universal: write its own universal rules for each of the hosts, too: where another rule
-            matches, it does not apply them.
-    """
-    written, left_out, hosts = [], [], set()
+def write_discarder_rules(rules: Sequence[UrlRule]) -> tuple[str, list[LeftOut]]:
+    """Write rules for duplicate-url-discarder; also lists those that its format cannot say."""
+    written, left_out = [], []
     for rule in rules:
         try:
             written.append(_describe(rule, rules))
-            hosts.add(rule.host)
         except ValueError as error:
             left_out.append(LeftOut(rule.text, str(error)))
-    if universal:
-        for host in sorted(hosts):
-            for processor, args in (("normalizer", []), ("queryRemoval", _UTM)):
-                written.append(_make_discarder_rule(processor, args, host, f"{host}/"))
     text = msgspec.json.format(msgspec.json.encode(written), indent=2).decode()
     return f"{text}\n", left_out
 

@@ -17,7 +17,7 @@ from scrapy_simhash.inspection.rulefiles import (
 )
 from scrapy_simhash.inspection.urlrules import describe_rule, sort_rules
 from scrapy_simhash.judging import compare
-from scrapy_simhash.judging.urls.evidence import Outcome, compare_pages
+from scrapy_simhash.judging.evidence import Outcome, compare_pages
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging import Rule, StoredDocument
-    from scrapy_simhash.judging.urls import UrlRuleRecord
     from scrapy_simhash.stores import Store
+    from scrapy_simhash.urls import UrlRuleRecord
 
 _OUTCOMES = {Outcome.SAME: "same", Outcome.GREY: "grey", Outcome.DIFFERENT: "different"}
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.errors import InspectionError, suggest
 from scrapy_simhash.inspection.explanation import compare_stored
-from scrapy_simhash.judging.urls.proof import CONFIDENCE, list_missing, lower_bound
-from scrapy_simhash.judging.urls.records import RuleState
 from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.urls.proof import list_missing, lower_bound
+from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.judging.urls import UrlRuleRecord
     from scrapy_simhash.stores import Store
+    from scrapy_simhash.urls import UrlRuleRecord
 
 # What a person wants to see first.
 _ORDER = {
     state: place
     for place, state in enumerate(
         [
-            *(RuleState.PINNED, RuleState.ACTING, RuleState.REPORTED),
-            *(RuleState.LEARNING, RuleState.RETIRED, RuleState.BANNED),
+            *(RuleState.PINNED, RuleState.ACTING, RuleState.LEARNING),
+            *(RuleState.RETIRED, RuleState.BANNED),
         ]
     )
 }
@@ -72,7 +72,7 @@ def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
 def _describe_proof(record: UrlRuleRecord) -> dict[str, Any]:
     """Say what a rule lacks that could be proven yet."""
     learns = record.state is RuleState.LEARNING
-    return {"lacks": list_missing(record, CONFIDENCE) if learns else []}
+    return {"lacks": list_missing(record) if learns else []}
 
 
 def is_wrong(record: UrlRuleRecord) -> bool:

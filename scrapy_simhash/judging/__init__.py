@@ -28,5 +28,5 @@ make_face(
         "make_document",
         "rule": "Rule",
     },
-    "comparison documents interface judge names rule sinks texts urls",
+    "comparison documents evidence interface judge names rows rule sinks texts",
 )

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import PageFacts
 
 
-# Of two pages whose addresses a proven URL rule makes one. Texts that have less in common do not
-# speak for one page, and count against the rule (`judging.urls.evidence`).
-LEAST_WITH_RULE = 0.6
-
-
 class Deciding(StrEnum):
     """What decides about two documents, in words for people."""
 
@@ -125,45 +120,6 @@ def compare(
     duplicate = near and confirmed
     return Answer(
         deciding, distance, near, confirmed, duplicate, proposal, similarity, tuple(tests)
-    )
-
-
-def compare_by_rule(
-    first: PageFacts, second: PageFacts, rule: Rule, url_rule: str
-) -> Answer | None:
-    """Compare two documents whose addresses a proven URL rule makes one, at whatever distance.
-
-    Args:
-        first: a document.
-        second: another one.
-        rule: by which they are compared.
-        url_rule: the URL rule as text.
-
-    Returns:
-        The answer if they are near-duplicates: one text is alike by `LEAST_WITH_RULE`, and names do
-        not contradict; else None.
-    """
-    if find_deciding(first, second, rule) is not Deciding.TEXTS:
-        return None
-    ((main, whole),) = _compare_sketches(first, [second])
-    said, named = compare_names(first, second, main, whole)
-    if max(main, whole) < LEAST_WITH_RULE or not named:
-        return None
-    distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
-    texts = f"main text {main:.2f} alike, whole text {whole:.2f}"
-    tests = (f"{texts}: enough where URL rule `{url_rule}` makes the addresses one", said)
-    similarity = round(max(main, whole), 4)
-    proposal = name_proposal(distance, stub=False)
-    near = distance <= rule.distance
-    return Answer(
-        Deciding.TEXTS,
-        distance,
-        near,
-        confirmed=True,
-        duplicate=True,
-        proposal=proposal,
-        similarity=similarity,
-        tests=tests,
     )
 
 

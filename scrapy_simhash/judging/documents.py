@@ -42,6 +42,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
+        callback: name of the callback of its request; "" where that is not known.
     """
 
     identity: bytes
@@ -60,6 +61,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     link_sketch: bytes = b""
     stub: bool = False
     time: float = 0.0
+    callback: str = ""
 
     @property
     def file(self) -> bool:
@@ -98,6 +100,7 @@ class Document(PageFacts, frozen=True):
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
+        form: name of the normal form of its address, see `urls.acting`; b"" where no rule acts.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
@@ -108,6 +111,7 @@ class Document(PageFacts, frozen=True):
     not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
+    form: bytes = b""
 
     def __post_init__(self) -> None:
         # LMDB would refuse or cut it in the middle of a transaction.
@@ -145,7 +149,6 @@ class Match:
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
         pending: nobody has its items yet; its crawl is at work on them.
-        rule: of `judging.urls`, as text: without it the two would not match; otherwise "".
     """
 
     document: int
@@ -157,7 +160,6 @@ class Match:
     new_links: float | None = None
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
-    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         tests: what decided.
         text: its main text where texts are kept, else None.
         spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
+        new_links: share of its links that its original lacked, 0 to 1, or None.
 
     The other attributes are those of `PageFacts`.
     """
@@ -261,6 +264,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     tests: tuple[str, ...]
     text: str | None = None
     spared: bool = False
+    new_links: float | None = None
 
 
 def make_document(
@@ -348,6 +352,7 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     spared: bool = False
+    new_links: float | None = None
 
 
 class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

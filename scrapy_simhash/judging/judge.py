@@ -11,7 +11,7 @@ be: a crawl of the same spider requests the page again, or it is listed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,9 +20,7 @@ from msgspec import structs
 from scrapy_simhash.judging.comparison import (
     Answer,
     compare,
-    compare_by_rule,
     compare_many,
-    find_nearest,
 )
 from scrapy_simhash.judging.documents import (
     Document,
@@ -207,8 +205,6 @@ class Judge(Matcher):
 
     # `writing` are the same documents in a write transaction; None to judge only.
     writing: Documents | None = None
-    # Lists the documents to which proven URL rules lead from a page: rule and number.
-    witness: Callable[[Document], Iterable[tuple[str, int]]] | None = None
     # Lasts from one judge to the next.
     siblings: Siblings | None = None
 
@@ -220,8 +216,6 @@ class Judge(Matcher):
         match, nearest, complete = self.find_match(document)
         if own is not None and own.spared:
             match, complete = None, True
-        elif match is None and self.witness is not None:
-            match = self._ask_rules(document, number)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0
@@ -230,23 +224,6 @@ class Judge(Matcher):
             self.siblings.add(document.url, number)
         sink = match is not None and self._leads_to_sink(document, match.document)
         return Verdict(status, reason, number, match, nearest, sink)
-
-    def _ask_rules(self, document: Document, own: int) -> Match | None:
-        """Find the match that only a URL rule makes one."""
-        assert self.witness is not None  # noqa: S101 - it was asked for
-        for rule, found in self.witness(document):
-            number, record = found, self.documents.get(found)
-            if record is not None and record.state == State.DUPLICATE:
-                number, record = record.original, self.documents.get(record.original)
-            if record is None or number == own or not self.counts(record):
-                continue
-            answer = compare_by_rule(document, record, self.rule, rule)
-            if answer is not None and record.time >= document.not_before:
-                nearest = find_nearest(document.fingerprints, record.fingerprints)[1]
-                candidate = _Candidate(answer.distance, number, nearest)
-                match = _make_match(document, _Asked(candidate, record, answer))
-                return replace(match, rule=rule)
-        return None
 
     def _leads_to_sink(self, document: Document, original: int) -> bool:
         """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
@@ -329,6 +306,7 @@ def make_duplicate(record: Record, match: Match) -> None:
     record.state, record.delivered = State.DUPLICATE, False
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
+    record.new_links = match.new_links
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:

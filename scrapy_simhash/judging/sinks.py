@@ -4,7 +4,7 @@ A login page, a "not found" page that answers 200, a consent page, a captcha: wh
 for, it gets this page. Its near-duplicates are pages that the crawl did not get, and say nothing
 about their addresses.
 
-One document may well have many addresses. Rules on addresses (`judging.urls`) explain how these
+One document may well have many addresses. Rules on addresses (the room `urls`) explain how these
 differ: in parameters, in the host, in any segment of the path but the last one. What all of them
 leave of an address is its form, and two addresses of a host are unlike if their forms differ. A
 parameter explains nothing where it led to other documents before.
@@ -20,12 +20,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.urls.addresses import parse_address, split_pair
-from scrapy_simhash.judging.urls.applying import SESSION
-from scrapy_simhash.judging.urls.book import grow_version
-from scrapy_simhash.judging.urls.candidates import INDEX
-from scrapy_simhash.judging.urls.evidence import Outcome, compare_pages
-from scrapy_simhash.judging.urls.records import Sink, Witness, pack_row, unpack_row
+from scrapy_simhash.judging.evidence import Outcome, compare_pages
+from scrapy_simhash.judging.rows import Sink, Witness, grow_version, pack_row, unpack_row
+from scrapy_simhash.pages.addresses import INDEX, SESSION, parse_address, split_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document, PageFacts
     from scrapy_simhash.judging.interface import Documents, Reading
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.judging.urls.addresses import Address
+    from scrapy_simhash.pages.addresses import Address
 
 # A document to which so many unlike addresses of one host lead is a sink. Of 123 documents with
 # several addresses in two labelled corpora, 3 have two that are unlike, and none has more; nor has
@@ -179,8 +176,22 @@ def may_vote(documents: Reading, number: int) -> bool:
     """Whether pages of a document may vote on URL rules; `number` is of the original."""
     # A wall makes the votes of its first pages before it is recognised.
     sink = get_sink(documents, number)
-    hosts = Counter(each.host for each in sink.witnesses) if sink is not None else Counter()
-    return max(hosts.values(), default=0) < SUSPICIOUS
+    return sink is None or not _is_suspicious(sink)
+
+
+def list_suspicious(documents: Documents) -> set[int]:
+    """List the documents that may not vote on URL rules, see `may_vote`; reads all rows."""
+    found = set()
+    for key, row in documents.scan_rows(_TABLE):
+        with suppress(DamagedError):
+            if _is_suspicious(unpack_row(Sink, key, row)):
+                found.add(int.from_bytes(key, "big"))
+    return found
+
+
+def _is_suspicious(sink: Sink) -> bool:
+    hosts = Counter(witness.host for witness in sink.witnesses)
+    return max(hosts.values(), default=0) >= SUSPICIOUS
 
 
 def note_address(documents: Documents, number: int, page: Document, siblings: Siblings) -> bool:

@@ -25,5 +25,5 @@ make_face(
         "store": "Store",
         ".errors": "StoreError StoreMismatchError StoreUnavailableError StoreUnusableError",
     },
-    "header parking upkeep urls",
+    "header parking rulebook sampling upkeep urls",
 )

@@ -16,14 +16,17 @@ import numpy as np
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import CrawlRecord, Document, Record, State, Waiting
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
+from scrapy_simhash.judging.rows import VERSION
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
+    ACTING,
     ADDRESSES,
     ALIASES,
     CRAWLS,
     DOCUMENTS,
     DUPLICATES,
     FINGERPRINTS,
+    FORMS,
     IDENTITIES,
     SINKS,
     TABLES,
@@ -42,6 +45,7 @@ from scrapy_simhash.stores.records import (
     unpack,
     unpack_identity,
 )
+from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
@@ -475,10 +479,11 @@ class Documents:
         """Read what judging documents and marking others will need: three steps for a group.
 
         Identities and buckets; then the documents of the neighbours; then their records. `rows` and
-        `counts` come along.
+        `counts` come along, with the documents that normal forms among them lead to.
         """
         if not self.remote:
             return
+        rows = [(ACTING, VERSION), *rows]
         probes = [
             (document.scope, fingerprint, 0 if document.stub else distance)
             for document in documents
@@ -497,10 +502,11 @@ class Documents:
             found = [fingerprint, *(found for _, found in probe.near[:MOST_CANDIDATES])]
             near.update(octets(one) + scope_hash(scope) for one in found)
         known = [number for name in identities if (number := self.find_number(name))]
+        formed = {find_form(self, key) for table, key in rows if table == FORMS} - {0}
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, key) for key in near]
         wanted += [(WAITING, octets(number)) for number in waiting]
-        self._fetch_documents(known, wanted)
+        self._fetch_documents([*known, *formed], wanted)
         candidates = {
             number
             for scope, fingerprint, bits in probes
@@ -514,7 +520,10 @@ class Documents:
             for record in records
             for fingerprint in record.fingerprints
         }
-        self._fetch_documents(candidates - {0}, [(FINGERPRINTS, key) for key in before])
+        originals = {record.original for number in formed if (record := self.get(number))}
+        self._fetch_documents(
+            (candidates | originals) - {0}, [(FINGERPRINTS, key) for key in before]
+        )
 
     def _fetch_documents(
         self, numbers: Iterable[int], wanted: Iterable[tuple[str, bytes]] = ()

@@ -11,11 +11,12 @@ mending, merging. The rows of all kinds are::
     crawls         id of a crawl                  CrawlRecord
     texts          number                         main text, zlib
     rules          key of a URL rule (8)          UrlRuleRecord
+    acting         the same, or "version"         the rules that act, and how often they changed
+    forms          digest of a normal form (16)   Form
     parked         key of a rule + digest (16)    Parked
     released       digest (8)                     Parked
     sinks          number                         Sink
     links          digest (8)                     Link
-    meta           name                           counters and lists of URL rules
 
     aliases        number                         identities other than its own, 1 to 64 bytes
     fingerprints   fingerprint                    scope hash (8) + number (8)
@@ -55,19 +56,20 @@ WAITING = "waiting"
 CRAWLS = "crawls"
 TEXTS = "texts"
 RULES = "rules"
+ACTING = "acting"
+FORMS = "forms"
 PARKED = "parked"
 RELEASED = "released"
 SINKS = "sinks"
 LINKS = "links"
-META = "meta"
 ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
 DUPLICATES = "duplicates"
 ADDRESSES = "addresses"
 TABLES = "tables"
 
-# Those of URL rules and of what goes with them, see `judging.urls.records`.
-ROW_TABLES = (RULES, PARKED, RELEASED, SINKS, LINKS, META, "hosts", "forms")
+# Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
+ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.

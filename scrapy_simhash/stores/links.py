@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.urls.records import Link, pack_row, unpack_row
+from scrapy_simhash.judging.rows import Link, pack_row, unpack_row
 from scrapy_simhash.pages.links import digest_link
 from scrapy_simhash.stores.records import octets
 

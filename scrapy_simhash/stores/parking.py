@@ -23,22 +23,16 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.judge import counts
+from scrapy_simhash.judging.rows import Parked, pack_row, unpack_row
 from scrapy_simhash.judging.sinks import is_sink
-from scrapy_simhash.judging.urls.book import (
-    find_form,
-    form_key,
-    get_rule,
-    list_acting,
-    put_rule,
-)
-from scrapy_simhash.judging.urls.records import Parked, pack_row, unpack_row
+from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.urls.acting import Target
-    from scrapy_simhash.judging.urls.records import UrlRuleRecord
     from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.urls.acting import Target
+    from scrapy_simhash.urls.rules import UrlRuleRecord
 
 # Some 700 MB at 700 bytes a request. Beyond, requests are made instead, and counted (`full`).
 MOST_PARKED = 1_000_000
@@ -80,15 +74,19 @@ class Parking(NamedTuple):
     Attributes:
         parked: the request; `rule`, `others`, `target`, `target_pending` and `identity` are filled
             in.
-        targets: where the acting rules lead it; the first one that allows it is taken.
+        target: where the acting rules lead it.
+        form: name of that normal form, for its callback.
+        leads: makes the normal form of an address: rules may have changed since a page was noted.
         identity: of the request, as of documents.
-        callback: name of its callback, which must be that of the target.
+        callback: name of its callback, which must be that of the page there.
         not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
         only_ask: park nothing, only tell what would be done.
     """
 
     parked: Parked
-    targets: tuple[Target, ...]
+    target: Target
+    form: bytes
+    leads: Callable[[str], str]
     identity: bytes
     callback: str
     not_before: float = 0.0
@@ -152,23 +150,20 @@ def make_key(parked: Parked, seed: int) -> bytes:
     return bytes.fromhex(parked.rule) + digest
 
 
-def find_target(
-    stored: Documents, rule_id: str, form: str, alive: Callable[[str], bool]
-) -> FormFound | None:
+def find_target(stored: Documents, form: bytes, alive: Callable[[str], bool]) -> FormFound | None:
     """Find the document of a normal form; of a near-duplicate its original tells if it counts."""
-    found = find_form(stored, rule_id, form)
-    record = stored.get(found.document) if found else None
-    if found is None or record is None:
+    found = find_form(stored, form)
+    record = stored.get(found) if found else None
+    if record is None:
         return None
-    number, original = _find_original(stored, found.document, record)
-    sinks = {found.document, number}
+    number, original = _find_original(stored, found, record)
     return FormFound(
-        document=found.document,
+        document=found,
         url=record.url,
         counts=original is not None and counts(original, alive),
         pending=original is not None and original.state == State.PENDING,
-        callback=found.callback,
-        is_sink=any(is_sink(stored, each) for each in sorted(sinks)),
+        callback=record.callback,
+        is_sink=any(is_sink(stored, each) for each in sorted({found, number})),
         time=record.time,
     )
 
@@ -235,47 +230,40 @@ def list_parking_keys(wanted: Sequence[Parking], seed: int) -> list[tuple[str, b
     """List the rows that parking will read, but for the documents of the targets."""
     rows: dict[tuple[str, bytes], None] = {}
     for each in wanted:
-        for target in each.targets:
-            rule = target.rules[-1]
-            rows["forms", form_key(b"", target.form)] = None
-            rows["forms", form_key(bytes.fromhex(rule), target.form)] = None
-            row = structs.replace(each.parked, rule=rule, identity=each.identity)
-            rows["parked", make_key(row, seed)] = None
-            rows |= {("rules", bytes.fromhex(name)): None for name in target.rules}
+        row = structs.replace(each.parked, rule=each.target.rules[-1], identity=each.identity)
+        rows["forms", each.form] = rows["parked", make_key(row, seed)] = None
+        rows |= {("rules", bytes.fromhex(name)): None for name in each.target.rules}
     return list(rows)
 
 
 def _find_answer(
     stored: Documents, parking: Parking, alive: Callable[[str], bool], tally: _Tally
 ) -> ParkingAnswer:
-    """Find a target that allows to park a request."""
+    """Find out whether a request may be parked, and for which page."""
     if _is_known(stored, parking.identity):
         return ParkingAnswer("known")
-    reason = "no_target"
-    for target in parking.targets:
-        if not all(tally.acts(rule) for rule in target.rules):
-            reason = "unproven"
-            continue
-        try:
-            found = find_target(stored, target.rules[-1], target.form, alive)
-        except DamagedError:
-            found = None  # `check` lists it
-        if found is None:
-            continue
-        reason = _find_reason(found, parking)
-        if not (reason or parking.only_ask or parking.parked.request):
-            reason = "unpackable"
-        if not reason:
-            *others, rule = target.rules
-            return ParkingAnswer(
-                reason="",
-                rule=rule,
-                document=found.document,
-                url=found.url,
-                pending=found.pending,
-                others=tuple(others),
-            )
-    return ParkingAnswer(reason)
+    if not all(tally.acts(rule) for rule in parking.target.rules):
+        return ParkingAnswer("unproven")
+    try:
+        found = find_target(stored, parking.form, alive)
+    except DamagedError:
+        found = None  # `check` lists it
+    if found is None or parking.leads(found.url) != parking.target.form:
+        return ParkingAnswer("no_target")
+    reason = _find_reason(found, parking)
+    if not (reason or parking.only_ask or parking.parked.request):
+        reason = "unpackable"
+    if reason:
+        return ParkingAnswer(reason)
+    *others, rule = parking.target.rules
+    return ParkingAnswer(
+        reason="",
+        rule=rule,
+        document=found.document,
+        url=found.url,
+        pending=found.pending,
+        others=tuple(others),
+    )
 
 
 def _is_known(stored: Documents, identity: bytes) -> bool:

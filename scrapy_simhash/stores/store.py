@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 import numpy as np
 
-from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging import (
     Document,
     LostPage,
@@ -83,8 +83,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.urls.learner import UrlLearning
-    from scrapy_simhash.judging.urls.records import Link
+    from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
     from scrapy_simhash.stores.records import Header
 
@@ -132,8 +131,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.readonly = engine.readonly
         self.engine = engine
         self._unsettled = set()
-        self.learning_errors = []
-        self._store_errors = (StoreError, OSError, *engine.errors)
         if not engine.exists():
             choose_distance(distance, confirm, design)  # before anything is made
         engine.open()
@@ -280,7 +277,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         finally:
             self.engine.leases.give_back(crawl)
 
-    def find_and_add(  # noqa: PLR0913  # one transaction for all that a crawl writes
+    def find_and_add(  # one transaction for all that a crawl writes
         self,
         documents: Sequence[Document],
         *,
@@ -288,7 +285,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
         requests: Mapping[int, bytes | None] | None = None,
-        urls: UrlLearning | None = None,
         parking: ParkingGroup | None = None,
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
@@ -306,7 +302,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             withdrawn: documents to withdraw first, see `withdraw`.
             requests: the requests that fetch dropped documents again, see `take_lost`; None for a
                 document that was not dropped after all. Kept only while its original is pending.
-            urls: let the documents teach URL rules; None for not. A read-only store learns nothing.
             parking: requests to park and to unpark after that; gets the answers.
 
         Returns:
@@ -327,25 +322,21 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
-            self.learning_errors.clear()
             if stored.remote:
-                rows = () if parking is None else list_parking_keys(parking.wanted, self.seed)
+                rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
+                rows += [("forms", document.form) for document in documents if document.form]
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
-                stored.prefetch(documents, marked, self.distance, rows, ["parked"] if rows else [])
+                counts = () if parking is None else ("parked",)
+                stored.prefetch(documents, marked, self.distance, rows, counts)
             if done or withdrawn:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             if requests:
                 keep_requests(stored, requests)
-            witness = None
-            if urls is not None and urls.deciding:
-                witness = partial(self._list_witnesses, stored, urls)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, writing, witness, self._siblings)
+            judge = Judge(stored, rule, alive, writing, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
-            if urls is not None or parking is not None:
-                judged = zip(documents, verdicts, strict=True)
-                answers[:] = self._tend_rules(stored, judged, urls, parking, alive)
+            answers[:] = self._note_addresses(stored, documents, verdicts, parking, alive)
             return verdicts
 
         if self.readonly:

@@ -39,6 +39,7 @@ def describe_document(number: int, record: Record, text: str | None) -> StoredDo
         tests=record.tests,
         text=text,
         spared=record.spared,
+        new_links=record.new_links,
     )
 
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from collections import defaultdict, deque
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import describe_error
-from scrapy_simhash.errors import DamagedError, StoreError
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging import Rule
-from scrapy_simhash.judging.urls import book
-from scrapy_simhash.judging.urls.learner import Learner
-from scrapy_simhash.judging.urls.records import (
+from scrapy_simhash.judging.rows import (
+    LEARNED,
     AnyRow,
     Link,
     Parked,
-    RuleState,
-    UrlRuleRecord,
+    RulesVersion,
+    pack_row,
+    read_version,
     unpack_row,
 )
-from scrapy_simhash.judging.urls.sampling import check_sample
+from scrapy_simhash.judging.sinks import list_suspicious
+from scrapy_simhash.pages.addresses import format_address, parse_address
+from scrapy_simhash.pages.scopes import site as site_of
 from scrapy_simhash.stores import parking
+from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
@@ -39,37 +43,40 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.rows import SpentForms
+from scrapy_simhash.stores.sampling import check_sample
+from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.urls.learning import learn
+from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging import Document, Verdict
-    from scrapy_simhash.judging.urls.book import RuleAction
-    from scrapy_simhash.judging.urls.evidence import Outcome
-    from scrapy_simhash.judging.urls.learner import UrlLearning
-    from scrapy_simhash.judging.urls.records import RuleChange, UrlRule
-    from scrapy_simhash.judging.urls.sampling import Sample
+    from scrapy_simhash.judging import Document, StoredDocument, Verdict
+    from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.rulebook import RuleAction
+    from scrapy_simhash.stores.sampling import Sample
+    from scrapy_simhash.urls.rules import RuleChange, UrlRule
 
 Result = TypeVar("Result")
+_Item = TypeVar("_Item")
 # By table, its keys and rows.
 UrlRows: TypeAlias = "dict[str, list[tuple[bytes, bytes]]]"
 _DECIDED: dict[RuleState, RuleAction] = {RuleState.PINNED: "pin", RuleState.BANNED: "ban"}
 
 # A transaction that moves so many requests locks the store for some milliseconds.
 _REQUESTS_PER_GROUP = 1_000
-_RETIRED_LONG_SECONDS = 30 * 86_400
+# Of a site that is learned; 2.5 KB each.
+_PAGES_OF_SITE = 2**15
+# Some milliseconds: LMDB keeps the pages of its file that a reader sees.
+_PAGES_PER_READ = 1_000
 
 
 class UrlRuleStore(ABC):
     """The methods of a `Store` that concern URL rules.
 
     Attributes:
-        rules_version: `url_rules_version` as the last `find_and_add` with `urls` or `parking` saw
-            it; -1 before.
-        rule_changes: the rules whose states the last `find_and_add` with `urls` changed.
-        learning_errors: what went wrong with rules in the last `find_and_add`, in words.
+        rules_version: `url_rules_version` as the last `find_and_add` saw it; -1 before.
     """
 
     seed: int
@@ -77,11 +84,7 @@ class UrlRuleStore(ABC):
     confirm: float | None
     readonly: bool
     rules_version = -1
-    rule_changes: tuple[RuleChange, ...] = ()
-    learning_errors: list[str]
 
-    # Errors of the store itself, damage aside. No other error of learning fails a transaction.
-    _store_errors: tuple[type[Exception], ...] = (StoreError, OSError)
     # All parked requests were looked at when the version was this one.
     _looked_at = -1
     # Requests that this store parked for a document which was pending.
@@ -96,54 +99,87 @@ class UrlRuleStore(ABC):
     @abstractmethod
     def _is_alive(self, crawl: str) -> bool: ...
 
-    def _tend_rules(
+    @abstractmethod
+    def _require_writable(self) -> None: ...
+
+    @abstractmethod
+    def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
+        """Get documents by their numbers, without texts; leaves out those that do not exist."""
+
+    def _note_addresses(
         self,
         stored: Documents,
-        judged: Iterable[tuple[Document, Verdict]],
-        urls: UrlLearning | None,
+        documents: Sequence[Document],
+        verdicts: Sequence[Verdict],
         group: ParkingGroup | None,
         alive: Callable[[str], bool],
     ) -> list[ParkingAnswer]:
-        """Learn from documents that were just judged, then park and unpark requests."""
+        """Note the normal forms of documents that were just judged, then park and unpark requests.
+
+        Returns what became of the requests.
+        """
+        self.rules_version = read_version(stored)
         if self.readonly:
             return []
-        if urls is not None:
-            changes: list[RuleChange] = []
-            for document, verdict in judged:
-                with self._judging_anyway():
-                    changes += self._learner.learn(stored, document, verdict, urls)
-            self.rule_changes = tuple(changes)
-        answers = []
-        if group is not None:
-            parking.unpark(stored, group.unparked)
-            answers = parking.park(stored, group.wanted, alive, self.seed)
-        self.rules_version = book.read_version(stored)
-        return answers
-
-    def _list_witnesses(
-        self, stored: Documents, urls: UrlLearning, document: Document
-    ) -> list[tuple[str, int]]:
-        """List what URL rules say of a page; nothing where that fails, or it is to check them."""
-        if urls.is_sample(document):
+        for document, verdict in zip(documents, verdicts, strict=True):
+            if document.form:
+                book.note_form(stored, document.form, verdict.document, document)
+        if group is None:
             return []
-        with self._judging_anyway():
-            return self._learner.list_witnesses(stored, document.url)
-        return []
+        parking.unpark(stored, group.unparked)
+        return parking.park(stored, group.wanted, alive, self.seed)
 
-    @contextmanager
-    def _judging_anyway(self) -> Iterator[None]:
-        """Note what goes wrong with rules: it must not cost a page its judgement."""
-        try:
-            yield
-        except Exception as error:
-            damaged = isinstance(error, DamagedError)  # `check` lists the row
-            if isinstance(error, self._store_errors) and not damaged:
-                raise
-            self.learning_errors.append(str(error) if damaged else describe_error(error))
+    def learn_url_rules(self) -> list[RuleChange]:
+        """Learn URL rules from the stored pages, site by site; returns those that act now, or not.
 
-    @cached_property
-    def _learner(self) -> Learner:
-        return Learner(Rule(self.distance, self.confirm))
+        Reads all records twice, a thousand at a time, so that no transaction lasts long; of a site
+        the newest 32,768 pages, some 80 MB. The rules of a site are written in one transaction.
+
+        Raises:
+            ValueError: the store was opened read-only.
+        """
+        self._require_writable()
+        walls = self.read(list_suspicious)
+        sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
+        last = self.read(_find_last)
+        for page in self._read_pages(range(1, last + 1)):
+            sites[_site_of(page.url)].append(page.document)
+        known: defaultdict[str, list[UrlRule]] = defaultdict(list)
+        for record in self.url_rules():
+            known[_site_of(f"http://{record.rule.host}/")].append(record.rule)
+        changes: list[RuleChange] = []
+        for site, numbers in sites.items():
+            found = learn(
+                self._read_pages(numbers), walls, Rule(self.distance, self.confirm), known[site]
+            )
+            if found:
+                keep = partial(
+                    book.keep_learned, learned=found, known=known[site], time=time.time()
+                )
+                changes += self.write(keep)
+        self._note_forms(sites)
+        learned = pack_row(LEARNED, RulesVersion(last))
+        self.write(lambda stored: stored.put_row("acting", LEARNED, learned))
+        if any(not change.acts for change in changes):
+            self.release_wrong()
+        return changes
+
+    def measure_growth(self) -> tuple[int, int]:
+        """Get the numbers of the last document when rules were learned, and of the last one now."""
+        return self.read(lambda stored: (read_version(stored, LEARNED), _find_last(stored)))
+
+    def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
+        """Read documents by their numbers, some in each transaction."""
+        for some in _cut(numbers, _PAGES_PER_READ):
+            yield from self.get_documents(some)
+
+    def _note_forms(self, sites: Mapping[str, Iterable[int]]) -> None:
+        """Note the normal forms of pages that came before their rules acted."""
+        acting = ActingRules(self.read(book.list_acting))
+        hosts = {_site_of(f"http://{host}/") for host in acting.hosts}
+        for site in hosts & sites.keys():
+            for some in _cut(sites[site], _PAGES_PER_READ):
+                self.write(partial(_note_forms_of, numbers=some, acting=acting))
 
     def url_rules(self, host: str | None = None) -> list[UrlRuleRecord]:
         """List all rules with their evidence, or those of one host, by their text."""
@@ -154,12 +190,12 @@ class UrlRuleStore(ABC):
         return self.read(lambda stored: book.get_rule(stored, rule_id))
 
     def url_rules_version(self) -> int:
-        """Read the counter that grows when a rule changes its state; one row."""
-        return self.read(book.read_version)
+        """Read the counter that grows when a rule begins to act, or ends; one row."""
+        return self.read(read_version)
 
     def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
         """List the rules that act now, with their version; two rows."""
-        return self.read(lambda stored: (book.read_version(stored), book.list_acting(stored)))
+        return self.read(lambda stored: (read_version(stored), book.list_acting(stored)))
 
     def change_url_rule(self, rule_id: str, action: RuleAction) -> UrlRuleRecord:
         """Change the state of a rule because a person says so.
@@ -172,7 +208,7 @@ class UrlRuleStore(ABC):
                 act now; votes may prove it again), or `learn` (its votes decide again).
 
         Raises:
-            ValueError: there is no such rule or action, or the rule can never act.
+            ValueError: there is no such rule or action.
         """
         now = time.time()
         changed = self.write(lambda stored: book.change_rule(stored, rule_id, action, now))
@@ -189,14 +225,9 @@ class UrlRuleStore(ABC):
         rules, now = list(rules), time.time()
         return self.write(lambda stored: book.add_rules(stored, rules, now))
 
-    def find_form(self, rule_id: str, form: str) -> FormFound | None:
-        """Find the document that a normal form leads to under a rule, or None.
-
-        Args:
-            rule_id: 16 hex digits.
-            form: an address that the rule made.
-        """
-        return self.read(lambda stored: find_target(stored, rule_id, form, self._is_alive))
+    def find_form(self, form: bytes) -> FormFound | None:
+        """Find the document of a normal form by its name, see `urls.acting.name_form`, or None."""
+        return self.read(lambda stored: find_target(stored, form, self._is_alive))
 
     def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
         """Park those requests that may be parked, in one durable transaction.
@@ -264,8 +295,8 @@ class UrlRuleStore(ABC):
             return
         alive = self._is_alive
         wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
-        for start in range(0, len(wrong), _REQUESTS_PER_GROUP):
-            self.write(partial(self._release_some, wrong[start : start + _REQUESTS_PER_GROUP]))
+        for some in _cut(wrong, _REQUESTS_PER_GROUP):
+            self.write(partial(self._release_some, some))
         self._unsettled = set(pending)
 
     def _release_some(self, keys: Sequence[bytes], stored: Documents) -> int:
@@ -285,8 +316,7 @@ class UrlRuleStore(ABC):
 
         keys = self.read(find)
         return sum(
-            self.write(partial(_release_these, keys[start : start + _REQUESTS_PER_GROUP]))
-            for start in range(0, len(keys), _REQUESTS_PER_GROUP)
+            self.write(partial(_release_these, some)) for some in _cut(keys, _REQUESTS_PER_GROUP)
         )
 
     def sample_parked(
@@ -303,26 +333,20 @@ class UrlRuleStore(ABC):
         alive = self._is_alive
         return self.write(lambda stored: sample(stored, alive, crawl, spider, share, most))
 
-    def check_sample(self, sample: Sample) -> Outcome | None:
+    def check_sample(self, sample: Sample) -> tuple[Outcome | None, list[RuleChange]]:
         """Let a page vote on the rules that would have spared its request; one transaction.
 
-        One `different` retires them. Sets `rule_changes` and `rules_version`.
+        One `different` retires them.
 
         Returns:
-            Its vote, or None if nobody can tell, and it has none.
+            Its vote, or None if nobody can tell, and it has none; and the rules that it changed.
 
         Raises:
             StoreUnavailableError: it did not vote.
         """
         rule, now = Rule(self.distance, self.confirm), time.time()
 
-        def work(stored: Documents) -> tuple[Outcome | None, list[RuleChange], int]:
-            outcome, changes = check_sample(stored, sample, rule, now)
-            return outcome, changes, book.read_version(stored)
-
-        outcome, changes, self.rules_version = self.write(work)
-        self.rule_changes = tuple(changes)
-        return outcome
+        return self.write(lambda stored: check_sample(stored, sample, rule, now))
 
     def parked(self, rule_id: str | None = None) -> Iterator[Parked]:
         """List the parked requests of a rule (16 hex digits), or all, those released included.
@@ -339,16 +363,16 @@ class UrlRuleStore(ABC):
                 yield found
 
     def sweep_url_forms(self) -> int:
-        """Forget what was noted of addresses and no rule needs any more; returns how many rows.
+        """Forget the normal forms of documents that were deleted; returns how many.
 
-        These are normal forms of rules that are gone or banned, or were retired more than 30 days
-        ago, and of documents that were deleted. Reads all of them, and the documents' records, a
-        thousand at a time; keeps the keys, some 60 bytes each.
+        Reads all of them and the documents' records, a thousand at a time; keeps the keys.
         """
-        before = time.time() - _RETIRED_LONG_SECONDS
 
         def find(stored: Documents, keys: Sequence[bytes]) -> list[bytes]:
-            return list(SpentForms(stored, before).find(keys))
+            stored.prefetch_rows(("forms", key) for key in keys)
+            numbers = {key: book.find_form(stored, key) for key in keys}
+            stored.prefetch_rows((), records=[number for number in numbers.values() if number])
+            return [key for key, number in numbers.items() if stored.get(number) is None]
 
         def drop(stored: Documents, keys: Sequence[bytes]) -> int:
             spent = find(stored, keys)  # things may have changed
@@ -356,11 +380,10 @@ class UrlRuleStore(ABC):
                 stored.drop_row("forms", key)
             return len(spent)
 
-        dropped = 0
         every = self.read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
-        for start in range(0, len(every), _REQUESTS_PER_GROUP):
-            keys = self.read(partial(find, keys=every[start : start + _REQUESTS_PER_GROUP]))
-            if keys:
+        dropped = 0
+        for some in _cut(every, _REQUESTS_PER_GROUP):
+            if keys := self.read(partial(find, keys=some)):
                 dropped += self.write(partial(drop, keys=keys))
         return dropped
 
@@ -371,8 +394,8 @@ class UrlRuleStore(ABC):
     def copy_url_rows(self, rows: UrlRows) -> None:
         """Copy rows of a store whose documents were copied unchanged, with their numbers."""
         every = [(table, *row) for table, found in rows.items() for row in found]
-        for start in range(0, len(every), _REQUESTS_PER_GROUP):
-            self.write(partial(_put_rows, every[start : start + _REQUESTS_PER_GROUP]))
+        for some in _cut(every, _REQUESTS_PER_GROUP):
+            self.write(partial(_put_rows, some))
 
     def merge_url_rows(self, rows: UrlRows) -> None:
         """Take over the URL rules of another store whose documents were merged into this one.
@@ -389,14 +412,38 @@ class UrlRuleStore(ABC):
             action = _DECIDED.get(record.state)
             if action is not None and here is not None and here.state not in _DECIDED:
                 self.change_url_rule(record.rule.id, action)
-        requests = list(_decode(Parked, rows["parked"] + rows["released"]))
-        for start in range(0, len(requests), _REQUESTS_PER_GROUP):
-            some = requests[start : start + _REQUESTS_PER_GROUP]
+        requests = _decode(Parked, rows["parked"] + rows["released"])
+        for some in _cut(requests, _REQUESTS_PER_GROUP):
             self.write(partial(parking.put_released, requests=some, seed=self.seed))
-        links = list(_decode(Link, rows["links"]))
-        for start in range(0, len(links), _REQUESTS_PER_GROUP):
-            group = links[start : start + _REQUESTS_PER_GROUP]
-            self.write(partial(keep_links, links=group, gone=()))
+        for links in _cut(_decode(Link, rows["links"]), _REQUESTS_PER_GROUP):
+            self.write(partial(keep_links, links=links, gone=()))
+
+
+def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Cut something into parts."""
+    left = iter(some)
+    while part := list(islice(left, size)):
+        yield part
+
+
+def _find_last(stored: Documents) -> int:
+    """Find the highest number of a document."""
+    return max((number for number, _ in stored.list_newest(1)), default=0)
+
+
+def _site_of(url: str) -> str:
+    """Find the site of an address: hosts of one registrable domain share their rules' votes."""
+    address = parse_address(url)
+    return site_of(format_address(address), None) if address is not None else ""
+
+
+def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRules) -> None:
+    stored.prefetch_rows((), records=numbers)
+    for number in numbers:
+        record = stored.get(number)
+        form = acting.find_form(record.url) if record is not None else ""
+        if record is not None and form:
+            book.note_form(stored, name_form(form, record.callback), number, record)
 
 
 def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:

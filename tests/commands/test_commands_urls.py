@@ -1,4 +1,4 @@
-"""`urls`: rules are listed, shown, changed, released, audited, exported and imported."""
+"""`urls`: rules are learned, listed, shown, changed, released, audited, and kept in files."""
 
 import asyncio
 import json
@@ -7,17 +7,12 @@ from shutil import copytree
 
 import pytest
 
-from scrapy_simhash.judging.urls.book import get_rule, put_rule
-from scrapy_simhash.judging.urls.records import (
-    Parked,
-    RuleState,
-    UrlRuleRecord,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.judging.rows import Parked, pack_row
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import make_key
+from scrapy_simhash.stores.rulebook import get_rule, put_rule
+from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.detecting import fetched, judge, running
@@ -118,7 +113,7 @@ def test_a_pinned_rule_that_is_wrong_is_shouted_about(run: Run, crawled: Path) -
     for words in (("list",), ("show", PAGE)):
         out = run("urls", *words, "--store", crawled).out
         assert out.count("PINNED, BUT WRONG") == 1
-        assert f"`scrapy simhash urls retire {id_of(PAGE)}` takes it back" in out
+        assert f"`scrapy simhash urls set retire {id_of(PAGE)}` takes it back" in out
 
 
 @pytest.mark.parametrize(
@@ -212,7 +207,7 @@ def test_rules_are_found_by_text_by_words_and_by_id(run: Run, crawled: Path) -> 
     assert "no pair of pages has voted yet" in run("urls", "show", LANG, "--store", crawled).out
 
 
-@pytest.mark.parametrize("action", ["show", "pin", "ban", "retire", "learn", "release"])
+@pytest.mark.parametrize("action", ["show", "set pin", "set ban", "set learn", "release"])
 def test_an_unknown_rule_is_named_and_nothing_is_changed(
     run: Run, crawled: Path, action: str
 ) -> None:
@@ -222,7 +217,7 @@ def test_an_unknown_rule_is_named_and_nothing_is_changed(
         (f"{SID}x".split(), f"{SID}x"),
         (["0123456789abcdef"], "0123456789abcdef"),
     ):
-        done = run("urls", action, *words, "--store", crawled)
+        done = run("urls", *action.split(), *words, "--store", crawled)
         assert (done.exit_code, done.out) == (2, "")
         assert f"there is no rule '{name}'" in done.err
         assert ("did you mean" in done.err) == (name != "0123456789abcdef")
@@ -235,7 +230,7 @@ def test_an_unknown_rule_is_named_and_nothing_is_changed(
     [("pin", "pinned"), ("ban", "banned"), ("retire", "retired"), ("learn", "learning")],
 )
 def test_states_are_changed(run: Run, store: Path, action: str, state: str) -> None:
-    done = run("urls", action, SID, id_of(LANG), "--store", store)
+    done = run("urls", "set", action, SID, id_of(LANG), "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert done.out.startswith(f"{state:<8}  {id_of(SID)}  {SID}")
     for text in (SID, LANG):
@@ -245,13 +240,26 @@ def test_states_are_changed(run: Run, store: Path, action: str, state: str) -> N
     assert get(store, PAGE).state == RuleState.PINNED
 
 
-def test_a_rule_that_makes_no_address_cannot_be_pinned(run: Run, store: Path) -> None:
-    free = "site.example free-segment 0 2"
-    with open_store(str(store)) as opened:
-        add_rule(opened, free)
-    done = run("urls", "pin", free, "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert free in done.err
+def test_actions_by_their_old_names_are_refused_with_the_new_one(run: Run, store: Path) -> None:
+    for old, new in (("pin", "set pin"), ("export", "list --output"), ("import", "set learn")):
+        done = run("urls", old, SID, "--store", store)
+        assert (done.exit_code, done.out) == (2, "")
+        assert f"`urls {old}` is now `urls {new}" in done.err
+
+
+def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    pages = {
+        f"/{'abc'[number % 3]}/p{number}{query}": number
+        for query in ("", "?sid=#")
+        for number in range(30)
+    }
+    asyncio.run(crawl_addresses(store, {path.replace("#", str(n)): n for path, n in pages.items()}))
+    done = run("urls", "learn", "--store", store)
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.startswith(f"acting    {id_of(SID)}  {SID}\n")
+    assert done.out.endswith("1 rule, 1 of them act\n")
+    assert run("urls", "learn", "--store", store, "--json").answers == [{"rules": 1, "acting": 1}]
 
 
 def test_parked_requests_of_a_rule_are_released(run: Run, store: Path) -> None:
@@ -284,7 +292,7 @@ def test_a_single_parked_request_is_released(run: Run, store: Path) -> None:
 @pytest.mark.parametrize("action", ["ban", "retire", "learn"])
 def test_a_rule_that_does_not_act_any_more_releases_all(run: Run, store: Path, action: str) -> None:
     park(store, "/x?sid=1", "/y?sid=1")
-    done = run("urls", action, SID, "--store", store)
+    done = run("urls", "set", action, SID, "--store", store)
     assert "; 2 requests will be made by the next crawl\n" in done.out
     assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
 
@@ -293,13 +301,13 @@ async def test_a_running_crawl_notices_that_a_rule_was_retired(store: Path, tmp_
     url = f"{SITE}/x?sid=1"
     async with running(store, url_rules="skip") as detector:
         assert detector.acting is not None
-        assert [target.form for target in detector.acting.list_targets(url)] == [f"{SITE}/x"]
-        words = ("-m", "scrapy", "simhash", "urls", "retire", SID, "--store", store)
+        assert detector.acting.find_target(url) is not None
+        words = ("-m", "scrapy", "simhash", "urls", "set", "retire", SID, "--store", store)
         done = await asyncio.to_thread(run_python, *words, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         await judge(detector, fetched("other", page(99)))
         assert detector.acting is not None  # the pinned one
-        assert detector.acting.list_targets(url) == []
+        assert detector.acting.find_target(url) is None
 
 
 def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> None:
@@ -311,15 +319,15 @@ def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> Non
     path = tmp_path / "rules"
     path.write_text(f"{PAGE}\n")
     where = ("--store", url)
-    assert run("urls", "import", path, *where).exit_code == 0
+    assert run("urls", "set", "learn", "--file", path, *where).exit_code == 0
     listed = run("urls", *where, "--json").answers
     assert [(answer["rule"], answer["state"]) for answer in listed] == [
         (SID, "acting"),
         (PAGE, "learning"),
     ]
-    assert run("urls", "retire", SID, *where).out.startswith("retired ")
-    assert run("urls", "pin", PAGE, *where).exit_code == 0
-    assert run("urls", "export", *where).out.splitlines()[1:] == [PAGE]
+    assert run("urls", "set", "retire", SID, *where).out.startswith("retired ")
+    assert run("urls", "set", "pin", PAGE, *where).exit_code == 0
+    assert run("urls", "list", "-o", "-", *where).out.splitlines()[1:] == [PAGE]
     done = run("urls", "audit", *where)
     assert (done.exit_code, done.out.splitlines()[0]) == (
         0,
@@ -373,90 +381,90 @@ def test_audit(run: Run, crawled: Path, tmp_path: Path) -> None:
     [
         ("", "has no rule"),
         ("\x00\x1b[2J", "line 1: URL rule"),
-        ("{}", "is JSON, but no array of rules"),
+        ("{}", "has no rule: it is an empty array"),
         ("a.example host-alias b.example\nb.example host-alias a.example", "lead in a circle"),
         ("m.a.example host-alias a.example\nm.a.example host-alias b.example", "contradict each"),
         ("".join(f"{n}.a host-alias {n + 1}.a\n" for n in range(9)), "more than 4 steps"),
     ],
 )
-@pytest.mark.parametrize("action", ["audit", "import"])
+@pytest.mark.parametrize("action", ["audit", "set learn --file"])
 def test_what_is_no_file_of_rules_is_refused(
     run: Run, crawled: Path, tmp_path: Path, action: str, content: str, complaint: str
 ) -> None:
     path = tmp_path / "rules"
     path.write_text(content)
     before = (crawled / "data.mdb").read_bytes()
-    done = run("urls", action, path, "--store", crawled)
+    done = run("urls", *action.split(), path, "--store", crawled)
     assert (done.exit_code, done.out) == (2, "")
     assert complaint in done.err
     assert_printable(done.err)
     assert (crawled / "data.mdb").read_bytes() == before
     for missing in (tmp_path / "missing", tmp_path):
-        done = run("urls", action, missing, "--store", crawled)
+        done = run("urls", *action.split(), missing, "--store", crawled)
         assert (done.exit_code, done.out) == (2, "")
         assert f"{missing}: " in done.err
 
 
-def test_export_and_import_as_candidates(run: Run, store: Path, tmp_path: Path) -> None:
+def test_rules_go_to_a_file_and_come_back_as_candidates(
+    run: Run, store: Path, tmp_path: Path
+) -> None:
     path, other = tmp_path / "rules", tmp_path / "other"
-    done = run("urls", "export", "--store", store)
+    done = run("urls", "list", "-o", "-", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert done.out.splitlines()[1:] == [PAGE, SID]
-    assert run("urls", "export", "--state", "learning", "--store", store).out.endswith(
+    assert run("urls", "list", "-o", "-", "--state", "learning", "--store", store).out.endswith(
         f"\n{LANG}\n{OTHER}\n"
     )
-    (answer,) = run("urls", "export", "-o", path, "--store", store, "--json").answers
+    (answer,) = run("urls", "list", "-o", path, "--store", store, "--json").answers
     assert answer == {"file": str(path), "written": 2, "left_out": []}
     assert path.read_text() == done.out
     asyncio.run(crawl_addresses(other, pages={"/x": 1}))
     before = (other / "data.mdb").read_bytes()
-    for words, begin in ((["--dry-run"], "2 rules would be added"), ([], "2 rules added, to be")):
-        done = run("urls", "import", path, *words, "--store", other)
+    for words in (["--dry-run"], []):
+        done = run("urls", "set", "learn", "--file", path, *words, "--store", other)
         assert (done.exit_code, done.err) == (0, "")
-        assert done.out == f"{path}: {begin}{done.out.partition(begin)[2]}"
+        assert done.out.count("learning  ") == 2
         assert ((other / "data.mdb").read_bytes() == before) == (words != [])
     record = get(other, SID)
     assert (record.state, record.same, record.imported) == (RuleState.LEARNING, 0, True)
-    (answer,) = run("urls", "import", path, "--store", other, "--json").answers
-    assert (answer["imported"], answer["known"]) == ([], 2)
+    assert run("urls", "set", "pin", "--file", path, "--store", other).exit_code == 0
+    assert get(other, SID).state == RuleState.PINNED
 
 
-def test_import_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_path: Path) -> None:
+def test_a_file_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "rules"
     path.write_text(f"{SID}\nc.example use-https\n")
-    done = run("urls", "import", path, "--store", store)
-    assert "1 rule added, to be proven, 1 there already" in done.out
+    (answer,) = run("urls", "set", "learn", "--file", path, "--store", store, "--json").answers
+    assert answer["rule"] == "c.example use-https"
     record = get(store, SID)
     assert (record.state, record.same) == (RuleState.ACTING, 25)
+    done = run("urls", "set", "learn", SID, "--file", path, "--store", store)
+    assert (done.exit_code, done.out) == (2, "")
 
 
-def test_export_for_duplicate_url_discarder(run: Run, store: Path, tmp_path: Path) -> None:
+def test_rules_for_duplicate_url_discarder(run: Run, store: Path, tmp_path: Path) -> None:
     with open_store(str(store)) as opened:
         add_rule(opened, "site.example use-https", "pin")
-    done = run("urls", "export", "--format", "dud", "--store", store)
+    done = run("urls", "list", "--format", "dud", "-o", "-", "--store", store)
     assert done.exit_code == 0
     assert done.err == "left out 'site.example use-https': it has no processor for that\n"
     assert [rule["args"] for rule in json.loads(done.out)] == [["page"], ["sid"]]
     path = tmp_path / "dud.json"
-    done = run("urls", "export", "--format", "dud", "--universal", "-o", path, "--store", store)
+    done = run("urls", "list", "--format", "dud", "-o", path, "--store", store)
     assert done.out == f"{path}: 2 rules\n"
-    assert len(json.loads(path.read_text())) == 4
     done = run("urls", "audit", path, "--store", store)
     assert done.exit_code == 1  # the pinned rule
-    done = run("urls", "import", path, "--store", store)
+    done = run("urls", "set", "learn", "--file", path, "--store", store)
     assert done.exit_code == 1
-    assert "nothing was imported: all rules were left out" in done.err
-    done = run("urls", "export", "--universal", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "add --format dud" in done.err
+    assert "nothing was changed: all rules were left out" in done.err
 
 
 def test_nothing_to_export(run: Run, store: Path, tmp_path: Path) -> None:
-    done = run("urls", "export", "--host", "c.example", "-o", tmp_path / "x", "--store", store)
+    done = run("urls", "list", "--host", "c.example", "-o", tmp_path / "x", "--store", store)
     assert (done.exit_code, done.out) == (1, "")
     assert "there is no rule that acts: nothing was written" in done.err
     assert not (tmp_path / "x").exists()
-    done = run("urls", "export", "-o", store, "--store", store)
+    done = run("urls", "list", "-o", store, "--store", store)
     assert (done.exit_code, "is a folder") == (
         2,
         "is a folder" if "is a folder" in done.err else "",
@@ -481,12 +489,13 @@ def test_a_store_without_rules(run: Run, tmp_path: Path) -> None:
     [
         (("lst",), "did you mean list?"),
         (("--state", "actin"), "did you mean acting?"),
-        (("pin",), "RULE"),
-        (("pin", SID, "--hst", "x"), "unknown arguments: --hst"),
-        (("export", "--hots", "x"), "did you mean --host?"),
-        (("--host", "x", "audit"), "--host and --state choose rules for `urls list` and"),
+        (("set", "pin"), "name either rules or, with --file, a file of rules"),
+        (("set", "pinn", SID), "did you mean pin?"),
+        (("show", SID, "--hst", "x"), "unknown arguments: --hst"),
+        (("list", "--hots", "x"), "did you mean --host?"),
+        (("--host", "x", "audit"), "--host and --state choose rules to list; `urls audit` has"),
         (("audit", "x", "--top", "-1"), "'-1' is not a whole number"),
-        (("export", "--format", "du"), "did you mean dud?"),
+        (("list", "--format", "du"), "did you mean dud?"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -497,7 +506,7 @@ def test_wrong_arguments_are_refused(
     assert complaint in done.err
 
 
-@pytest.mark.parametrize("action", ["list", "pin", "audit", "export", "import", "release", "show"])
+@pytest.mark.parametrize("action", ["list", "set", "learn", "audit", "release", "show"])
 def test_each_action_has_help(run: Run, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     done = run("urls", action, "--help")

@@ -17,19 +17,13 @@ from twisted.python.failure import Failure
 
 from scrapy_simhash.crawl import late, parking
 from scrapy_simhash.crawl.policy import name_callback
-from scrapy_simhash.detector import Detector, detector
-from scrapy_simhash.judging.urls.book import get_rule, host_key, set_state
-from scrapy_simhash.judging.urls.records import (
-    Parked,
-    RuleState,
-    Sink,
-    UrlRule,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.detector import Detector
+from scrapy_simhash.judging.rows import Parked, Sink, pack_row
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents, octets
 from scrapy_simhash.stores.parking import TakenRequest
+from scrapy_simhash.stores.rulebook import get_rule, set_state
+from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (
     Crawl,
@@ -85,6 +79,13 @@ def no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """No request is sampled by chance."""
     monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.0)
     monkeypatch.setattr(parking, "_MOST_CHECKED", 0)
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch, no_sample: None) -> None:
+    """At the end of a crawl some requests are checked, as always."""
+    del no_sample
+    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
 
 
 def open_here(folder: Path) -> Store:
@@ -354,22 +355,6 @@ async def test_requests_are_made_if_rules_cannot_be_asked(
     assert sum("without asking URL rules" in text for text in caplog.messages) == 1
 
 
-async def test_pages_are_judged_where_nothing_can_be_learned(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The row of the host is damaged, which says what acts there and what votes."""
-    rule = pin(tmp_path, site)
-    with open_here(tmp_path) as store:
-        key = host_key(rule.host)
-        store.write(lambda stored: stored.put_row("hosts", key, b"damaged"))
-    done = await crawl(tmp_path, list(map(site.url, [*PATHS, *SESSIONS])), **SKIP)
-    statuses = [line["status"] for line in done.decisions]
-    assert statuses == ["new"] * PAGES + ["near_duplicate"] * PAGES
-    assert done.counted["failed/learning"] >= 2 * PAGES
-    (told,) = [text for text in caplog.messages if "do not learn" in text]
-    assert "damaged hostrow at key" in told
-
-
 @pytest.mark.usefixtures("no_first")
 async def test_start_requests_are_never_parked(site: Site, tmp_path: Path) -> None:
     pin(tmp_path, site)
@@ -422,23 +407,6 @@ async def test_inline_downloads_are_never_parked(site: Site, tmp_path: Path) -> 
     pin(tmp_path, site)
     done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
     assert done.paths == SESSIONS[:1]
-
-
-async def test_what_an_inline_download_brings_is_not_dropped(site: Site, tmp_path: Path) -> None:
-    """So it is not requested again either, although only a rule makes it a near-duplicate."""
-
-    class Asking(YieldingSpider):
-        async def parse(self, response: Response) -> Any:
-            assert self.crawler.engine
-            request = Request(response.urljoin(SESSIONS[0]))
-            yield describe(await self.crawler.engine.download_async(request))
-
-    answer_sessions(site, make_partly_alike)
-    rule = pin(tmp_path, site)
-    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
-    assert done.paths == SESSIONS[:1]
-    assert done.decisions[-1]["rule"] == rule.text
-    assert list_parked(tmp_path) == []
 
 
 @pytest.mark.usefixtures("no_first")
@@ -736,14 +704,12 @@ class YieldingNothing(FollowingSpider):
         yield describe(response)
 
 
+@pytest.mark.usefixtures("sampled")
 async def test_some_of_what_is_parked_is_checked_at_the_end(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever is drawn for the sample while the crawl is at work: here nothing."""
     caplog.set_level("INFO")
-    monkeypatch.setattr(parking.ParkedRequests, "_is_drawn", lambda *_: False)
-    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
-    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
     pin(tmp_path, site)
     done = await follow(tmp_path, site)
     checked = done.counted["urls/sampled/same"] - 3
@@ -754,28 +720,19 @@ async def test_some_of_what_is_parked_is_checked_at_the_end(
     assert f"; {3 + checked} checked, all the same" in closing_line(caplog)
 
 
+@pytest.mark.usefixtures("sampled")
 async def test_a_rule_that_a_sample_proves_wrong_loses_nothing(
-    site: Site,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A hostile site: first the session means nothing, then it means another page."""
     caplog.set_level("INFO")
-    for number, path in enumerate(SESSIONS[6:]):
+    for number, path in enumerate(SESSIONS[3:]):
         site.answers[path] = Answer(page(100 + number).encode())
-    # With a confidence that few votes reach.
-    monkeypatch.setattr(detector, "CONFIDENCE", 0.5)
-    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.05)
-    monkeypatch.setattr(parking, "_MOST_CHECKED", 1_000)
-    await crawl(tmp_path, list(map(site.url, [*PATHS[:6], *SESSIONS[:6]])))
-    with open_here(tmp_path) as store:
-        (rule,) = [each.rule for each in store.url_rules() if each.acts]
-    assert rule.text.endswith("drop-parameter sid")
+    prove(tmp_path, site)
     done = await follow(tmp_path, site)
     # Which of them were sampled depends on the secret of the store.
     assert done.counted["urls/retired"] == 1
-    assert {*PATHS, *SESSIONS[6:]} <= set(done.paths)
+    assert {*PATHS, *SESSIONS[3:]} <= set(done.paths)
     assert list_parked(tmp_path) == []
     assert "all the same" not in closing_line(caplog)
     assert "(1 rule was wrong)" in closing_line(caplog)
@@ -876,41 +833,6 @@ async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
         record = store.get_url_rule(rule.id)
         assert record
         assert (record.state, record.sampled) == (RuleState.ACTING, 0)
-
-
-def make_partly_alike(number: int) -> Answer:
-    words = [*make_words(number)[:240], *make_words(100 + number, 60)]
-    return Answer(make_page(words).encode())
-
-
-@pytest.mark.parametrize("turned", [False, True])
-async def test_what_only_a_rule_dropped_is_requested_again_when_it_is_retired(
-    site: Site, tmp_path: Path, *, turned: bool
-) -> None:
-    """Start requests are never parked, so they were made; whichever of two pages came first."""
-    answer_sessions(site, make_partly_alike)
-    rule = prove(tmp_path, site)
-    first, second = (SESSIONS[0], PATHS[0]) if turned else (PATHS[0], SESSIONS[0])
-    urls = [site.url(first), site.url(second)]
-    done = await crawl(tmp_path, urls, YieldingNothing, **SKIP)
-    assert done.paths == [first]
-    assert [line["rule"] for line in done.decisions] == ["", rule.text]
-    assert list_parked(tmp_path) == [second]
-    with open_here(tmp_path) as store:
-        record = store.change_url_rule(rule.id, "retire")
-        assert record.bytes_saved == 0
-    done = await crawl(tmp_path, [site.url(PATHS[3])], YieldingNothing, **SKIP)
-    assert done.paths == [PATHS[3], second]
-    assert list_parked(tmp_path) == []
-
-
-async def test_rules_do_not_decide_about_their_samples(site: Site, tmp_path: Path) -> None:
-    """Pages that are partly alike: without the rule they are new, and nobody can tell."""
-    answer_sessions(site, make_partly_alike)
-    prove(tmp_path, site)
-    done = await follow(tmp_path, site)
-    assert set(SESSIONS[:3]) <= set(done.paths)
-    assert done.counted["urls/sampled/grey"] == 3
 
 
 CHILD: dict[str, Any] = SKIP | {"SPIDER": "tests.helpers.crawling.UnsampledSpider"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.crawl.links import SeenLinks
 from scrapy_simhash.crawl.places import Places
-from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.pages.links import DIGESTS, digest_link, read_links
 
 A = "http://a.example"

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from scrapy_simhash.judging.urls.book import put_rule
-from scrapy_simhash.judging.urls.records import UrlRuleRecord, parse_rule
 from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.rulebook import put_rule
+from scrapy_simhash.urls.rules import UrlRuleRecord, parse_rule
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import make_page, page
 

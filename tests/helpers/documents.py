@@ -16,6 +16,7 @@ def document(name: str, *fingerprints: int, **fields: Any) -> Document:
         "text_digest": repr(fingerprints).encode()[:64],
         "url": f"http://site.example/{name}",
         "crawl": CRAWL,
+        "callback": "parse",
         **fields,
     }
     return Document(identity=name.encode(), fingerprints=fingerprints, **fields)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scrapy_simhash.judging import Document, LostPage, Verdict
-from scrapy_simhash.judging.urls.records import RuleChange, UrlRule
 from scrapy_simhash.pages import Recipe
+from scrapy_simhash.urls.rules import UrlRule
 from tests.helpers.processes import PATIENCE_SECONDS
 
 
@@ -45,8 +45,6 @@ class FakeStore:
         self.requests: dict[int, bytes | None] = {}
         self.judged_again = 0
         self.rules_version = -1
-        self.rule_changes: tuple[RuleChange, ...] = ()
-        self.learning_errors: list[str] = []
         self._number = 0
 
     def start_crawl(self, crawl: str, spider: str) -> None:
@@ -72,7 +70,7 @@ class FakeStore:
             if request is not None
         ]
 
-    def find_and_add(  # noqa: PLR0913  # those of a store
+    def find_and_add(  # those of a store
         self,
         documents: Sequence[Document],
         *,
@@ -80,10 +78,8 @@ class FakeStore:
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
         requests: Mapping[int, bytes | None] | None = None,
-        urls: object = None,
         parking: object = None,
     ) -> list[Verdict]:
-        del urls
         assert parking is None
         self.attempts += 1
         assert self.open_gate.wait(PATIENCE_SECONDS)

@@ -3,22 +3,14 @@
 from collections.abc import Sequence
 from functools import partial
 
-from scrapy_simhash.judging.urls.acting import Target
-from scrapy_simhash.judging.urls.book import Noted, write_form
-from scrapy_simhash.judging.urls.records import (
-    Form,
-    Link,
-    Parked,
-    Sink,
-    UrlRule,
-    Witness,
-    pack_row,
-    parse_rule,
-)
+from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents, octets
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import Parking
+from scrapy_simhash.stores.rulebook import Form
+from scrapy_simhash.urls.acting import Target, name_form
+from scrapy_simhash.urls.rules import UrlRule, parse_rule
 from tests.helpers.documents import CRAWL, document
 
 SITE = "http://site.example"
@@ -33,35 +25,42 @@ def pin(store: Store, *rules: UrlRule) -> None:
         store.change_url_rule(rule.id, "pin")
 
 
-def note(store: Store, name: str, number: int, callback: str = "parse") -> None:
-    """Note which document is at the address of this name."""
-
-    def work(stored: Documents) -> None:
-        assert write_form(stored, b"", f"{SITE}/{name}", Noted(number, callback))
-
-    store.write(work)
+def name(path: str, callback: str = "parse") -> bytes:
+    """Name the normal form of a page."""
+    return name_form(f"{SITE}/{path}", callback)
 
 
-def add_target(store: Store, name: str, fingerprint: int, crawl: str = CRAWL) -> int:
+def note(store: Store, path: str, number: int, callback: str = "parse") -> None:
+    """Note which document has the normal form of this path."""
+    key = name(path, callback)
+    store.write(lambda stored: stored.put_row("forms", key, pack_row(key, Form(number))))
+
+
+def add_target(store: Store, path: str, fingerprint: int, crawl: str = CRAWL) -> int:
     """Add a document with its address; its items are not there yet."""
-    (verdict,) = store.find_and_add([document(name, fingerprint, crawl=crawl)])
+    (verdict,) = store.find_and_add([document(path, fingerprint, crawl=crawl)])
     assert verdict.status == "new"
-    note(store, name, verdict.document)
+    note(store, path, verdict.document)
     return verdict.document
 
 
 def make_parking(
-    name: str,
+    path: str,
     sid: int = 1,
     rules: Sequence[UrlRule] = (RULE,),
     spider: str = "spider",
     crawl: str = CRAWL,
 ) -> Parking:
     """Make a request that these rules lead to the page of a name."""
-    url = f"{SITE}/{name}?sid={sid}"
+    url = f"{SITE}/{path}?sid={sid}"
     parked = Parked("", url, spider, crawl, 0, request=b"request", time=1.0, body_bytes=100)
-    targets = (Target(f"{SITE}/{name}", tuple(rule.id for rule in rules)),)
-    return Parking(parked, targets, b"identity of %s" % url.encode()[-40:], "parse")
+    target = Target(f"{SITE}/{path}", tuple(rule.id for rule in rules))
+    identity = b"identity of %s" % url.encode()[-40:]
+    return Parking(parked, target, name(path), _leads, identity, "parse")
+
+
+def _leads(url: str) -> str:
+    return url.partition("?")[0]
 
 
 def plant_rows(store: Store, target: int) -> None:
@@ -73,7 +72,6 @@ def plant_rows(store: Store, target: int) -> None:
     assert store.release_parked(url=f"{SITE}/a?sid=2") == 1
 
     def work(stored: Documents) -> None:
-        write_form(stored, RULE.key, f"{SITE}/a", Form(target, 2, "parse"))
         key = octets(target)
         stored.put_row("sinks", key, pack_row(key, Sink((Witness("h", "a", "b"),))))
         keep_links(stored, [Link("http://site.example/c")], ())

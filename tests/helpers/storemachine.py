@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging import Marked, Verdict, Version
-from scrapy_simhash.judging.urls.book import RuleAction
 from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle, Page, distance_between

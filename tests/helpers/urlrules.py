@@ -1,4 +1,4 @@
-"""A site in memory whose pages are judged and teach URL rules: no store, no database."""
+"""A site in memory whose pages are judged and learned from: no store, no database."""
 
 from __future__ import annotations
 
@@ -10,26 +10,20 @@ import xxhash
 from hypothesis import strategies as st
 from msgspec import structs
 
-from scrapy_simhash.judging import Document, Match, Rule, Verdict, compare
-from scrapy_simhash.judging.documents import Record, State, facts_of
-from scrapy_simhash.judging.urls.acting import ActingRules
-from scrapy_simhash.judging.urls.addresses import Address
-from scrapy_simhash.judging.urls.book import find_form, get_rule, list_acting
-from scrapy_simhash.judging.urls.learner import Fetched, Learner, UrlLearning
-from scrapy_simhash.judging.urls.records import (
-    RuleKind,
-    RuleState,
-    UrlRule,
-    UrlRuleRecord,
-    parse_rule,
-)
+from scrapy_simhash.judging import Document, Rule, StoredDocument, compare
+from scrapy_simhash.judging.documents import Record, facts_of
+from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.stores.rulebook import get_rule, keep_learned, list_acting, list_rules
+from scrapy_simhash.urls import UrlRule, UrlRuleRecord, learn
+from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.rules import RuleKind, RuleState, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy_simhash.judging.interface import Documents
-    from scrapy_simhash.judging.urls.records import RuleChange
+    from scrapy_simhash.urls.rules import RuleChange
 
 RULE = Rule(7, 0.8)
 WORDS = 200
@@ -61,139 +55,101 @@ def make_facts(name: str) -> dict[str, Any]:
     }
 
 
-class MemoryDocuments:
-    """Documents and rows of URL tables in dictionaries, with what learning asks of them."""
-
-    remote = False
+class Rows:
+    """Records and rows of tables in dictionaries, as far as rules are concerned."""
 
     def __init__(self) -> None:
         self.records: dict[int, Record] = {}
-        self.rows: dict[str, dict[bytes, bytes]] = {}
+        self._rows: dict[str, dict[bytes, bytes]] = {}
 
     def get(self, number: int) -> Record | None:
         found = self.records.get(number)
         return None if found is None else structs.replace(found)
 
-    def list_newest(self, most: int) -> list[tuple[int, Record]]:
-        return sorted(self.records.items(), reverse=True)[:most]
-
     def get_row(self, table: str, key: bytes) -> bytes | None:
-        return self.rows.get(table, {}).get(key)
+        return self._rows.get(table, {}).get(key)
 
     def put_row(self, table: str, key: bytes, row: bytes) -> None:
-        self.rows.setdefault(table, {})[key] = row
+        self._rows.setdefault(table, {})[key] = row
 
     def drop_row(self, table: str, key: bytes) -> None:
-        self.rows.get(table, {}).pop(key, None)
+        self._rows.get(table, {}).pop(key, None)
 
     def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        rows = self.rows.get(table, {})
+        rows = self._rows.get(table, {})
         yield from [(key, rows[key]) for key in sorted(rows) if key.startswith(prefix)]
 
     def count_rows(self, table: str) -> int:
-        return len(self.rows.get(table, {}))
+        return len(self._rows.get(table, {}))
 
 
 class Crawl:
     """A crawl of a site that is a function from URLs to names of pages, see `make_facts`.
 
     Attributes:
-        documents: what it found.
-        changes: of states of rules, in order.
-        parked: URLs that `visit` did not fetch, with the document that rules named.
+        pages: what it fetched.
+        documents: the rows of its rules.
+        parked: URLs that `crawl` did not fetch, with the page that stands for them.
     """
 
-    def __init__(self, site: Callable[[str], str], *, confidence: float = 0.9) -> None:
+    def __init__(self, site: Callable[[str], str]) -> None:
         self.site = site
-        self.memory = MemoryDocuments()
-        # It has what learning asks for, and no more.
-        self.documents: Documents = self.memory  # type: ignore[assignment]
-        self.learner = Learner(RULE)
-        self.confidence = confidence
-        self.changes: list[RuleChange] = []
-        self.parked: dict[str, int] = {}
+        self.documents: Documents = Rows()  # type: ignore[assignment]  # as far as needed
+        self.pages: list[StoredDocument] = []
+        self.walls: set[int] = set()
+        self.parked: dict[str, str] = {}
         self.time = 1_000.0
-        self._numbers: dict[str, int] = {}
-        self._near: dict[tuple[int, ...], list[int]] = {}
 
-    def fetch(
-        self, *urls: str, callback: str = "parse", requested: str = "", **facts: Any
-    ) -> list[RuleChange]:
-        """Fetch pages: judge each by brute force, record it, and let it vote."""
-        changes: list[RuleChange] = []
+    def fetch(self, *urls: str, callback: str = "parse", **facts: Any) -> None:
+        """Fetch pages, and find the original of each by brute force."""
         for url in urls:
             self.time += 1
             fields = {**make_facts(self.site(url)), "url": url, "time": self.time, **facts}
-            document = Document(identity=url.encode()[:64], **fields)
-            verdict = self._judge(document)
-            learning = UrlLearning(
-                self.confidence, {document.identity: Fetched(callback, requested)}
+            page = Document(identity=url.encode()[:64], callback=callback, **fields)
+            match = next(
+                (
+                    kept
+                    for kept in self.pages
+                    if not kept.original
+                    and kept.fingerprints == page.fingerprints
+                    and compare(page, kept, RULE).duplicate
+                ),
+                None,
             )
-            changes += self.learner.learn(self.documents, document, verdict, learning)
-        self.changes += changes
-        return changes
+            stored = StoredDocument(
+                **facts_of(page),
+                document=len(self.pages) + 1,
+                state="done",
+                crawl="crawl",
+                original=match.document if match else 0,
+                distance=0,
+                similarity=None,
+                tests=(),
+            )
+            self.pages.append(stored)
 
-    def _judge(self, document: Document) -> Verdict:
-        number = self._numbers.get(document.url, 0)
-        record = Record(
-            **facts_of(document),
-            state=State.DONE,
-            delivered=True,
-            crawl="crawl",
-            first_time=document.time,
-        )
-        if number:
-            before = self.memory.records[number]
-            self.memory.records[number] = record
-            same = before.text_digest == record.text_digest
-            return Verdict("revisit", "unchanged" if same else "changed", number)
-        number = len(self.memory.records) + 1
-        match = self._find_match(document)
-        if match is not None:
-            record.state, record.original = State.DUPLICATE, match.document
-        self.memory.records[number] = record
-        self._numbers[document.url] = number
-        self._near.setdefault(record.fingerprints, []).append(number)
-        return Verdict("near_duplicate" if match else "new", "", number, match)
+    def learn(self) -> list[RuleChange]:
+        """Learn from all that was fetched; lists the rules that act now, or do not any more."""
+        known = [record.rule for record in list_rules(self.documents)]
+        learned = learn(self.pages, self.walls, RULE, known)
+        return keep_learned(self.documents, learned, known, self.time)
 
-    def _find_match(self, document: Document) -> Match | None:
-        # Pages with unlike fingerprints are not near each other.
-        for number in self._near.get(document.fingerprints, ()):
-            record = self.memory.records[number]
-            if record.state != State.DUPLICATE and compare(document, record, RULE).duplicate:
-                return Match(number, record.fingerprints[0], 0, record.url, 1.0)
-        return None
-
-    def crawl(self, urls: Iterable[str], *, sample: float = 0.0) -> None:
-        """Fetch pages unless rules that act lead to a page that is there; some all the same."""
+    def crawl(self, urls: Iterable[str]) -> None:
+        """Fetch pages unless rules that act lead to a page that is there."""
+        acting = ActingRules(list_acting(self.documents))
+        forms = {acting.find_form(page.url): page.url for page in reversed(self.pages)}
         for url in urls:
-            chosen = xxhash.xxh3_64_intdigest(url.encode()) < sample * 2**64
-            target = 0 if chosen else self._find_target(url)
-            if target:
-                self.parked[url] = target
+            target = acting.find_target(url)
+            known = forms.get(target.form) if target is not None else None
+            if known:
+                self.parked[url] = known
             else:
                 self.fetch(url)
-
-    def release(self) -> None:
-        """Fetch what is parked and would not be parked again, until nothing is left of that."""
-        again = [url for url in self.parked if not self._find_target(url)]
-        while again:
-            for url in again:
-                del self.parked[url]
-            self.fetch(*again)
-            again = [url for url in self.parked if not self._find_target(url)]
-
-    def _find_target(self, url: str) -> int:
-        """Find the document to which rules that act lead, or 0."""
-        for target in ActingRules(list_acting(self.documents)).list_targets(url):
-            form = find_form(self.documents, target.rules[-1], target.form)
-            if form is not None:
-                return form.document
-        return 0
+                forms.setdefault(acting.find_form(url), url)
 
     def list_lost(self) -> set[str]:
         """List the pages of the site that are parked, and were not fetched at any address."""
-        fetched = {self.site(record.url) for record in self.memory.records.values()}
+        fetched = {self.site(page.url) for page in self.pages}
         return {name for url in self.parked if (name := self.site(url)) not in fetched}
 
     def get(self, text: str) -> UrlRuleRecord:
@@ -204,12 +160,18 @@ class Crawl:
 
     def list_states(self) -> Mapping[str, RuleState]:
         """List the states of all rules that are not just learning."""
-        rows = [get_rule(self.documents, key.hex()) for key, _ in self.documents.scan_rows("rules")]
         return {
-            each.rule.text: each.state
-            for each in rows
-            if each is not None and each.state is not RuleState.LEARNING
+            record.rule.text: record.state
+            for record in list_rules(self.documents)
+            if record.state is not RuleState.LEARNING
         }
+
+
+def must_parse(url: str) -> Address:
+    """Parse an address that rules may judge."""
+    address = parse_address(url)
+    assert address is not None
+    return address
 
 
 HOST = "a.example"
@@ -244,8 +206,6 @@ def draw_rules() -> st.SearchStrategy[UrlRule]:
         RuleKind.DROP_MATRIX: st.just(["v"]),
         RuleKind.STRIP_INDEX: st.just(["index.html"]),
         RuleKind.HOST_ALIAS: st.sampled_from([["b.example"], ["https://b.example"]]),
-        RuleKind.FREE_SEGMENT: st.sampled_from([["0", "2"], ["1", "3"]]),
-        RuleKind.SUBSTITUTE: st.sampled_from([["15", "17"], ["a", "b"]]),
     }
     exceptions = st.lists(st.sampled_from(["/a/", "a=1"]), max_size=1).map(tuple)
 

@@ -22,7 +22,7 @@ from scrapy_simhash.judging.sinks import (
     may_vote,
     note_address,
 )
-from scrapy_simhash.judging.urls.addresses import Address
+from scrapy_simhash.pages.addresses import Address
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import Store, open_store

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash.judging.urls.records import Link
+from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores import links as stored_links
 from tests.helpers.documents import CRAWL, document

@@ -7,7 +7,6 @@ import pytest
 from redis import Redis
 
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import (
     CRAWLS,
     DOCUMENTS,

@@ -17,10 +17,10 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.redis.commits import Commit, Slots
 from scrapy_simhash.stores.redis.scripts import BEGIN
 from scrapy_simhash.stores.redis.server import Server, script
-from tests.stores.test_redis_faults import engine_of
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle
 from tests.helpers.processes import PATIENCE_SECONDS
+from tests.stores.test_redis_faults import engine_of
 
 pytestmark = pytest.mark.slow
 

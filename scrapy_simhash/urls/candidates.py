@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.judging.urls.addresses import Address, parse_address, split_pair
-from scrapy_simhash.judging.urls.applying import SESSION, apply_rule
-from scrapy_simhash.judging.urls.records import RuleKind, UrlRule
+from scrapy_simhash.pages.addresses import INDEX, SESSION, Address, parse_address, split_pair
+from scrapy_simhash.pages.scopes import are_foreign
+from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +23,8 @@ MOST_VALUE = 16
 # CFID and CFTOKEN; the parameters of a campaign.
 MOST_TOGETHER = 5
 MOST_SEGMENTS = 4
-_LONGEST_SEGMENT = 64
-INDEX = re.compile(r"(?:index|default|home|welcome|main)\.\w{1,5}", re.IGNORECASE)
 # A last segment that says how a page is shown: "amp", "print", "index_print".
 _VIEW = re.compile(r"[A-Za-z][A-Za-z_-]{1,15}")
-_DIGITS = re.compile(r"(\d+)")
 
 
 def find_candidates(url: str, other: str, canonical: str = "") -> list[UrlRule]:
@@ -59,12 +57,13 @@ def _explains(rule: UrlRule, first: Address, second: Address) -> bool:
 def _propose(first: Address, second: Address, named: Address | None) -> Iterator[UrlRule]:
     """Propose rules for two addresses that differ in one of their parts."""
     if (first.scheme, first.host) != (second.scheme, second.host):
-        if first[2:] == second[2:]:
+        # Who mirrors another site could choose what stands for the pages that were not copied.
+        if first[2:] == second[2:] and not are_foreign(first.host, second.host):
             yield _relate_hosts(first, second, named)
     elif first.path == second.path:
         yield from _relate_queries(first.host, first.query, second.query)
     elif first.query == second.query:
-        yield from _relate_paths(first, second, named)
+        yield from _relate_paths(first, second)
 
 
 def _relate_hosts(first: Address, second: Address, named: Address | None) -> UrlRule:
@@ -105,7 +104,7 @@ def _relate_queries(
         yield UrlRule(RuleKind.DROP_PARAMETERS, host, tuple(differ))
 
 
-def _relate_paths(first: Address, second: Address, named: Address | None) -> Iterator[UrlRule]:
+def _relate_paths(first: Address, second: Address) -> Iterator[UrlRule]:
     """Propose rules for two paths of one host."""
     host = first.host
     if any(";" in segment for segment in (*first.path, *second.path)):
@@ -124,8 +123,6 @@ def _relate_paths(first: Address, second: Address, named: Address | None) -> Ite
         yield UrlRule(RuleKind.FOLD_CASE, host)
     elif len(longer) > len(shorter):
         yield from _drop_from(host, longer, shorter)
-    else:
-        yield from _substitute_in(first, second, named)
 
 
 def _relate_matrices(
@@ -154,31 +151,6 @@ def _drop_from(host: str, longer: tuple[str, ...], shorter: tuple[str, ...]) -> 
         return
     kind = RuleKind.DROP_SEGMENTS if start else RuleKind.DROP_LEADING
     yield UrlRule(kind, host, dropped)
-
-
-def _substitute_in(first: Address, second: Address, named: Address | None) -> Iterator[UrlRule]:
-    """Propose to put one segment for another, and to ignore the segment, if it is not the last."""
-    differ = [
-        place
-        for place, pair in enumerate(zip(first.path, second.path, strict=True))
-        if len({*pair}) > 1
-    ]
-    names = [place for place, segment in enumerate(first.path) if segment]
-    if len(differ) != 1 or not names or differ[0] >= names[-1]:
-        return
-    (place,) = differ
-    segments = [first.path[place], second.path[place]]
-    if not all(segments) or max(map(len, segments)) > _LONGEST_SEGMENT:
-        return
-
-    def rank(segment: str) -> tuple[bool, list[int], str]:
-        own = named is not None and named.path[place : place + 1] == (segment,)
-        # The latest release.
-        return own, [int(digits[:18]) for digits in _DIGITS.findall(segment)], segment
-
-    old, new = sorted(segments, key=rank)
-    yield UrlRule(RuleKind.FREE_SEGMENT, first.host, (str(place), str(len(first.path))))
-    yield UrlRule(RuleKind.SUBSTITUTE, first.host, (old, new))
 
 
 def _count_common(first: tuple[str, ...], second: tuple[str, ...]) -> int:

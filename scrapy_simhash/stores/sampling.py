@@ -10,18 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.sinks import may_vote
-from scrapy_simhash.judging.urls.ballot import Vote, count_vote
-from scrapy_simhash.judging.urls.book import get_rule
-from scrapy_simhash.judging.urls.evidence import (
+from scrapy_simhash.judging.evidence import (
     STALE_SECONDS,
     Outcome,
     can_vote,
     compare_pages,
     group_of,
 )
-from scrapy_simhash.judging.urls.records import RuleChange, RuleState
+from scrapy_simhash.judging.sinks import may_vote
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
+from scrapy_simhash.stores.rulebook import get_rule, put_rule, set_state
+from scrapy_simhash.urls.proof import is_doubtful
+from scrapy_simhash.urls.rules import (
+    MOST_CONFLICTS,
+    MOST_RECENT,
+    RuleChange,
+    RuleState,
+    UrlRuleRecord,
+)
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Record
@@ -73,19 +79,37 @@ def check_sample(
     for name in sample.rules:
         record = get_rule(documents, name)
         if record is not None and record.state is not RuleState.BANNED:
-            # A `same` proves nothing: that is for pages that were not chosen by the rule.
-            vote = Vote(
-                record.rule,
-                outcome,
-                (sample.url, target.url),
-                directory="",
-                groups=set(),
-                time=time,
-                counted=outcome is not Outcome.SAME,
-                sampled=True,
-            )
-            changes += count_vote(documents, vote, confidence=1.0)
+            change = _count(documents, record, outcome, (sample.url, target.url), time)
+            changes += [] if change is None else [change]
     return outcome, changes
+
+
+def _count(
+    documents: Documents,
+    record: UrlRuleRecord,
+    outcome: Outcome,
+    pair: tuple[str, str],
+    time: float,
+) -> RuleChange | None:
+    """Count the vote of a sample on a rule; returns what it changed."""
+    record.sampled += 1
+    record.sampled_same += outcome is Outcome.SAME
+    record.sampled_different += outcome is Outcome.DIFFERENT
+    record.checks = (record.checks + outcome)[-MOST_RECENT:]
+    reason = ""
+    if outcome is Outcome.DIFFERENT:
+        record.different += 1
+        record.conflicts = (*record.conflicts, pair)[-MOST_CONFLICTS:]
+        reason = f"different pages: {pair[0]} {pair[1]}"
+    elif is_doubtful(record):
+        grey, same = map(record.last_votes.count, (Outcome.GREY, Outcome.SAME))
+        reason = f"of its last votes {grey} cannot be told, and {same} are the same"
+    if reason and record.state is RuleState.ACTING:
+        return set_state(documents, record, RuleState.RETIRED, reason, time)
+    put_rule(documents, record)
+    if outcome is Outcome.DIFFERENT and record.state is RuleState.PINNED:
+        return RuleChange(record.rule.id, record.rule.text, record.state, reason)
+    return None
 
 
 def _compare(documents: Documents, sample: Sample, target: Record, rule: Rule) -> Outcome | None:

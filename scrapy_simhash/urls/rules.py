@@ -16,13 +16,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 import xxhash
-
-from scrapy_simhash.errors import DamagedError
 
 MOST_CONFLICTS = 8
 MOST_EXAMPLES = 3
@@ -31,9 +29,6 @@ MOST_DIRECTORIES = 8
 MOST_VALUES = 8
 MOST_RECENT = 100
 MOST_EXCEPTIONS = 4
-# As many as a confidence of .99 takes, and half of them again.
-MOST_GROUPS = 400
-GROUP_BYTES = 6
 
 
 class RuleKind(StrEnum):
@@ -65,10 +60,6 @@ class RuleKind(StrEnum):
     """Drops these segments from the beginning of a path."""
     DROP_SEGMENTS = "drop-segments"
     """Drops these segments, which follow each other, where they first occur in a path."""
-    FREE_SEGMENT = "free-segment"
-    """Ignores the segment at a place, from 0, of paths of so many segments. Never acts."""
-    SUBSTITUTE = "substitute"
-    """Puts one segment in place of another one. Acts only if it is pinned."""
 
 
 class RuleState(StrEnum):
@@ -84,8 +75,6 @@ class RuleState(StrEnum):
     """Never acts because a person said so; collects no votes."""
     RETIRED = "retired"
     """Was found wrong, or was retired by a person: what it parked is requested again."""
-    REPORTED = "reported"
-    """Is proven, but of a kind that does not act by itself."""
 
 
 ACTS = {RuleState.ACTING, RuleState.PINNED}
@@ -100,8 +89,6 @@ _ARGUMENTS = {
     RuleKind.USE_HTTPS: (0, 0),
     RuleKind.DROP_LEADING: (1, 4),
     RuleKind.DROP_SEGMENTS: (1, 4),
-    RuleKind.FREE_SEGMENT: (2, 2),
-    RuleKind.SUBSTITUTE: (2, 2),
 }
 _EXCEPT = "except"
 
@@ -128,6 +115,13 @@ class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         if self.exceptions:
             words += [_EXCEPT, *map(_escape, sorted(self.exceptions))]
         return " ".join(words)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose pages vote on the rule: its own, and the one that an alias leads to."""
+        if self.kind is RuleKind.HOST_ALIAS:
+            return self.host, self.args[0].rpartition("://")[2]
+        return (self.host,)
 
     @cached_property
     def key(self) -> bytes:
@@ -172,12 +166,8 @@ def check_rule(rule: UrlRule) -> None:
         wrong = f"{rule.kind} takes {number} arguments, got {len(rule.args)}"
     elif rule.kind is RuleKind.DROP_VALUE and "=" not in rule.args[0]:
         wrong = f"{rule.args[0]!r} is no name=value"
-    elif rule.kind is RuleKind.FREE_SEGMENT and not _is_free_place(*rule.args):
-        wrong = f"{' '.join(rule.args)!r} is no place before the last one of so many segments"
     elif rule.kind is RuleKind.HOST_ALIAS and (alias := _check_alias(rule)):
         wrong = alias
-    elif rule.kind is RuleKind.SUBSTITUTE and rule.args[0] == rule.args[1]:
-        wrong = "puts a segment in its own place"
     elif bad := [each for each in rule.exceptions if each[:1] != "/" and "=" not in each]:
         wrong = f"exception {bad[0]!r} is neither a path prefix, such as /shop/, nor name=value"
     if wrong:
@@ -194,11 +184,6 @@ def _check_alias(rule: UrlRule) -> str:
     if scheme not in {"", "http", "https"} or not _is_host(host):
         return f"{rule.args[0]!r} is no host"
     return "leads to its own host" if host == rule.host else ""
-
-
-def _is_free_place(place: str, segments: str) -> bool:
-    """Whether a place is before the last one."""
-    return place.isdecimal() and segments.isdecimal() and int(place) < int(segments) - 1
 
 
 def _escape(word: str) -> str:
@@ -221,7 +206,7 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
         same, different, grey: votes: two pages that the rule makes one were one page, were two,
             or could not be told apart.
         directories: of normal forms that voted `same`; at most 8.
-        tested_at: votes `same` and `different` at the last test, or 0.
+        tested_at: votes `same` and `different` when it was retired last, or 0.
         recent: the last 100 votes, oldest first: a letter `s`, `d` or `g` each.
         conflicts: pairs of addresses that voted `different`; the last 8.
         examples: pairs of addresses that voted `same`; the first 3.
@@ -231,9 +216,9 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
         history: when and why it changed its state: seconds since 1970, state, reason; the last 16.
         created: seconds since 1970, UTC.
         imported: from a rule file.
-        groups: digests, 6 bytes each, of the documents that voted `same`; the last 400.
         values: of the parameters that it drops whatever their values, in addresses that voted
             `same`: digests, 8 bytes each; at most 8.
+        checks: as `recent`, of samples since it acts.
     """
 
     rule: UrlRule
@@ -254,13 +239,18 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
     history: tuple[tuple[float, RuleState, str], ...] = ()
     created: float = 0.0
     imported: bool = False
-    groups: bytes = b""
     values: tuple[bytes, ...] = ()
+    checks: str = ""
 
     @property
     def acts(self) -> bool:
         """Whether requests are parked by it."""
         return self.state in ACTS
+
+    @property
+    def last_votes(self) -> str:
+        """The last 100 votes, those of samples last."""
+        return (self.recent + self.checks)[-MOST_RECENT:]
 
     def become(self, state: RuleState, reason: str, time: float) -> None:
         """Change the state, and note when and why."""
@@ -283,126 +273,7 @@ class RuleChange(NamedTuple):
     state: RuleState
     reason: str
 
-
-class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The first document whose address a rule maps to a normal form.
-
-    Attributes:
-        document: its number in the store; it may have been deleted since.
-        voted: 0: the form did not vote; 1: it voted `grey`; 2: it voted `same`.
-        callback: name of the callback of its request; "" where that is not known.
-        born: when the rule was, to which its votes belong.
-    """
-
-    document: int
-    voted: int = 0
-    callback: str = ""
-    born: float = 0.0
-
-
-class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A request that was not made, because rules say that its page is known.
-
-    Attributes:
-        rule: id of the rule, 16 hex digits.
-        url: of the request.
-        spider, crawl: whose request it is.
-        target: number of the document that the rules lead to.
-        target_pending: that document was pending when the request was parked.
-        request: how to make it, see `crawl.refetch.pack_request`.
-        time: seconds since 1970, UTC.
-        body_bytes: estimated size of the page.
-        others: ids of the other rules that it takes to get to the target: when one of them is
-            retired, the request is made, too.
-        taken: id of the crawl that makes the request after all, or "".
-        identity: of the request, as of documents; b"" in older rows.
-    """
-
-    rule: str
-    url: str
-    spider: str
-    crawl: str
-    target: int
-    target_pending: bool = False
-    request: bytes = b""
-    time: float = 0.0
-    body_bytes: int = 0
-    others: tuple[str, ...] = ()
-    taken: str = ""
-    identity: bytes = b""
-
-
-class Witness(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False):
-    """An address that led to a document, see `judging.sinks`.
-
-    Attributes:
-        url: as it was requested.
-        host: lower case, with a port.
-        form: what no rule explains away.
-    """
-
-    url: str
-    host: str
-    form: str
-
-
-class Sink(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A document to which unlike addresses lead: a wall, or perhaps one.
-
-    Attributes:
-        witnesses: addresses, no two of them alike; of a sink, those that proved it.
-        since: when it was recognised as a sink, seconds since 1970, UTC; None before that.
-    """
-
-    witnesses: tuple[Witness, ...] = ()
-    since: float | None = None
-
-
-class Link(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A link that only dropped pages had.
-
-    Attributes:
-        url: where it leads.
-        page: URL of a dropped page that has it.
-        time: seconds since 1970, UTC.
-        crawl: that found it.
-        spider: name of the spider of that crawl.
-        original: URL of the page that the dropped one repeats.
-        callback: name of the callback that did not see the dropped page.
-        depth: of the dropped page, as Scrapy counts it.
-        request: how to make it, see `crawl.refetch.pack_request`, or b"".
-    """
-
-    url: str
-    page: str = ""
-    time: float = 0.0
-    crawl: str = ""
-    spider: str = ""
-    original: str = ""
-    callback: str = ""
-    depth: int = 0
-    request: bytes = b""
-
-
-AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
-_encoder = msgspec.msgpack.Encoder()
-_CHECKSUM_BYTES = 8
-
-
-def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
-    """Pack a row of a table as `stores.records` packs documents: behind a checksum with its key."""
-    body = _encoder.encode(row)
-    return xxhash.xxh3_64_digest(key + body) + body
-
-
-def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
-    """Read the row of a key, or raise a DamagedError."""
-    body = packed[_CHECKSUM_BYTES:]
-    if packed[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(key + body):
-        raise DamagedError(f"damaged {kind.__name__.lower()} at key {key.hex()}: checksum differs")
-    try:
-        return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise DamagedError(
-            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
-        ) from error
+    @property
+    def acts(self) -> bool:
+        """Whether it acts now."""
+        return self.state in ACTS

@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.judging.comparison import (
-    LEAST_WITH_RULE,
     Deciding,
     compare,
     find_deciding,
@@ -19,6 +18,8 @@ from scrapy_simhash.judging.rule import CONFIRM, Rule
 if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import PageFacts, Record
 
+# Texts that have less in common speak against a rule.
+LEAST_ALIKE = 0.6
 # Sketches of shorter texts are uncertain.
 LEAST_WORDS = 64
 # A page that was fetched a day later may have been changed in between.
@@ -63,7 +64,7 @@ def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
     assert answer.similarity is not None  # noqa: S101 - texts decide
     unlike = (
         min(first.words, second.words) >= LEAST_WORDS
-        and answer.similarity < LEAST_WITH_RULE
-        and measure_shared(first, second) < LEAST_WITH_RULE
+        and answer.similarity < LEAST_ALIKE
+        and measure_shared(first, second) < LEAST_ALIKE
     )
     return Outcome.DIFFERENT if unlike else Outcome.GREY

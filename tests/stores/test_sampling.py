@@ -7,19 +7,13 @@ from msgspec import structs
 
 from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.documents import Record, State, facts_of
-from scrapy_simhash.judging.urls.book import add_rule, get_rule, set_state
-from scrapy_simhash.judging.urls.evidence import STALE_SECONDS, Outcome
-from scrapy_simhash.judging.urls.records import (
-    RuleState,
-    Sink,
-    UrlRuleRecord,
-    Witness,
-    pack_row,
-    parse_rule,
-)
-from scrapy_simhash.judging.urls.sampling import Sample, check_sample
+from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome
+from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.stores.records import octets
-from tests.helpers.urlrules import RULE, MemoryDocuments, make_facts
+from scrapy_simhash.stores.rulebook import add_rules, get_rule, set_state
+from scrapy_simhash.stores.sampling import Sample, check_sample
+from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
+from tests.helpers.urlrules import RULE, Rows, make_facts
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.interface import Documents
@@ -38,14 +32,13 @@ class _Store:
     """A store with a rule that acts and its known page, and the page of a sample."""
 
     def __init__(self, name: str, state: RuleState = RuleState.ACTING, **facts: Any) -> None:
-        self.memory = MemoryDocuments()
+        self.memory = Rows()
         self.documents: Documents = self.memory  # type: ignore[assignment]  # as far as needed
         self.memory.records = {
             1: make_record("a", URL),
             2: make_record(name, SAMPLE.url, **facts),
         }
-        record = add_rule(self.documents, SID, 1.0)
-        assert record
+        (record,) = add_rules(self.documents, [SID], 1.0)
         record.recent = "ss"
         set_state(self.documents, record, state, "test", 1.0)
 
@@ -78,7 +71,7 @@ def test_a_sample_votes(name: str, facts: dict[str, Any], outcome: Outcome) -> N
     assert store.check() == outcome
     record = store.record
     assert record.acts == (outcome is not Outcome.DIFFERENT)
-    assert record.recent == f"ss{outcome}"
+    assert record.recent + record.checks == (f"ss{outcome}" if record.acts else "ss")
     assert (record.sampled, record.sampled_different) == (1, record.different)
     assert record.conflicts == (((SAMPLE.url, URL),) if record.different else ())
 
@@ -120,7 +113,7 @@ def test_nobody_can_tell() -> None:
     wall = Sink(tuple(Witness(f"u{each}", "a.example", f"f{each}") for each in range(3)))
     store.documents.put_row("sinks", key, pack_row(key, wall))
     assert store.check() is None
-    assert store.record.recent == "ss"
+    assert store.record.last_votes == "ss"
 
 
 @pytest.mark.parametrize("state", [RuleState.BANNED, RuleState.PINNED])
@@ -131,10 +124,16 @@ def test_what_a_person_decided_holds(state: RuleState) -> None:
     assert store.record.different == len(changes) == (state is RuleState.PINNED)
 
 
+def test_a_rule_whose_samples_nobody_can_tell_apart_is_retired() -> None:
+    store = _Store("a~45")
+    assert [store.check() for _ in range(3)] == [Outcome.GREY] * 3
+    assert store.record.state is RuleState.RETIRED
+    assert "3 cannot be told, and 2 are the same" in store.record.history[-1][2]
+
+
 def test_all_rules_of_a_chain_are_retired() -> None:
     store = _Store("b")
-    other = add_rule(store.documents, parse_rule("a.example strip-slash"), 1.0)
-    assert other
+    (other,) = add_rules(store.documents, [parse_rule("a.example strip-slash")], 1.0)
     set_state(store.documents, other, RuleState.ACTING, "test", 1.0)
     _, changes = check_sample(
         store.documents, SAMPLE._replace(rules=(SID.id, other.rule.id)), RULE, 9.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from scrapy_simhash.judging.urls.addresses import Address, split_pair
-from scrapy_simhash.judging.urls.records import RuleKind, UrlRule
+from scrapy_simhash.pages.addresses import SESSION, Address, split_pair
+from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +17,6 @@ _NAMING = {
     *(RuleKind.DROP_MATRIX, RuleKind.STRIP_INDEX),
     *(RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS),
 }
-# As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".
-SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
 
 
 def apply_rule(rule: UrlRule, address: Address) -> Address:
@@ -144,24 +141,6 @@ def _drop_segments(address: Address, args: tuple[str, ...]) -> Address:
     return address
 
 
-def _free_segment(address: Address, args: tuple[str, ...]) -> Address:
-    place, size = int(args[0]), int(args[1])
-    path = address.path
-    if len(path) != size or path[place] in {"", "*"}:
-        return address
-    return _with_path(address, (*path[:place], "*", *path[place + 1 :]))
-
-
-def _substitute(address: Address, args: tuple[str, ...]) -> Address:
-    old, new = args
-    path = address.path
-    # Never the last one: it names the page.
-    if old not in path[:-1]:
-        return address
-    place = path.index(old)
-    return _with_path(address, (*path[:place], new, *path[place + 1 :]))
-
-
 _Function: TypeAlias = Callable[[Address, tuple[str, ...]], Address]
 # A rule, its function, and what that takes; enumerations hash slowly.
 _Compiled: TypeAlias = tuple[UrlRule, _Function, tuple[str, ...], tuple[str, ...]]
@@ -179,8 +158,6 @@ _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.USE_HTTPS: _use_https,
     RuleKind.DROP_LEADING: _drop_leading,
     RuleKind.DROP_SEGMENTS: _drop_segments,
-    RuleKind.FREE_SEGMENT: _free_segment,
-    RuleKind.SUBSTITUTE: _substitute,
 }
 # What an address must have for a rule to change it, where looking into a dictionary tells.
 _BY_NAME = {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
@@ -188,7 +165,6 @@ _BY_SEGMENT = {
     RuleKind.STRIP_INDEX,
     RuleKind.DROP_LEADING,
     RuleKind.DROP_SEGMENTS,
-    RuleKind.SUBSTITUTE,
 }
 # The same for the path as a whole, and for the parameters.
 _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
@@ -198,7 +174,6 @@ _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
     RuleKind.FOLD_CASE: lambda path, _: path != path.lower(),
     RuleKind.DROP_REPEATED: lambda _, address: len(address.query) > 1,
     RuleKind.USE_HTTPS: lambda _, address: address.scheme == "http",
-    RuleKind.FREE_SEGMENT: lambda path, _: "/" in path,
     RuleKind.HOST_ALIAS: lambda _, __: True,
 }
 _NOTHING: tuple[_Compiled, ...] = ()

@@ -9,6 +9,9 @@ from typing import NamedTuple
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
 MOST_PARTS = 128
+# As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".
+SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
+INDEX = re.compile(r"(?:index|default|home|welcome|main)\.\w{1,5}", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 # No account: who may see a page is not for rules. A host is a name, or an IPv6 address.
 _URL = re.compile(

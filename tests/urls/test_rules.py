@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.urls.records import (
-    Form,
-    RuleKind,
-    UrlRule,
-    check_rule,
-    pack_row,
-    parse_rule,
-    unpack_row,
-)
+from scrapy_simhash.judging.rows import Link, pack_row, unpack_row
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, check_rule, parse_rule
 from tests.helpers.urlrules import draw_rules
 
 
@@ -62,11 +55,8 @@ def test_any_other_text_is_refused(text: str) -> None:
         ("a.example drop-parameter", "takes 1 arguments, got 0"),
         ("a.example drop-parameter sid ref", "takes 1 arguments, got 2"),
         ("a.example drop-value print", "'print' is no name=value"),
-        ("a.example free-segment 1 2", "is no place before the last one"),
-        ("a.example free-segment x 2", "is no place before the last one"),
         ("a.example host-alias a.example", "leads to its own host"),
         ("a.example host-alias ftp://b.example", "'ftp://b.example' is no host"),
-        ("a.example substitute 15 15", "puts a segment in its own place"),
         ("a.example drop-parameter sid except shop", "neither a path prefix"),
     ],
 )
@@ -77,9 +67,9 @@ def test_what_cannot_be_applied_is_refused(text: str, reason: str) -> None:
 
 
 def test_a_damaged_row_is_named() -> None:
-    packed = pack_row(b"key", Form(7))
-    assert unpack_row(Form, b"key", packed) == Form(7)
-    with pytest.raises(DamagedError, match="damaged form at key 6b6579: checksum differs"):
-        unpack_row(Form, b"key", packed[:-1] + b"\xff")
-    with pytest.raises(DamagedError, match="damaged form at key 6b6578: checksum differs"):
-        unpack_row(Form, b"kex", packed)
+    packed = pack_row(b"key", Link("u"))
+    assert unpack_row(Link, b"key", packed) == Link("u")
+    with pytest.raises(DamagedError, match="damaged link at key 6b6579: checksum differs"):
+        unpack_row(Link, b"key", packed[:-1] + b"\xff")
+    with pytest.raises(DamagedError, match="damaged link at key 6b6578: checksum differs"):
+        unpack_row(Link, b"kex", packed)

@@ -1,0 +1,239 @@
+"""The URL rules of a store.
+
+::
+
+    rules   key of a rule (8 bytes) -> UrlRuleRecord
+    acting  key of a rule -> UrlRule, of those that act; two counters, see `judging.rows`
+    forms   name of a normal form (16 bytes) -> Form
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import msgspec
+
+from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging.evidence import STALE_SECONDS, can_vote
+from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, unpack_row
+from scrapy_simhash.urls.proof import is_doubtful, is_proven, lower_bound
+from scrapy_simhash.urls.rules import RuleChange, RuleState, UrlRule, UrlRuleRecord, check_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scrapy_simhash.judging import Document
+    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.interface import Documents
+
+RuleAction: TypeAlias = Literal["pin", "ban", "retire", "learn"]
+MOST_RULES_PER_HOST = 64
+# About a kilobyte each. Beyond them no more are added.
+MOST_RULES = 2**16
+# About 50 bytes each. Beyond them no more are noted: requests that lead there are made.
+MOST_FORMS = 2**21
+_STATES: dict[str, RuleState] = {
+    "pin": RuleState.PINNED,
+    "ban": RuleState.BANNED,
+    "retire": RuleState.RETIRED,
+    "learn": RuleState.LEARNING,
+}
+# What pages say of a rule; the rest of its record stays when it is learned again.
+_VOTES = (
+    *("same", "different", "grey", "directories", "recent", "conflicts", "examples", "values"),
+)
+
+
+class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """The first document whose address has a normal form, by its number; it may be gone since."""
+
+    document: int
+
+
+def list_acting(documents: Documents) -> list[UrlRule]:
+    """List the rules that act; leaves out what is damaged, and what cannot be applied."""
+    rules = []
+    for key, row in documents.scan_rows("acting"):
+        if key not in COUNTERS:
+            with suppress(DamagedError, ValueError):
+                rule = unpack_row(UrlRule, key, row)
+                check_rule(rule)
+                rules.append(rule)
+    return rules
+
+
+def list_rules(documents: Documents, host: str | None = None) -> list[UrlRuleRecord]:
+    """List all rules, or those of a host, by their text."""
+    found = [unpack_row(UrlRuleRecord, key, row) for key, row in documents.scan_rows("rules")]
+    wanted = [record for record in found if host is None or record.rule.host == host.lower()]
+    return sorted(wanted, key=lambda record: record.rule.text)
+
+
+def get_rule(documents: Documents, rule_id: str) -> UrlRuleRecord | None:
+    """Get the rule of an id (16 hex digits), or None."""
+    try:
+        key = bytes.fromhex(rule_id)
+    except ValueError:
+        return None
+    row = documents.get_row("rules", key)
+    return None if row is None else unpack_row(UrlRuleRecord, key, row)
+
+
+def put_rule(documents: Documents, record: UrlRuleRecord) -> None:
+    """Write a rule, and list it among those that act, or not."""
+    key = record.rule.key
+    documents.put_row("rules", key, pack_row(key, record))
+    if record.acts == (documents.get_row("acting", key) is None):
+        note_acting(documents, record)
+        grow_version(documents)
+
+
+def note_acting(documents: Documents, record: UrlRuleRecord) -> None:
+    """List a rule among those that act, or not."""
+    key = record.rule.key
+    if record.acts:
+        documents.put_row("acting", key, pack_row(key, record.rule))
+    else:
+        documents.drop_row("acting", key)
+
+
+def set_state(
+    documents: Documents, record: UrlRuleRecord, state: RuleState, reason: str, time: float
+) -> RuleChange:
+    """Change the state of a rule; its record is written."""
+    record.become(state, reason, time)
+    if state is RuleState.RETIRED:
+        # Its votes were enough; without new ones it would be proven again at once.
+        record.tested_at, record.checks = record.same + record.different, ""
+    put_rule(documents, record)
+    return RuleChange(record.rule.id, record.rule.text, state, reason)
+
+
+def change_rule(
+    documents: Documents, rule_id: str, action: RuleAction, time: float
+) -> UrlRuleRecord:
+    """Change the state of a rule because a person says so.
+
+    Args:
+        documents: of the store, to be written.
+        rule_id: 16 hex digits.
+        action: `pin` it: it acts whatever its votes; `ban` it: it never does; `retire` it: what it
+            parked is requested again; or let it `learn`: votes alone decide again.
+        time: seconds since 1970, UTC.
+
+    Raises:
+        ValueError: there is no such rule or action.
+    """
+    record = get_rule(documents, rule_id)
+    if record is None:
+        raise ValueError(f"no URL rule has the id {rule_id!r}; `scrapy simhash urls` lists them")
+    if action not in get_args(RuleAction):
+        raise ValueError(
+            f"{action!r} is nothing to do with a URL rule; take pin, ban, retire or learn"
+        )
+    if action == "learn":
+        record.tested_at, record.checks = 0, ""
+    set_state(documents, record, _STATES[action], f"a person said: {action}", time)
+    return record
+
+
+def add_rules(documents: Documents, rules: Iterable[UrlRule], time: float) -> list[UrlRuleRecord]:
+    """Add rules from a file as candidates without votes; returns those that are new.
+
+    Raises:
+        ValueError: a rule cannot be applied.
+    """
+    added = []
+    for rule in rules:
+        check_rule(rule)
+        if documents.get_row("rules", rule.key) is not None:
+            continue
+        if documents.count_rows("rules") >= MOST_RULES:
+            break
+        record = UrlRuleRecord(rule, created=time, imported=True)
+        set_state(documents, record, RuleState.LEARNING, "imported", time)
+        added.append(record)
+    return added
+
+
+def keep_learned(
+    documents: Documents, learned: Sequence[UrlRuleRecord], known: Iterable[UrlRule], time: float
+) -> list[RuleChange]:
+    """Write the rules of a site as its pages were found to vote; lists those that act now, or not.
+
+    Args:
+        documents: of the store, to be written.
+        learned: what `urls.learning.learn` found.
+        known: the rules of this site that it was given.
+        time: seconds since 1970, UTC.
+    """
+    changes = []
+    kept = _choose(learned)
+    for fresh in kept:
+        record = get_rule(documents, fresh.rule.id)
+        if record is None:
+            if documents.count_rows("rules") >= MOST_RULES:
+                continue
+            record = UrlRuleRecord(fresh.rule, created=time)
+            record.become(RuleState.LEARNING, "two pairs of pages propose it", time)
+        for name in _VOTES:
+            setattr(record, name, getattr(fresh, name))
+        change = _decide(fresh, record)
+        if change is None:
+            put_rule(documents, record)
+        else:
+            changes.append(set_state(documents, record, *change, time))
+    keys = {record.rule.key for record in kept}
+    for rule in known:
+        old = get_rule(documents, rule.id) if rule.key not in keys else None
+        if old is not None and old.state is RuleState.LEARNING and not (old.imported or old.parked):
+            documents.drop_row("rules", rule.key)
+    return changes
+
+
+def _choose(learned: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
+    """Choose the rules of each host that are kept: proven ones, then those with most votes."""
+    by_host: dict[str, list[UrlRuleRecord]] = {}
+    for record in sorted(learned, key=lambda record: (not record.acts, -record.same)):
+        of_host = by_host.setdefault(record.rule.host, [])
+        if len(of_host) < MOST_RULES_PER_HOST and record.recent:
+            of_host.append(record)
+    return [record for of_host in by_host.values() for record in of_host]
+
+
+def _decide(fresh: UrlRuleRecord, record: UrlRuleRecord) -> tuple[RuleState, str] | None:
+    """Decide whether votes change the state of a rule: the new one and why, or None."""
+    if record.state in {RuleState.LEARNING, RuleState.RETIRED} and fresh.acts:
+        if is_proven(record):  # once retired, it takes more votes
+            bound = lower_bound(record.same, record.different)
+            counts = f"{record.same} same, {record.different} different"
+            return RuleState.ACTING, f"{counts}: at least {bound:.3f} same"
+    elif record.state is RuleState.ACTING and not fresh.acts:
+        if "d" in record.recent:
+            pair = record.conflicts[-1] if record.conflicts else ("", "")
+            return RuleState.RETIRED, f"different pages: {' '.join(pair)}"
+        if is_doubtful(record):
+            return RuleState.RETIRED, "of its last votes most cannot be told"
+    return None
+
+
+def note_form(documents: Documents, name: bytes, number: int, page: Document | Record) -> None:
+    """Note that a document has a normal form, unless another one has it that is not outdated."""
+    if not can_vote(page):
+        return
+    known = find_form(documents, name)
+    other = documents.get(known) if known else None
+    if known == number or (other is not None and page.time - other.time <= STALE_SECONDS):
+        return
+    if known or documents.count_rows("forms") < MOST_FORMS:
+        documents.put_row("forms", name, pack_row(name, Form(number)))
+
+
+def find_form(documents: Documents, name: bytes) -> int:
+    """Find the document of a normal form; 0 if there is none. It may have been deleted since."""
+    row = documents.get_row("forms", name)
+    if row is not None:
+        with suppress(DamagedError):  # `check` lists it
+            return unpack_row(Form, name, row).document
+    return 0
