@@ -7,7 +7,7 @@ import pytest
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.records import address_row
-from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.documents import CRAWL, document
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 URL = "http://site.example/"
