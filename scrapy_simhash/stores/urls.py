@@ -63,6 +63,8 @@ def show_url(url: str) -> str:
 def store_folder(url: str) -> Path:
     """Return the folder of a store's URL; a ValueError if it names none."""
     parts = urlsplit(url)
+    if url == MEMORY:
+        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
     if parts.scheme == "lmdb" and parts.netloc:
         raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
     if parts.scheme != "lmdb" and "://" in url:

@@ -121,13 +121,13 @@ def test_tables_that_do_not_fit_leave_nothing(
 ) -> None:
     """The memory becomes full when some of them are written."""
     first, second = np.random.default_rng(7).integers(2**64, size=(2, 20), dtype=np.uint64)
-    send = TableWriter._send
+    apply = TableWriter._apply
 
     def run() -> None:
         _ = store.rebuild() if work == "rebuild" else store.bulk_load(second)
 
-    def send_and_fill(self: TableWriter, wanted: dict[bytes, list[bytes]]) -> None:
-        send(self, wanted)
+    def apply_and_fill(self: TableWriter, writes: Writes) -> None:
+        apply(self, writes)
         written.append(list_generations(store))
         stack.enter_context(limit(redis_server))
 
@@ -135,8 +135,8 @@ def test_tables_that_do_not_fit_leave_nothing(
         store.bulk_load(first)
         before, written = list_generations(store), list[set[int]]()
         with monkeypatch.context() as patch, ExitStack() as stack:
-            patch.setattr(redis_tables, "_COMMANDS_PER_CALL", 4)
-            patch.setattr(TableWriter, "_send", send_and_fill)
+            patch.setattr(redis_tables, "_BYTES_PER_CALL", 100)
+            patch.setattr(TableWriter, "_apply", apply_and_fill)
             with pytest.raises(StoreUnavailableError, match="no memory left"):
                 run()
         assert [len(generations) for generations in written] == [2]

@@ -3,23 +3,16 @@
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreError, StoreMismatchError
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.records import octets
-from scrapy_simhash.tables import parse_design
-from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.oracle import distance_between
-
-if TYPE_CHECKING:
-    import lmdb
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
@@ -129,14 +122,14 @@ def test_more_documents_than_one_transaction_deletes(
     originals = [add_done(store, f"a{n}", each) for n, each in enumerate(fingerprints)]
     near = [add_done(store, f"b{n}", each ^ 1) for n, each in enumerate(fingerprints)]
     problems: list[str] = []
-    write: Callable[..., int] = store._write
+    write: Callable[..., int] = store.write
 
     def write_and_check(work: Callable[..., int]) -> int:
         done = write(work)
         problems.extend(store.check())
         return done
 
-    monkeypatch.setattr(store, "_write", write_and_check)
+    monkeypatch.setattr(store, "write", write_and_check)
     assert store.delete(originals[1:]) == 10
     assert problems == []
     assert [stored for n in range(1, 13) if (stored := store.get_document(n))]
@@ -181,50 +174,32 @@ def mixed(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def rows_of(table: int, fingerprint: int, store: Store) -> tuple[bytes, bytes]:
-    row = Prober(parse_design(store.design)).rows(fingerprint)[9 * table : 9 * table + 9]
-    return row[:3], row[3:]
-
-
-def first_bucket(transaction: "lmdb.Transaction[bytes]", base: "lmdb._Database") -> bytes:
-    cursor = transaction.cursor(base)
-    cursor.first()
-    return cursor.key()
-
-
-Damage = Callable[["lmdb.Transaction[bytes]", Any, Store], object]
-DAMAGES: dict[str, Damage] = {
-    "a bucket gone": lambda txn, dbs, _: txn.delete(first_bucket(txn, dbs.base1), db=dbs.base1),
-    "a bucket cut short": lambda txn, dbs, _: txn.put(
-        first_bucket(txn, dbs.base1),
-        txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[:-1],
-        db=dbs.base1,
-    ),
-    "a bucket marked as too full": lambda txn, dbs, _: txn.put(
-        first_bucket(txn, dbs.base1), b"", db=dbs.base1
-    ),
-    "a bit of a bucket flipped": lambda txn, dbs, _: txn.put(
-        first_bucket(txn, dbs.base1),
-        bytes([txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[0] ^ 64])
-        + txn.get(first_bucket(txn, dbs.base1), b"", db=dbs.base1)[1:],
-        db=dbs.base1,
-    ),
-    "a stray bucket": lambda txn, dbs, _: txn.put(b"\1\2\3", b"\4" * 12, db=dbs.base1),
-    "a stray row": lambda txn, dbs, store: txn.put(*rows_of(2, 77, store), db=dbs.added1),
-    "a stray row too many": lambda txn, dbs, _: txn.put(b"\4\0\0", bytes(6), db=dbs.added1),
-    "a row in hot": lambda txn, dbs, store: txn.put(*rows_of(0, 77, store), db=dbs.hot),
-    "single rows gone": lambda txn, dbs, _: txn.drop(dbs.added1, delete=False),
-    "a fingerprint leads nowhere": lambda txn, dbs, store: txn.delete(
-        octets(store.get_document(1).fingerprints[0]),  # type: ignore[union-attr]
-        db=dbs.fingerprints,
-    ),
+# What becomes of a packed bucket; flipped bits of all rows are in `test_check`.
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "gone": lambda _: None,
+    "cut short": lambda packed: packed[:-1],
+    "marked as too full": lambda _: b"",
 }
+
+
+def damage(store: Store, name: str) -> bytes:
+    """Damage the first packed bucket; returns its key."""
+
+    def work(txn: Any, dbs: Any) -> bytes:
+        cursor = next(c for each in ("base0", "base1") if (c := txn.cursor(dbs[each])).first())
+        key, packed = cursor.item()
+        cursor.delete()
+        if (damaged := DAMAGES[name](packed)) is not None:
+            cursor.put(key, damaged)
+        return bytes(key)
+
+    return in_lmdb(store, work)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
     before = mixed.fingerprints().tolist()
-    in_lmdb(mixed, lambda txn, dbs: DAMAGES[name](txn, SimpleNamespace(**dbs), mixed))
+    damage(mixed, name)
     assert mixed.check() != []
     mixed.rebuild()
     assert mixed.check() == []
@@ -233,9 +208,7 @@ def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
 
 def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: Store) -> None:
     """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
-    cut = DAMAGES["a bucket cut short"]
-    key = in_lmdb(mixed, lambda txn, dbs: first_bucket(txn, dbs["base1"]))
-    in_lmdb(mixed, lambda txn, dbs: cut(txn, SimpleNamespace(**dbs), mixed))
+    key = damage(mixed, "cut short")
     damaged = int.from_bytes(key[1:], "big") << 48  # table 0 permutes nothing
     with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
         mixed.find_and_add([document("any", damaged)])

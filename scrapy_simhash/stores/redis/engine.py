@@ -14,7 +14,7 @@ from scrapy_simhash.stores.redis.places import GENERATION, Places
 from scrapy_simhash.stores.redis.scripts import BEGIN
 from scrapy_simhash.stores.redis.server import Server, script
 from scrapy_simhash.stores.redis.tables import TableWriter
-from scrapy_simhash.stores.redis.values import Numbers, RedisValues
+from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.urls import server_address
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class RedisEngine(Engine):
         self._pid = os.getpid()
         self._server = Server(address, readonly=readonly)
         self._places = Places(address.prefix)
-        self._numbers = Numbers(self._server, self._places.next, readonly=readonly)
+        # Those of new documents that are reserved; a commit that starts over gets the same ones.
+        self._numbers: list[int] = []
         self._committer = Committer(self._server, self._places)
         self.leases = RedisLeases(self._server, self._places.leases)
         # The fields of the header, as they were when a transaction began.
@@ -120,16 +121,18 @@ class RedisEngine(Engine):
                 return self._server.run(commands)
         return answers
 
-    def _work(self, work: Callable[[KeyValues], Result]) -> tuple[RedisValues, Result]:
+    def _work(
+        self, work: Callable[[KeyValues], Result], *, writing: bool = True
+    ) -> tuple[RedisValues, Result]:
         """Run a function in a transaction; again if it began with the header of other tables."""
         if os.getpid() != self._pid:
             raise StoreUnavailableError(
                 f"the store at {self.url} was opened before a fork; open it in the child"
             )
         while True:
-            self._numbers.begin()
             writer = TableWriter(self._server, self._places, self._committer.require_alone)
             values = RedisValues(self._server, self._places, self._numbers, self._begin, writer)
+            values.writing = writing
             # Nearly always it is still the same.
             values.know(HEADER, _STORE, self._header[0])
             try:
@@ -150,7 +153,7 @@ class RedisEngine(Engine):
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         for _ in range(_TRIES_BESIDE_OTHERS):
             try:
-                result = self._work(work)[1]
+                result = self._work(work, writing=False)[1]
             except StoreUnavailableError:
                 raise
             except StoreError:  # tables that are half deleted look damaged
@@ -168,7 +171,7 @@ class RedisEngine(Engine):
         for _ in range(0 if alone else _TRIES_BESIDE_OTHERS):
             values, result = self._work(work)
             if self._committer.commit(values):
-                self._numbers.settle()
+                del self._numbers[: values.taken]
                 return result
             self.restarts += 1
         with self._committer.alone():
@@ -181,7 +184,7 @@ class RedisEngine(Engine):
                 raise
             values.writer.settle()
             self._refresh(self._read_header())
-        self._numbers.settle()
+        del self._numbers[: values.taken]
         return result
 
     def measure(self) -> tuple[str, int]:

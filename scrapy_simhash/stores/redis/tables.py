@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.redis.server import Server
 
-# The most bytes, and hashes, that are sent at once.
-_BYTES_PER_CALL, _COMMANDS_PER_CALL = 4 * 2**20, 1_024
+# The most bytes that are sent at once.
+_BYTES_PER_CALL = 4 * 2**20
 
 
 class TableWriter:
@@ -45,39 +45,16 @@ class TableWriter:
         self._places = self._places.of(self._generation)
         return self._places
 
-    def fill(self, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write sets, some megabytes at a time."""
-        place = self._places[TABLES]
-        wanted: dict[bytes, list[bytes]] = {}
-        size = 0
-        for key, joined in sets:
-            name, field, width = place.name(key), place.field(key), width_of(TABLES, key)
-            if len(joined) > place.most * width:
-                for start in range(0, len(joined), _COMMANDS_PER_CALL * width):
-                    some = joined[start : start + _COMMANDS_PER_CALL * width]
-                    members = (some[at : at + width] for at in range(0, len(some), width))
-                    scored = [part for member in members for part in (0, member)]
-                    self._server.call("ZADD", place.full(key), *scored)
-                joined = b""  # noqa: PLW2901 - marks it
-            wanted.setdefault(name, []).extend((field, joined))
-            size += len(field) + len(joined)
-            if size > _BYTES_PER_CALL or len(wanted) > _COMMANDS_PER_CALL:
-                self._send(wanted)
-                wanted, size = {}, 0
-        self._send(wanted)
-
-    def _send(self, wanted: dict[bytes, list[bytes]]) -> None:
-        self._require_alone()
-        self._server.run([("HSET", name, *pairs) for name, pairs in wanted.items()])
-
-    def add(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add members to sets of another table, at once and not with the commit."""
+    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write sets at once, some megabytes at a time, and not with the commit."""
         place, writes = self._places[table], Writes()
         for key, joined in sets:
-            width = width_of(table, key)
-            for at in range(0, len(joined), width):
-                row = (place.name(key), place.field(key), joined[at : at + width])
-                writes.add(Code.ADD, *row, place.most)
+            name, field, width = place.name(key), place.field(key), width_of(table, key)
+            if table == TABLES and len(joined) <= place.most * width:
+                writes.add(Code.PUT, name, field, joined)
+            else:
+                for at in range(0, len(joined), width):
+                    writes.add(Code.ADD, name, field, joined[at : at + width], place.most)
             if writes.size > _BYTES_PER_CALL:
                 self._apply(writes)
                 writes = Writes()

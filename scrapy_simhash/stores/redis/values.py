@@ -58,6 +58,8 @@ class RedisValues(KeyValues):
         probed: fingerprints whose neighbours were sought, and within how many bits.
         fingerprints: the keys of FINGERPRINTS that were written.
         writes: the writes themselves.
+        writing: whether it may write.
+        taken: how many of the reserved numbers it took.
         writer: of whole tables that replace those in use.
     """
 
@@ -66,7 +68,7 @@ class RedisValues(KeyValues):
     marks_bulk_loaded = True
 
     def __init__(
-        self, server: Server, places: Places, numbers: Numbers, begin: Run, writer: TableWriter
+        self, server: Server, places: Places, numbers: list[int], begin: Run, writer: TableWriter
     ) -> None:
         self.seq = b""
         self.read: set[tuple[str, bytes]] = set()
@@ -78,6 +80,8 @@ class RedisValues(KeyValues):
         self._server = server
         self._places = places
         self._numbers = numbers
+        self.taken = 0
+        self.writing = False
         self._begin = begin
         # By table and key: what the server has; what this transaction makes of it; and of a set,
         # which members it adds or removes.
@@ -256,7 +260,7 @@ class RedisValues(KeyValues):
         numbers: int = 0,
     ) -> None:
         self._ahead = max(self._ahead, numbers)
-        reserved = self._numbers.reserved[: self._ahead]
+        reserved = self._numbers[self.taken :][: self._ahead]
         by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
         for table, key in chain(wanted, ((DOCUMENTS, octets(number)) for number in reserved)):
             by_table[table][key] = None
@@ -268,15 +272,18 @@ class RedisValues(KeyValues):
         commands, read = self._list_reads(by_table)
         lengths = [table for table in counts if table not in self._lengths]
         commands += [("HLEN", self._places[table].single) for table in lengths]
-        commands += (numbering := self._numbers.ask(numbers))
+        # One that only reads reserves none.
+        missing = self.writing * numbers - len(self._numbers) + self.taken
+        commands += [("INCRBY", self._places.next, missing)] if missing > 0 else []
         commands += [self._follow(rows)] if rows else []
         answers = iter(self.run(commands) if commands else ())
         for table, keys in read:
             self._known[table].update(zip(keys, next(answers), strict=True))
         for table in lengths:
             self._lengths[table] = next(answers)
-        for command in numbering:
-            self._numbers.take_over(command, next(answers))
+        if missing > 0:
+            last = int(next(answers))
+            self._numbers += range(last - missing + 1, last + 1)
         if rows:
             self._keep(rows, *next(answers))
 
@@ -312,8 +319,21 @@ class RedisValues(KeyValues):
             for key, value in zip(found[::3], found[at::3], strict=True):
                 known.setdefault(key, value)
 
+    # Numbers are unique unless the server loses its counter. With several writers, a document may
+    # have a larger number than one that arrived a moment later.
     def take_number(self, above: int = 0) -> int:
-        return self._numbers.take(above)
+        self._pass_over(above)
+        self.fetch(numbers=1)
+        self.taken += 1
+        return self._numbers[self.taken - 1]
+
+    def _pass_over(self, number: int) -> None:
+        """Never hand out numbers up to this one."""
+        if number:
+            last = int(self.run([("GET", self._places.next)])[0] or 0)
+            del self._numbers[self.taken :]
+            if last < number:
+                self._server.call("INCRBY", self._places.next, number - last)
 
     # Writing
 
@@ -371,17 +391,14 @@ class RedisValues(KeyValues):
             super().clear(table)
             return
         self.run([])
-        self._numbers.pass_over(self._find_last())
+        self._pass_over(self._find_last())
         self._places = self.writer.begin()
         for rows in (self._known, self._own, self._changed):
             rows.pop(TABLES, None)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        if table == TABLES:
-            self.writer.fill(sets)
-        else:
-            self.writer.add(table, sets)
-            self._known.pop(table, None)
+        self.writer.fill(table, sets)
+        self._known.pop(table, None)
 
     def measure_tables(self) -> tuple[int, int]:
         self.run([])
@@ -429,57 +446,3 @@ def _cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while part := list(islice(iterator, size)):
         yield part
-
-
-class Numbers:
-    """Hands out document numbers; a commit that starts over gets the same ones again."""
-
-    # Numbers are unique unless the server loses its counter. With several writers, a document may
-    # have a larger number than one that arrived a moment later.
-
-    def __init__(self, server: Server, key: bytes, *, readonly: bool) -> None:
-        self._server = server
-        self._readonly = readonly
-        self._key = key
-        self._reserved: list[int] = []
-        self._taken = 0
-
-    def begin(self) -> None:
-        """Begin a commit: numbers that a failed commit took are free again."""
-        self._taken = 0
-
-    def ask(self, count: int) -> list[tuple[object, ...]]:
-        """Make the command that reserves what is missing of so many numbers, if anything is."""
-        missing = count - len(self.reserved)
-        return [] if missing <= 0 or self._readonly else [("INCRBY", self._key, missing)]
-
-    def take_over(self, command: tuple[Any, ...], answer: Any) -> None:
-        """Take over the numbers that a command of `ask` reserved."""
-        last, missing = int(answer), int(command[-1])
-        self._reserved += range(last - missing + 1, last + 1)
-
-    @property
-    def reserved(self) -> list[int]:
-        """The reserved numbers that are not taken yet."""
-        return self._reserved[self._taken :]
-
-    def take(self, above: int) -> int:
-        """Take the next number, starting at 1, that is larger than `above`."""
-        if above:
-            self.pass_over(above)
-        for command in self.ask(1):
-            self.take_over(command, self._server.call(*command))
-        self._taken += 1
-        return self._reserved[self._taken - 1]
-
-    def pass_over(self, number: int) -> None:
-        """Never hand out numbers up to this one."""
-        del self._reserved[self._taken :]
-        last = int(self._server.call("GET", self._key) or 0)
-        if last < number:
-            self._server.call("INCRBY", self._key, number - last)
-
-    def settle(self) -> None:
-        """End a commit: the numbers taken are now in use."""
-        del self._reserved[: self._taken]
-        self._taken = 0
