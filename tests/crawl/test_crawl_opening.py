@@ -142,7 +142,10 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
         (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
         (default_of_0_1_0, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
         (other_extractor, ["another recipe", "'turbohtml' / 'html2txt'", "SIMHASH_STORE"]),
-        (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash rebuild"]),
+        (
+            other_design,
+            ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
+        ),
         (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
         (newer_format, ["format 99", "upgrade scrapy-simhash"]),
         (text_file, ["not an LMDB file", "another folder"]),
