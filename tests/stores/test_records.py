@@ -39,13 +39,16 @@ RECORD = Record(
     link_sketch=b"\4" * 4,
     stub=True,
     tests=("distance 2 bits",),
+    callback="parse",
+    new_links=0.25,
 )
 ON_DISK = [
-    "896829fcaa61caf1dc0019c414010101010101010101010101010101010101010102c2a763726177",
+    "c17a120a125a658adc001bc414010101010101010101010101010101010101010102c2a763726177",
     "6c2d319200cfffffffffffffffffc41002020202020202020202020202020202ac736974652e6578",
     "616d706c65b6687474703a2f2f736974652e6578616d706c652fc3bca55469746c65a2656e0c0dcb",
     "3ff8000000000000cb40040000000000000302cb3fe8000000000000a748656164696e67a22f630e",
-    "c40403030303c40404040404c391af64697374616e636520322062697473c2",
+    "c40403030303c40404040404c391af64697374616e636520322062697473c2a57061727365cb3fd0",
+    "000000000000",
 ]
 records = st.builds(
     Record,
@@ -73,6 +76,8 @@ records = st.builds(
     link_sketch=st.binary(max_size=256),
     stub=st.booleans(),
     tests=st.lists(texts, max_size=4).map(tuple),
+    callback=texts,
+    new_links=st.none() | st.floats(0, 1),
 )
 
 
