@@ -271,14 +271,11 @@ class Judge(Matcher):
         changed = own.text_digest != document.text_digest or own.scope != document.scope
         if (writing := self.writing) is not None:
             # The whole text changes with every advertisement: indexed anew, but not "changed".
-            moved = changed or own.fingerprints != document.fingerprints
+            moved = changed or (own.fingerprints, own.url) != (document.fingerprints, document.url)
             if moved:
-                take_out(writing, number, own)
+                writing.take_out(number, own)
             if changed or not self.counts(own):
                 own.state, own.crawl = State.PENDING, document.crawl
-            if not moved and own.url != document.url:
-                writing.drop_address(own.url, number)
-                writing.put_address(document.url, number)
             for field, value in facts_of(document).items():
                 if field != "identity":  # that of the visit may be an alias
                     setattr(own, field, value)
@@ -287,10 +284,9 @@ class Judge(Matcher):
                 forget_sink(writing, number)
             names = (document.identity, *document.aliases)
             if moved:
-                add(writing, number, own, document.text, aliases=names)
+                writing.add(number, own, document.text, aliases=names)
             else:
-                others = [name for name in names if name != own.identity]
-                writing.put(number, own, document.text, others)
+                writing.put(number, own, document.text, names)
         reason = "changed" if changed else "unchanged"
         return Verdict("revisit", reason, number, sink=is_sink(self.documents, number))
 
@@ -304,7 +300,7 @@ class Judge(Matcher):
     ) -> int:
         """Record a judgement, in place of its own record where it has one; return its number."""
         if own is not None:
-            take_out(writing, number, own)
+            writing.take_out(number, own)
             forget_sink(writing, number)
         record = Record(
             **facts_of(document),
@@ -319,9 +315,7 @@ class Judge(Matcher):
             make_duplicate(record, match)
             if match.pending and (original := writing.get(match.document)):
                 waiting = Waiting(match.document, original.text_digest, document.crawl)
-        return add(
-            writing, number, record, document.text, aliases=document.aliases, waiting=waiting
-        )
+        return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
 
 
 def make_duplicate(record: Record, match: Match) -> None:
@@ -330,43 +324,6 @@ def make_duplicate(record: Record, match: Match) -> None:
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
     record.new_links = match.new_links
-
-
-def add(
-    documents: Documents,
-    number: int,
-    record: Record,
-    text: str | None = None,
-    *,
-    aliases: Iterable[bytes] = (),
-    waiting: Waiting | None = None,
-) -> int:
-    """Write a document and all that leads to it; one of this number must have been taken out."""
-    # A `text` of None leaves what is kept as it is. `aliases` lead to the document, too, unless
-    # they lead to another one. `waiting` is of a drop that may have to be taken back. Returns its
-    # number, the next one in place of 0.
-    number = number or documents.next_number()
-    documents.put_address(record.url, number)
-    if record.state == State.DUPLICATE:
-        documents.link(record.original, number)
-        if waiting is not None:
-            documents.put_waiting(number, waiting)
-    else:
-        # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
-        documents.keep_bulk_loaded(record.fingerprints)
-        documents.index(number, record)
-    documents.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
-    return number
-
-
-def take_out(documents: Documents, number: int, record: Record) -> None:
-    """Delete every entry by which a document is found from elsewhere; its record stays."""
-    documents.drop_address(record.url, number)
-    if record.state == State.DUPLICATE:
-        documents.unlink(record.original, number)
-        documents.drop_waiting(number)
-    else:
-        documents.unindex(number, record)
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
@@ -405,8 +362,6 @@ def _list_pending(
 
 def _settle_drops(stored: Documents, number: int, record: Record) -> None:
     """Settle what was dropped for a document, and for its text, because its items came through."""
-    if not stored.has_waiting():
-        return
     for duplicate in stored.list_duplicates(number):
         waiting = stored.get_waiting(duplicate)
         if waiting is not None and waiting.text_digest == record.text_digest:

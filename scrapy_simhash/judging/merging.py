@@ -22,7 +22,7 @@ import msgspec
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, State, Waiting
-from scrapy_simhash.judging.judge import Matcher, add, make_duplicate, take_out
+from scrapy_simhash.judging.judge import Matcher, make_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,22 +60,19 @@ class Taken(NamedTuple):
     challenges: Challenges
 
 
-def read_rows(
-    stored: Documents, numbers: Iterable[int], aliases: Mapping[int, Iterable[bytes]]
-) -> list[Row]:
-    """Read the documents that are there; `aliases` are identities that lead to them, by number."""
+def read_rows(stored: Documents, numbers: Iterable[int]) -> list[Row]:
+    """Read the documents that are there."""
     rows = []
     for number in numbers:
         record = stored.get(number)
         if record is None:
             continue
-        others = tuple(each for each in aliases.get(number, ()) if each != record.identity)
         original = stored.get(record.original) if record.original else None
         rows.append(
             Row(
                 number,
                 record,
-                others,
+                stored.list_aliases(number),
                 stored.get_text(number),
                 stored.get_waiting(number) if record.state == State.DUPLICATE else None,
                 original.identity if original else b"",
@@ -262,18 +259,18 @@ class Merger:
             return
         match = self._choose(record, lambda other, _: other in challengers)
         if match is not None:
-            take_out(self._stored, number, record)
+            self._stored.take_out(number, record)
             make_duplicate(record, match)
-            add(self._stored, number, record)
+            self._stored.add(number, record)
             self._counts["became_near_duplicates"] += 1
 
 
 def _add(stored: Documents, row: Row, record: Record, waiting: Waiting | None = None) -> None:
-    add(stored, row.number, record, row.text, aliases=row.aliases, waiting=waiting)
+    stored.add(row.number, record, row.text, aliases=row.aliases, waiting=waiting)
 
 
 def _make_room(stored: Documents, row: Row, before: Record) -> None:
     """Take out the record whose place a row takes, with its text: `add` leaves that as it is."""
-    take_out(stored, row.number, before)
+    stored.take_out(row.number, before)
     if row.text is None:
         stored.drop_text(row.number)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.urls import is_server, show_url, store_folder
+from scrapy_simhash.stores.urls import MEMORY, is_server, show_url, store_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
 
@@ -47,18 +51,30 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
         StoreMismatchError: the store was made with another recipe, seed or table design.
         ValueError: an argument is out of range.
     """
+    from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
+
+    engine = find_engine(url, readonly=readonly)
+    return Store(engine, distance, tables, recipe, confirm, seed=seed)
+
+
+def find_engine(url: str, *, readonly: bool) -> Engine:
+    """Find the engine of a store by its URL; it is not open yet."""
+    place: Path | str = url
     if is_server(url):
         if find_spec("redis") is None:
             raise StoreUnusableError(
                 f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
             )
-        from scrapy_simhash.stores.redis.store import RedisStore  # noqa: PLC0415 - loads redis
-
-        return RedisStore(url, distance, tables, recipe, confirm, readonly=readonly, seed=seed)
-    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415 - loads lmdb
-
-    folder = store_folder(url)
-    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly, seed=seed)
+        name = "redis.engine:RedisEngine"
+    elif url == MEMORY:
+        name = "memory:MemoryEngine"
+    else:
+        name, place = "lmdb.engine:LmdbEngine", store_folder(url)
+    module, _, kind = name.partition(":")
+    made: Engine = getattr(import_module(f"scrapy_simhash.stores.{module}"), kind)(
+        place, readonly=readonly
+    )
+    return made
 
 
 def open_as_it_is(url: str) -> Store:

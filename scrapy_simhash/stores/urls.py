@@ -6,6 +6,8 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 DEFAULT_PREFIX = "simhash"
+# The URL of a store in memory, of which nothing is kept.
+MEMORY = "memory:"
 # For each scheme, the scheme that redis-py takes, and whether it is a cluster.
 _SCHEMES = {
     "redis": ("redis", False),
@@ -49,7 +51,7 @@ def check_store_url(url: str) -> None:
     """Raise a ValueError unless the URL names a store of any kind."""
     if is_server(url):
         server_address(url)
-    else:
+    elif url != MEMORY:
         store_folder(url)
 
 
@@ -61,6 +63,8 @@ def show_url(url: str) -> str:
 def store_folder(url: str) -> Path:
     """Return the folder of a store's URL; a ValueError if it names none."""
     parts = urlsplit(url)
+    if url == MEMORY:
+        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
     if parts.scheme == "lmdb" and parts.netloc:
         raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
     if parts.scheme != "lmdb" and "://" in url:

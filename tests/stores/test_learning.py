@@ -10,8 +10,8 @@ import pytest
 from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.documents import LmdbDocuments
-from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls import UrlRule
 from scrapy_simhash.urls.acting import ActingRules, name_form
@@ -58,12 +58,12 @@ def show(store: Store, pages: int = 32) -> None:
 
 
 def spoil(store: Store, table: str, key: bytes, row: bytes) -> None:
-    store._write(lambda stored: stored.put_row(table, key, row))
+    store.write(lambda stored: stored.put_row(table, key, row))
 
 
 def find(store: Store, path: str, callback: str = "parse") -> int:
     """Find the document that requests find, unless it was deleted."""
-    number = store._read(partial(find_form, name=name_form(f"{SITE}/{path}", callback)))
+    number = store.read(partial(find_form, name=name_form(f"{SITE}/{path}", callback)))
     return number if number and store.get_document(number) else 0
 
 
@@ -166,12 +166,11 @@ def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
     with begin_crawl(str(tmp_path / "store"), distance=7, confirm=0.8) as store:
         show(store)
 
-        def damage(stored: Session) -> None:
-            assert isinstance(stored, LmdbDocuments)
+        def damage(stored: Documents) -> None:
             for number in (3, 64):
-                stored.transaction.put(octets(number), b"damaged", db=stored.databases.documents)
+                stored.values.put("documents", octets(number), b"damaged")
 
-        store._write(damage)
+        store.write(damage)
         assert store.measure_growth() == (0, 64)
         assert [change.text for change in store.learn_url_rules()] == [RULE.text]
         record = store.get_url_rule(RULE.id)
@@ -191,4 +190,4 @@ def test_a_site_is_a_registrable_domain(home: str) -> None:
         assert texts == ["m.a.co.uk host-alias a.co.uk"]
         acting = ActingRules(store.list_acting_rules()[1])
         form = acting.find_form("http://m.a.co.uk/1/p1")
-        assert store._read(partial(find_form, name=name_form(form, "parse")))
+        assert store.read(partial(find_form, name=name_form(form, "parse")))

@@ -16,8 +16,7 @@ from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailab
 from scrapy_simhash.judging.merging import Row
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
-from scrapy_simhash.stores.redis.mending import Rewriter
+from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.transfer.exchange import merge_stores
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document
@@ -297,16 +296,16 @@ def test_a_later_record_without_text_has_not_that_of_the_earlier(
 def test_a_merge_says_how_far_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_simhash.transfer.exchange._ROWS_PER_GROUP", 2)
     fill(tmp_path / "old")
-    copy_rows, calls = LmdbStore.copy_rows, []
+    copy_rows, calls = Store.copy_rows, []
 
-    def fail(store: LmdbStore, rows: Sequence[Row]) -> Any:
+    def fail(store: Store, rows: Sequence[Row]) -> Any:
         calls.append(rows)
         if len(calls) == 3:
             raise StoreUnavailableError("no room")
         return copy_rows(store, rows)
 
     with monkeypatch.context() as patched:
-        patched.setattr(LmdbStore, "copy_rows", fail)
+        patched.setattr(Store, "copy_rows", fail)
         told = "no room. 4 of 8 documents were merged; run the same command again"
         with pytest.raises(StoreUnavailableError, match=told):
             merge(tmp_path / "new", tmp_path / "old")
@@ -324,7 +323,7 @@ def test_stores_that_cannot_be_compared(
     run: Run, tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     fill(tmp_path / "a")
-    LmdbStore(tmp_path / "b", **fields).close()
+    open_store(str(tmp_path / "b"), **fields).close()
     before = (tmp_path / "b" / "data.mdb").read_bytes()
     done = run("import", "a", "b", "--into", "c")
     assert (done.exit_code, done.out) == (2, "")
@@ -391,7 +390,7 @@ def test_a_move_that_died_while_it_bulk_loaded_is_completed(
         raise StoreUnavailableError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Rewriter, "rewrite_tables", fail)
+        patched.setattr(TableWriter, "finish", fail)
         with pytest.raises(StoreUnavailableError, match=r"gone\. No document was merged"):
             merge(url, tmp_path / "old")
     merge(url, tmp_path / "old")
