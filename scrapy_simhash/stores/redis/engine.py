@@ -176,7 +176,8 @@ class RedisEngine(Engine):
             self.restarts += 1
         with self._committer.alone():
             values, result = self._work(work)
-            values.writer.finish(values.writes)
+            if values.writer.finish(values.writes):
+                values.written.add((HEADER, _STORE))  # which every transaction reads
             try:
                 self._committer.commit_alone(values)
             except BaseException:
