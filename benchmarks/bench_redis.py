@@ -34,7 +34,13 @@ GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
 # Of the keys, see `stores/redis/places.py`.
-KINDS = {"t": "tables", "f": "fingerprints to documents", "i": "identities", "d": "records", "u": "URLs"}
+KINDS = {
+    "t": "tables",
+    "f": "fingerprints to documents",
+    "i": "identities",
+    "d": "records",
+    "u": "URLs",
+}
 
 
 @contextmanager

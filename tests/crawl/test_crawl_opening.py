@@ -209,7 +209,7 @@ async def test_disk_that_is_full_at_opening_stops_the_crawl(
     def fail(*_: object) -> None:
         raise StoreUnavailableError("no space left on device")
 
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.store.Store.start_crawl", fail)
+    monkeypatch.setattr("scrapy_simhash.stores.store.Store.start_crawl", fail)
     assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
     assert "no space left on device" in caplog.text
 

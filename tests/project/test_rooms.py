@@ -227,7 +227,7 @@ _STORES = {"scrapy", "twisted", "trafilatura", "lxml"}
             "pages.turbohtml_reader": {"scrapy", "twisted", "trafilatura", "lxml"},
             "pages.fingerprint": {"scrapy", "twisted", "lmdb", "trafilatura", "lxml"},
         },
-        {"stores.lmdb.store": _STORES | {"redis"}},
+        {"stores.lmdb.engine": _STORES | {"redis"}},
         {"stores.redis.engine": _STORES | {"lmdb"}},
         {face: {"numpy"} for face in sorted(FACES) if not face.startswith("batch")},
     ],

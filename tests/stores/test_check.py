@@ -19,6 +19,7 @@ from scrapy_simhash.judging.documents import Waiting
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import BULK_LOADED, Documents
 from scrapy_simhash.stores.keyvalues import (
+    ACTING,
     ADDRESSES,
     ALIASES,
     CRAWLS,
@@ -27,7 +28,6 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     HEADER,
     IDENTITIES,
-    META,
     SETS,
     TABLES,
     TEXTS,
@@ -277,7 +277,7 @@ def is_harmless(row: Row, flipped: Row) -> bool:
         except zlib.error:
             return False
         return same and number_of(flipped[1]) in with_text
-    return row[0] == META
+    return row[0] == ACTING
 
 
 @pytest.mark.parametrize("home", ["lmdb", "memory"], indirect=True)
@@ -305,7 +305,7 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
             now = read_rows(store)
             lost = {each for each in sound - now if each[0] not in {WAITING, DOCUMENTS}}
             # An alias, that a fingerprint of a document was loaded; and rows of other tables.
-            assert lost <= {row} or table in {DOCUMENTS, ALIASES, META}, (row, other, lost)
+            assert lost <= {row} or table in {DOCUMENTS, ALIASES, ACTING}, (row, other, lost)
             store.write(partial(write_rows, now - sound, sound - now))
     assert store.check() == []
 
