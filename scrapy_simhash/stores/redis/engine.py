@@ -153,14 +153,14 @@ class RedisEngine(Engine):
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         for _ in range(_TRIES_BESIDE_OTHERS):
             try:
-                result = self._work(work, writing=False)[1]
+                values, result = self._work(work, writing=False)
             except StoreUnavailableError:
                 raise
             except StoreError:  # tables that are half deleted look damaged
                 if self._is_latest():
                     raise
             else:
-                if self._is_latest():
+                if not values.reads_tables or self._is_latest():
                     return result
         raise StoreUnavailableError(
             f"the tables of the store at {self.url} were rewritten while they were being read, "

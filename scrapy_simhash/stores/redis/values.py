@@ -97,6 +97,11 @@ class RedisValues(KeyValues):
             return self._begin(self, list(commands))
         return self._server.run(commands) if commands else []
 
+    @property
+    def reads_tables(self) -> bool:
+        """Whether it read any of TABLES, which others may delete meanwhile."""
+        return bool(self._known[TABLES]) or (TABLES, b"") in self.read
+
     def know(self, table: str, key: bytes, value: bytes | None) -> None:
         """Take a value for the one that the server has."""
         self._known[table][key] = value
