@@ -83,6 +83,7 @@ class ProcessLeases(set[str]):
 class SqliteEngine(Engine):
     kind = "sqlite"
     errors = (sqlite3.Error,)
+    values = SqliteValues
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self.url, self.readonly, self._path = str(path), readonly, path
@@ -103,7 +104,7 @@ class SqliteEngine(Engine):
         del alone
         with self._lock, self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            return work(SqliteValues(self._database))
+            return work(self.values(self._database))
 
     def measure(self) -> tuple[str, int]:
         return "file_bytes", self._path.stat().st_size

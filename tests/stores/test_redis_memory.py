@@ -154,9 +154,9 @@ def test_tables_that_are_written_take_the_place_of_the_old_ones(
 
     finish = TableWriter.finish
 
-    def fill_and_finish(self: TableWriter, writes: Writes) -> None:
+    def fill_and_finish(self: TableWriter, writes: Writes) -> bool:
         stack.enter_context(limit(redis_server))
-        finish(self, writes)
+        return finish(self, writes)
 
     with begin_crawl(redis_server.url()) as store, ExitStack() as stack:
         store.find_and_add([document("a", A)])

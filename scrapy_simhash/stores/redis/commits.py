@@ -19,6 +19,7 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS
 from scrapy_simhash.stores.redis.leases import Heartbeat
 from scrapy_simhash.stores.redis.places import NEVER
 from scrapy_simhash.stores.redis.scripts import (
@@ -154,6 +155,7 @@ class Committer:
         if not writes:
             return True
         token = secrets.token_bytes(16)
+        fingerprints = b"".join(key for table, key in values.written if table == FINGERPRINTS)
         tables = {(table, b"") for table, _ in values.written}
         written = b"".join(_make_tokens(values.written | tables))
         here, elsewhere = self._slots.split(writes.pack())
@@ -166,7 +168,7 @@ class Committer:
                 _COMMIT_EVEN_WHEN_FULL if writes.even_when_full else COMMIT,
                 [places.seq, places.log, places.lock, places.applied, places.tag + NEVER],
                 *(seq, token, self._turn, _COMMITS_REMEMBERED, here),
-                *(written, b"".join(values.fingerprints), elsewhere),
+                *(written, fingerprints, elsewhere),
             )
             if answer == b"done":
                 own = Commit(details[0].partition(b"-")[0], b"", b"", b"", elsewhere)

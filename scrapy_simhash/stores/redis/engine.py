@@ -153,14 +153,14 @@ class RedisEngine(Engine):
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
         for _ in range(_TRIES_BESIDE_OTHERS):
             try:
-                result = self._work(work, writing=False)[1]
+                values, result = self._work(work, writing=False)
             except StoreUnavailableError:
                 raise
             except StoreError:  # tables that are half deleted look damaged
                 if self._is_latest():
                     raise
             else:
-                if self._is_latest():
+                if not values.reads_tables or self._is_latest():
                     return result
         raise StoreUnavailableError(
             f"the tables of the store at {self.url} were rewritten while they were being read, "
@@ -176,7 +176,8 @@ class RedisEngine(Engine):
             self.restarts += 1
         with self._committer.alone():
             values, result = self._work(work)
-            values.writer.finish(values.writes)
+            if values.writer.finish(values.writes):
+                values.written.add((HEADER, _STORE))  # which every transaction reads
             try:
                 self._committer.commit_alone(values)
             except BaseException:

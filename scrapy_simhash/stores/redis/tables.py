@@ -69,12 +69,13 @@ class TableWriter:
             ]
         )
 
-    def finish(self, writes: Writes) -> None:
-        """Add the writes with which the new tables take the place of the old ones."""
+    def finish(self, writes: Writes) -> bool:
+        """Let the new tables take the place of the old ones; returns whether there are any."""
         if self._generation:
             writes.add(Code.PUT, self._places.header, GENERATION, b"%d" % self._generation)
             # Allowed, because deleting the old tables then frees memory.
             writes.even_when_full = True
+        return bool(self._generation)
 
     def settle(self) -> None:
         """Delete the tables that were replaced."""

@@ -56,7 +56,6 @@ class RedisValues(KeyValues):
         read: tables and keys that were read; empty for all keys of a table.
         written: those that were written.
         probed: fingerprints whose neighbours were sought, and within how many bits.
-        fingerprints: the keys of FINGERPRINTS that were written.
         writes: the writes themselves.
         writing: whether it may write.
         taken: how many of the reserved numbers it took.
@@ -74,7 +73,6 @@ class RedisValues(KeyValues):
         self.read: set[tuple[str, bytes]] = set()
         self.written: set[tuple[str, bytes]] = set()
         self.probed: dict[int, int] = {}
-        self.fingerprints: set[bytes] = set()
         self.writes = Writes()
         self.writer = writer
         self._server = server
@@ -98,6 +96,11 @@ class RedisValues(KeyValues):
         if not self.seq:
             return self._begin(self, list(commands))
         return self._server.run(commands) if commands else []
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether it read any of TABLES, which others may delete meanwhile."""
+        return bool(self._known[TABLES]) or (TABLES, b"") in self.read
 
     def know(self, table: str, key: bytes, value: bytes | None) -> None:
         """Take a value for the one that the server has."""
@@ -207,7 +210,7 @@ class RedisValues(KeyValues):
     ) -> list[bytes]:
         """List the members of a set of which this is stored; others than those may be left out."""
         if stored == b"":
-            return self._list_crowded(table, [(key, prefix, most)])[0]
+            return self._list_crowded(table, key, prefix, most)
         width = width_of(table, key)
         return (
             []
@@ -215,20 +218,15 @@ class RedisValues(KeyValues):
             else [stored[at : at + width] for at in range(0, len(stored), width)]
         )
 
-    def _list_crowded(
-        self, table: str, wanted: Sequence[tuple[bytes, bytes, int | None]]
-    ) -> list[list[bytes]]:
-        """List members of sets that are too large for a field, by key, prefix, and how many."""
-        crowded, place = self._crowded, self._places[table]
-        commands = {}
-        for key, prefix, most in wanted:
-            if (table, key, prefix, most) not in crowded:
-                bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
-                limit = () if most is None else ("LIMIT", 0, most)
-                command = ("ZRANGEBYLEX", place.full(key), *bounds, *limit)
-                commands[table, key, prefix, most] = command
-        crowded.update(zip(commands, self.run([*commands.values()]), strict=True))
-        return [crowded[table, *each] for each in wanted]
+    def _list_crowded(self, table: str, key: bytes, prefix: bytes, most: int | None) -> list[bytes]:
+        """List members of a set that is too large for a field."""
+        wanted = (table, key, prefix, most)
+        if wanted not in self._crowded:
+            bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
+            limit = () if most is None else ("LIMIT", 0, most)
+            command = ("ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit)
+            (self._crowded[wanted],) = self.run([command])
+        return self._crowded[wanted]
 
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
         # `commits` notices rows that others add to a bucket meanwhile, by their fingerprints.
@@ -244,8 +242,7 @@ class RedisValues(KeyValues):
             elif value is not None:
                 crowded.append(key)
         if crowded and not bounded:
-            found = self._list_crowded(TABLES, [(key, b"", None) for key in crowded])
-            joined += zip(crowded, map(b"".join, found), strict=True)
+            joined += [(key, b"".join(self._list_members(TABLES, key, b""))) for key in crowded]
             crowded = []
         if changed := self._changed[TABLES].keys() & {*keys} - {*crowded}:
             joined = [(key, value) for key, value in joined if key not in changed]
@@ -355,8 +352,6 @@ class RedisValues(KeyValues):
         self._write(Code.DISCARD, table, key, member)
 
     def _write(self, code: Code, table: str, key: bytes, value: bytes = b"") -> None:
-        if table == FINGERPRINTS:
-            self.fingerprints.add(key)
         if table != TABLES:  # their rows are found by those of FINGERPRINTS
             self.written.add((table, key))
         place = self._places[table]
