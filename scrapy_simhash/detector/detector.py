@@ -28,7 +28,7 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
-from scrapy_simhash.urls.acting import name_form
+from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking
-    from scrapy_simhash.urls.acting import ActingRules
+    from scrapy_simhash.urls.applying import ActingRules
 
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.parking import ParkingGroup
-from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

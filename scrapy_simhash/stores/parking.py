@@ -1,12 +1,13 @@
-"""Park requests that URL rules spare, and hand them out again when a rule was wrong.
+"""Requests that are owed: parked by URL rules, or to links that only dropped pages had.
 
 ::
 
     parked      8-byte key of a rule + digest of spider and identity -> Parked
     released    the digest alone -> Parked: requested again by the next idle crawl of its spider
+    links       digest of an address -> Link, of dropped pages only
 
-A row stays until its request was made and its page is in the store (`unpark`). Whoever hands it to
-a crawl writes that crawl's id into it, so that no other one makes the request while that one runs.
+A parked row stays until its request was made and its page is in the store (`unpark`). Whoever hands
+it to a crawl writes that id into it, so that no other one makes the request while that one runs.
 """
 
 from __future__ import annotations
@@ -23,19 +24,25 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.judge import counts
-from scrapy_simhash.judging.rows import Parked, pack_row, unpack_row
+from scrapy_simhash.judging.rows import Link, Parked, pack_row, unpack_row
 from scrapy_simhash.judging.sinks import is_sink
+from scrapy_simhash.pages.links import digest_link
+from scrapy_simhash.stores.keyvalues import LINKS
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.urls.acting import Target
+    from scrapy_simhash.urls.applying import Target
     from scrapy_simhash.urls.rules import UrlRuleRecord
+
 
 # Some 700 MB at 700 bytes a request. Beyond, requests are made instead, and counted (`full`).
 MOST_PARKED = 1_000_000
+# A hundred thousand take 20 to 30 MB.
+MOST_LINKS = 100_000
 RULE_BYTES = 8
 # A near-duplicate's original may have become a near-duplicate itself; such chains are short.
 _MOST_ORIGINALS = 8
@@ -465,3 +472,38 @@ def sample(
         keys = stored.draw_keys("parked", key, _DRAWN_PER_SAMPLE * part)
         taken += _take(stored, _get_parked(stored, keys), alive, crawl, spider, part)
     return taken
+
+
+def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]) -> int:
+    """Forget the links that are gone, and keep others, unless kept before or the table is full."""
+    # Returns how many did not fit.
+    keys = {link.url: _key_link(link.url) for link in links}
+    stored.prefetch_rows((LINKS, key) for key in (*keys.values(), *map(_key_link, gone)))
+    for url in gone:
+        stored.drop_row(LINKS, _key_link(url))
+    left = MOST_LINKS - stored.count_rows(LINKS)
+    missed = 0
+    for link in links:
+        key = keys[link.url]
+        if stored.get_row(LINKS, key) is not None:
+            continue
+        if left > 0:
+            stored.put_row(LINKS, key, pack_row(key, link))
+        missed += left <= 0
+        left -= 1
+    return missed
+
+
+def list_links(stored: Documents, spider: str | None) -> Iterator[Link]:
+    """List the links of a spider, or all; damaged rows are left out."""
+    for key, packed in stored.scan_rows(LINKS):
+        try:
+            link = unpack_row(Link, key, packed)
+        except DamagedError:
+            continue
+        if spider in {None, link.spider}:
+            yield link
+
+
+def _key_link(url: str) -> bytes:
+    return octets(digest_link(url))

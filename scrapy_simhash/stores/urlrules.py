@@ -28,12 +28,12 @@ from scrapy_simhash.pages.scopes import site as site_of
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
-from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
     Parking,
     ParkingAnswer,
     ParkingGroup,
     TakenRequest,
+    keep_links,
     list_released,
     list_wrong,
     release,
@@ -41,8 +41,8 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.sampling import check_sample
-from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.stores.rulebook import check_sample
+from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging import Document, StoredDocument, Verdict
     from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.stores.rulebook import RuleAction
-    from scrapy_simhash.stores.sampling import Sample
+    from scrapy_simhash.stores.rulebook import RuleAction, Sample
     from scrapy_simhash.urls.rules import RuleChange, UrlRule
 
 Result = TypeVar("Result")

@@ -16,8 +16,7 @@ import xxhash
 from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome, can_vote, compare_pages
 from scrapy_simhash.pages.addresses import Address, directory_of, format_address, parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.acting import ActingRules
-from scrapy_simhash.urls.applying import RulesOfHost, apply_rule, may_change
+from scrapy_simhash.urls.applying import ActingRules, RulesOfHost, apply_rule, may_change
 from scrapy_simhash.urls.candidates import find_candidates
 from scrapy_simhash.urls.proof import CONFIDENCE, is_proven, list_values, split_rule
 from scrapy_simhash.urls.rules import (

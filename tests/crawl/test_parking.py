@@ -15,7 +15,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
-from scrapy_simhash.crawl import late, parking
+from scrapy_simhash.crawl import links, parking
 from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
 from scrapy_simhash.judging.rows import Parked, Sink, pack_row
@@ -621,7 +621,7 @@ def test_rules_of_a_crawl_spider_are_different_callbacks() -> None:
         "_callback follow",
         "_callback",
     ]
-    assert late.name_link_maker(odd, spider) == "_callback"
+    assert links.name_link_maker(odd, spider) == "_callback"
 
 
 async def test_meta_that_cannot_be_compared_loses_no_request(site: Site, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scrapy_simhash.stores.keyvalues import DOCUMENTS
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls import UrlRule
-from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.rules import RuleKind, RuleState, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl
 from tests.helpers.urlrules import make_facts

@@ -20,8 +20,7 @@ from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.server import Server
-from scrapy_simhash.stores.rulebook import get_rule, set_state
-from scrapy_simhash.stores.sampling import Sample
+from scrapy_simhash.stores.rulebook import Sample, get_rule, set_state
 from scrapy_simhash.urls.rules import RuleState, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.parking import (

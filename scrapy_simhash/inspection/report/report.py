@@ -19,7 +19,7 @@ from scrapy_simhash.inspection.report.groups import (
     describe_largest,
     find_suspicious,
 )
-from scrapy_simhash.inspection.urlaudit import describe_addresses
+from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
