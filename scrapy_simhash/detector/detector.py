@@ -341,7 +341,7 @@ class Detector:
         return self._store.seed if self._store is not None else 0
 
     async def park(self, requests: Sequence[Parking]) -> list[ParkingAnswer]:
-        """Park requests, see `Store.park`; waits until they are on disk. Never raises StoreError.
+        """Park requests, see `stores.parking.park`; waits for the disk. Never raises StoreError.
 
         Those whose answer has a reason must be made: `unavailable` if the store fails.
         """

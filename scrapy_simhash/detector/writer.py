@@ -144,7 +144,7 @@ class GroupWriter:
     def park(
         self, requests: Sequence[Parking], *, more: bool = False
     ) -> Future[list[ParkingAnswer]]:
-        """Call `Store.park` in the commit of a group; the future may have an error."""
+        """Park requests in the commit of a group; the future may have an error."""
         wanted = _Wanted(requests, more, Future())
         self._queue.put(wanted)
         return wanted.answer

@@ -24,7 +24,7 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.judge import counts
-from scrapy_simhash.judging.rows import Link, Parked, pack_row, unpack_row
+from scrapy_simhash.judging.rows import Link, Parked, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink
 from scrapy_simhash.pages.links import digest_link
 from scrapy_simhash.stores.keyvalues import LINKS
@@ -57,8 +57,7 @@ class Parking(NamedTuple):
     """A request that a crawl asks to park.
 
     Attributes:
-        parked: the request; `rule`, `others`, `target`, `target_pending` and `identity` are filled
-            in.
+        parked: the request; `rule`, `others`, `target` and `identity` are filled in.
         target: where the acting rules lead it.
         form: name of that normal form, for its callback.
         leads: makes the normal form of an address: rules may have changed since a page was noted.
@@ -109,7 +108,7 @@ class ParkingGroup:
     """What a transaction parks and unparks besides judging documents.
 
     Attributes:
-        wanted: requests to park, see `Store.park`.
+        wanted: requests to park, see `park`.
         unparked: keys of requests that were made again.
         answers: one for each wanted request, once the transaction is on disk.
     """
@@ -160,7 +159,13 @@ def _find_page(stored: Documents, target: int) -> Record | None:
 def park(
     stored: Documents, wanted: Sequence[Parking], alive: Callable[[str], bool], seed: int
 ) -> list[ParkingAnswer]:
-    """Park those requests that may be parked, see `Store.park`."""
+    """Park those requests that may be parked; returns one answer for each.
+
+    A request may be parked if all rules that lead it to a target act, that target was delivered
+    or is pending in a crawl that is alive, was fetched for the same callback, and is no sink,
+    and the request is that of no document. At most a million requests are parked. A request
+    of the same spider and identity takes the place of an earlier one.
+    """
     rows = list_parking_keys(wanted, seed) if stored.remote else ()
     stored.prefetch_rows(rows, identities=[each.identity for each in wanted])
     count = stored.count_rows("parked")
@@ -174,7 +179,6 @@ def park(
                 rule=answer.rule,
                 others=answer.others,
                 target=answer.document,
-                target_pending=answer.pending,
                 taken="",
                 identity=each.identity,
             )
@@ -292,21 +296,12 @@ class _Tally:
                 put_rule(self._stored, record)
 
 
-def read_parked(key: bytes, packed: bytes | None) -> Parked | None:
-    """Read a row; None if it is missing or damaged."""
-    try:
-        return None if packed is None else unpack_row(Parked, key, packed)
-    except DamagedError:
-        return None
-
-
 def _table_of(key: bytes) -> str:
     return "parked" if len(key) > RULE_BYTES else "released"
 
 
-def unpark(stored: Documents, keys: Iterable[bytes]) -> None:
+def unpark(stored: Documents, keys: Sequence[bytes]) -> None:
     """Forget requests that were made; those that are not there are skipped."""
-    keys = list(keys)
     rows = [(_table_of(key), key) for key in keys]
     stored.prefetch_rows(
         rows + [("released", key[RULE_BYTES:]) for t, key in rows if t == "parked"]
@@ -314,13 +309,12 @@ def unpark(stored: Documents, keys: Iterable[bytes]) -> None:
     tally = _Tally(stored)
     for key in keys:
         table = _table_of(key)
-        parked = read_parked(key, stored.get_row(table, key))
-        stored.drop_row(table, key)
         if table == "parked":
+            for _, parked in read_rows(Parked, [(key, stored.get_row(table, key))]):
+                tally.add(parked, -1)
             # Its rule may have been retired after it was taken to be checked.
             stored.drop_row("released", key[RULE_BYTES:])
-            if parked is not None:
-                tally.add(parked, -1)
+        stored.drop_row(table, key)
     tally.write()
 
 
@@ -328,14 +322,11 @@ def scan_parked(
     stored: Documents, table: str = "parked", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows of `parked` or `released` whose keys begin so."""
-    for key, packed in stored.scan_rows(table, prefix):
-        parked = read_parked(key, packed)
-        if parked is not None:
-            yield key, parked
+    return read_rows(Parked, stored.scan_rows(table, prefix))
 
 
 def list_wrong(
-    stored: Documents, alive: Callable[[str], bool], keys: Iterable[bytes] | None = None
+    stored: Documents, alive: Callable[[str], bool], keys: Collection[bytes] | None = None
 ) -> tuple[list[bytes], list[bytes]]:
     """List the requests to be made after all, and those whose target is pending."""
     # Because a rule does not act any more, or the target was deleted or never delivered. Looks at
@@ -343,7 +334,7 @@ def list_wrong(
     tally = _Tally(stored)
     wrong: list[bytes] = []
     pending: list[bytes] = []
-    rows = scan_parked(stored) if keys is None else _get_parked(stored, keys)
+    rows = scan_parked(stored) if keys is None else _get_rows(stored, "parked", keys)
     while some := list(islice(rows, _ROWS_PER_CALL)):
         stored.prefetch_rows(
             (("rules", bytes.fromhex(parked.rule)) for _, parked in some),
@@ -359,26 +350,19 @@ def list_wrong(
     return wrong, pending
 
 
-def _get_parked(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Parked]]:
-    return _get_rows(stored, "parked", list(keys))
-
-
 def _get_rows(
-    stored: Documents, table: str, keys: Sequence[bytes]
+    stored: Documents, table: str, keys: Collection[bytes]
 ) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows with these keys."""
     stored.prefetch_rows((table, key) for key in keys)
-    for key in keys:
-        parked = read_parked(key, stored.get_row(table, key))
-        if parked is not None:
-            yield key, parked
+    yield from read_rows(Parked, ((key, stored.get_row(table, key)) for key in keys))
 
 
-def release(stored: Documents, keys: Iterable[bytes]) -> int:
+def release(stored: Documents, keys: Collection[bytes]) -> int:
     """Let parked requests be made again; returns how many of these there were."""
     tally = _Tally(stored)
     released = 0
-    for key, parked in _get_parked(stored, keys):
+    for key, parked in _get_rows(stored, "parked", keys):
         digest = key[RULE_BYTES:]
         stored.put_row("released", digest, pack_row(digest, parked))
         stored.drop_row("parked", key)
@@ -405,8 +389,8 @@ def list_released(
     # A row of another spider is not decoded, unless it has this one's name somewhere else.
     name = spider.encode()
     rows = ((key, packed) for key, packed in stored.scan_rows("released", b"") if name in packed)
-    read = ((key, read_parked(key, packed)) for key, packed in rows)
-    free = (key for key, parked in read if parked and _is_free(parked, alive, crawl, spider))
+    read = read_rows(Parked, rows)
+    free = (key for key, parked in read if _is_free(parked, alive, crawl, spider))
     return list(islice(free, most))
 
 
@@ -470,7 +454,7 @@ def sample(
     for place, key in enumerate(sorted(wanted, key=wanted.__getitem__)):
         part = min(wanted[key], math.ceil((most - len(taken)) / (len(wanted) - place)))
         keys = stored.draw_keys("parked", key, _DRAWN_PER_SAMPLE * part)
-        taken += _take(stored, _get_parked(stored, keys), alive, crawl, spider, part)
+        taken += _take(stored, _get_rows(stored, "parked", keys), alive, crawl, spider, part)
     return taken
 
 
@@ -496,11 +480,7 @@ def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]
 
 def list_links(stored: Documents, spider: str | None) -> Iterator[Link]:
     """List the links of a spider, or all; damaged rows are left out."""
-    for key, packed in stored.scan_rows(LINKS):
-        try:
-            link = unpack_row(Link, key, packed)
-        except DamagedError:
-            continue
+    for _, link in read_rows(Link, stored.scan_rows(LINKS)):
         if spider in {None, link.spider}:
             yield link
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.evidence import (
     STALE_SECONDS,
@@ -28,7 +27,7 @@ from scrapy_simhash.judging.evidence import (
     compare_pages,
     group_of,
 )
-from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, unpack_row
+from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows, unpack_row
 from scrapy_simhash.judging.sinks import may_vote
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.urls.proof import is_doubtful, is_proven, lower_bound
@@ -78,12 +77,11 @@ class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
 def list_acting(documents: Documents) -> list[UrlRule]:
     """List the rules that act; leaves out what is damaged, and what cannot be applied."""
     rules = []
-    for key, row in documents.scan_rows("acting"):
-        if key not in COUNTERS:
-            with suppress(DamagedError, ValueError):
-                rule = unpack_row(UrlRule, key, row)
-                check_rule(rule)
-                rules.append(rule)
+    rows = (row for row in documents.scan_rows("acting") if row[0] not in COUNTERS)
+    for _, rule in read_rows(UrlRule, rows):
+        with suppress(ValueError):
+            check_rule(rule)
+            rules.append(rule)
     return rules
 
 
@@ -256,11 +254,8 @@ def note_form(documents: Documents, name: bytes, number: int, page: Document | R
 
 def find_form(documents: Documents, name: bytes) -> int:
     """Find the document of a normal form; 0 if there is none. It may have been deleted since."""
-    row = documents.get_row("forms", name)
-    if row is not None:
-        with suppress(DamagedError):  # `check` lists it
-            return unpack_row(Form, name, row).document
-    return 0
+    rows = read_rows(Form, [(name, documents.get_row("forms", name))])
+    return next((form.document for _, form in rows), 0)
 
 
 class Sample(NamedTuple):
