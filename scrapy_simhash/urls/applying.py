@@ -38,6 +38,23 @@ def apply_rule(rule: UrlRule, address: Address) -> Address:
     return _FUNCTIONS[rule.kind](address, rule.args)
 
 
+def explains(rule: UrlRule, addresses: Iterable[Address | None]) -> bool:
+    """Whether a rule makes one address of some; None stands for one that no rule may judge."""
+    forms = {
+        apply_rule(rule, address) if address and address.host == rule.host else address
+        for address in addresses
+    }
+    return len(forms) == 1
+
+
+def is_loose(rule: UrlRule, address: Address) -> bool:
+    """Whether an address has some parameters of a rule on those that occur together, not all."""
+    if rule.kind is not RuleKind.DROP_PARAMETERS:
+        return False
+    missing = set(rule.args) - {split_pair(pair)[0] for pair in address.query}
+    return 0 < len(missing) < len(rule.args)
+
+
 def may_change(rule: UrlRule, url: str) -> bool:
     """Whether a rule might change an address: False is certain, and does not cut it into parts."""
     return rule.kind not in _NAMING or all(split_pair(each)[0] in url for each in rule.args)
@@ -170,14 +187,14 @@ _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.DROP_LEADING: _drop_leading,
     RuleKind.DROP_SEGMENTS: _drop_segments,
 }
-# What an address must have for a rule to change it, where looking into a dictionary tells.
-_BY_NAME = {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
-_BY_SEGMENT = {
-    RuleKind.STRIP_INDEX,
-    RuleKind.DROP_LEADING,
-    RuleKind.DROP_SEGMENTS,
+# An address that a rule changes has a part named by the first argument of the rule, as it stands in
+# the query ("sid=15"), is a name there ("sid="), or a segment ("/index.html").
+_PARTS = {
+    RuleKind.DROP_VALUE: "{}",
+    **dict.fromkeys((RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS), "{}="),
+    **dict.fromkeys((RuleKind.STRIP_INDEX, RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS), "/{}"),
 }
-# The same for the path as a whole, and for the parameters.
+# What the others need, of the path as a whole and of the parameters.
 _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
     RuleKind.STRIP_SLASH: lambda path, _: path.endswith("/"),
     RuleKind.DROP_MATRIX: lambda path, _: ";" in path,
@@ -195,21 +212,16 @@ class RulesOfHost:
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
         self.rules = tuple(rules)
-        self._by_parameter: dict[str, list[_Compiled]] = {}
-        self._by_segment: dict[str, list[_Compiled]] = {}
-        by_sign: dict[RuleKind, list[_Compiled]] = {}
+        # By a part of addresses, see `_PARTS`.
+        self._by_part: defaultdict[str, list[_Compiled]] = defaultdict(list)
+        by_sign: defaultdict[RuleKind, list[_Compiled]] = defaultdict(list)
         for rule in self.rules:
             compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
-            if rule.kind in _BY_SEGMENT:
-                self._by_segment.setdefault(rule.args[0], []).append(compiled)
-            elif rule.kind is RuleKind.DROP_VALUE:
-                self._by_parameter.setdefault(rule.args[0], []).append(compiled)
-            elif rule.kind in _BY_NAME:
-                self._by_parameter.setdefault(rule.args[0] + "=", []).append(compiled)
+            if part := _PARTS.get(rule.kind):
+                self._by_part[part.format(rule.args[0])].append(compiled)
             else:
-                by_sign.setdefault(rule.kind, []).append(compiled)
+                by_sign[rule.kind].append(compiled)
         self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
-        self._together = [rule for rule in self.rules if rule.kind is RuleKind.DROP_PARAMETERS]
 
     def list_changes(self, address: Address) -> list[tuple[UrlRule, Address]]:
         """List the rules that change an address, each with the normal form."""
@@ -221,29 +233,15 @@ class RulesOfHost:
                     changes.append((rule, form))
         return changes
 
-    def list_loose(self, address: Address) -> list[UrlRule]:
-        """List the rules on parameters that occur together of which an address has only some."""
-        if not self._together or not address.query:
-            return []
-        names = {split_pair(pair)[0] for pair in address.query}
-        return [
-            rule
-            for rule in self._together
-            if not names.isdisjoint(rule.args) and not names.issuperset(rule.args)
-        ]
-
     def _list_concerned(self, address: Address) -> list[_Compiled]:
         """List the rules that may change an address, each once."""
         concerned: list[_Compiled] = []
-        if self._by_parameter and address.query:
-            parameters = self._by_parameter
-            names = dict.fromkeys([pair[: pair.index("=") + 1] for pair in address.query])
+        if self._by_part:
+            names = [pair[: pair.index("=") + 1] for pair in address.query]
+            segments = ["/" + segment for segment in address.path]
             # "a=" is the pair without a value and the name.
-            for key in {**dict.fromkeys(address.query), **names}:
-                concerned += parameters.get(key, _NOTHING)
-        if self._by_segment:
-            for segment in dict.fromkeys(address.path):
-                concerned += self._by_segment.get(segment, _NOTHING)
+            for part in dict.fromkeys([*address.query, *names, *segments]):
+                concerned += self._by_part.get(part, _NOTHING)
         if self._by_sign:
             path = "/".join(address.path)
             for sign, some in self._by_sign:
