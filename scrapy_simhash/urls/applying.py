@@ -187,12 +187,12 @@ _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.DROP_LEADING: _drop_leading,
     RuleKind.DROP_SEGMENTS: _drop_segments,
 }
-# An address that a rule changes has a part named by the first argument of the rule, as it stands in
-# the query ("sid=15"), is a name there ("sid="), or a segment ("/index.html").
-_PARTS = {
-    RuleKind.DROP_VALUE: "{}",
-    **dict.fromkeys((RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS), "{}="),
-    **dict.fromkeys((RuleKind.STRIP_INDEX, RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS), "/{}"),
+# An address that a rule changes has a part that is the first argument of the rule with this ending:
+# a parameter with its value ("sid=15"), the name of one ("sid="), or a segment.
+_ENDINGS = {
+    **dict.fromkeys((RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS), "="),
+    **dict.fromkeys((RuleKind.DROP_VALUE, RuleKind.STRIP_INDEX), ""),
+    **dict.fromkeys((RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS), ""),
 }
 # What the others need, of the path as a whole and of the parameters.
 _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
@@ -204,7 +204,6 @@ _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
     RuleKind.USE_HTTPS: lambda _, address: address.scheme == "http",
     RuleKind.HOST_ALIAS: lambda _, __: True,
 }
-_NOTHING: tuple[_Compiled, ...] = ()
 
 
 class RulesOfHost:
@@ -212,13 +211,13 @@ class RulesOfHost:
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
         self.rules = tuple(rules)
-        # By a part of addresses, see `_PARTS`.
+        # By a part of addresses, see `_ENDINGS`.
         self._by_part: defaultdict[str, list[_Compiled]] = defaultdict(list)
         by_sign: defaultdict[RuleKind, list[_Compiled]] = defaultdict(list)
         for rule in self.rules:
             compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
-            if part := _PARTS.get(rule.kind):
-                self._by_part[part.format(rule.args[0])].append(compiled)
+            if rule.kind in _ENDINGS:
+                self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(compiled)
             else:
                 by_sign[rule.kind].append(compiled)
         self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
@@ -237,11 +236,11 @@ class RulesOfHost:
         """List the rules that may change an address, each once."""
         concerned: list[_Compiled] = []
         if self._by_part:
-            names = [pair[: pair.index("=") + 1] for pair in address.query]
-            segments = ["/" + segment for segment in address.path]
             # "a=" is the pair without a value and the name.
-            for part in dict.fromkeys([*address.query, *names, *segments]):
-                concerned += self._by_part.get(part, _NOTHING)
+            names = [pair[: pair.index("=") + 1] for pair in address.query]
+            for part in dict.fromkeys((*address.query, *names, *address.path)):
+                if part in self._by_part:
+                    concerned += self._by_part[part]
         if self._by_sign:
             path = "/".join(address.path)
             for sign, some in self._by_sign:
