@@ -323,7 +323,7 @@ def test_stores_that_cannot_be_compared(
     run: Run, tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     fill(tmp_path / "a")
-    Store(tmp_path / "b", **fields).close()
+    open_store(str(tmp_path / "b"), **fields).close()
     before = (tmp_path / "b" / "data.mdb").read_bytes()
     done = run("import", "a", "b", "--into", "c")
     assert (done.exit_code, done.out) == (2, "")
