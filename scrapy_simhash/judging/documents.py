@@ -72,11 +72,11 @@ class PageFacts(msgspec.Struct, frozen=True):
         return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
 
 
-# The facts of a document in a row of Parquet; the importing project determines identity and scope.
+# The facts of a document in a row of Parquet; the project that imports it determines the others.
 FACT_COLUMNS = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope"}
+    if field.name not in {"identity", "scope", "callback"}
 }
 
 

@@ -46,28 +46,6 @@ _DRAWN_PER_SAMPLE = 4
 _ROWS_PER_CALL = 512
 
 
-class FormFound(NamedTuple):
-    """The document that a normal form leads to.
-
-    Attributes:
-        document: its number in the store.
-        url: of the document.
-        counts: its items came through, or its crawl is at work on them.
-        pending: nobody has its items yet.
-        callback: name of the callback of its request; "" where that is not known.
-        is_sink: addresses of unlike normal forms lead to it, as to a login page.
-        time: when it was last fetched, seconds since 1970, UTC.
-    """
-
-    document: int
-    url: str
-    counts: bool
-    pending: bool
-    callback: str
-    is_sink: bool
-    time: float
-
-
 class Parking(NamedTuple):
     """A request that a crawl asks to park.
 
@@ -150,24 +128,6 @@ def make_key(parked: Parked, seed: int) -> bytes:
     return bytes.fromhex(parked.rule) + digest
 
 
-def find_target(stored: Documents, form: bytes, alive: Callable[[str], bool]) -> FormFound | None:
-    """Find the document of a normal form; of a near-duplicate its original tells if it counts."""
-    found = find_form(stored, form)
-    record = stored.get(found) if found else None
-    if record is None:
-        return None
-    number, original = _find_original(stored, found, record)
-    return FormFound(
-        document=found,
-        url=record.url,
-        counts=original is not None and counts(original, alive),
-        pending=original is not None and original.state == State.PENDING,
-        callback=record.callback,
-        is_sink=any(is_sink(stored, each) for each in sorted({found, number})),
-        time=record.time,
-    )
-
-
 def _find_original(stored: Documents, number: int, record: Record) -> tuple[int, Record | None]:
     """Find the document whose items stand for a document: itself, or its original's original."""
     found: Record | None = record
@@ -244,26 +204,38 @@ def _find_answer(
         return ParkingAnswer("known")
     if not all(tally.acts(rule) for rule in parking.target.rules):
         return ParkingAnswer("unproven")
+    number = find_form(stored, parking.form)
     try:
-        found = find_target(stored, parking.form, alive)
+        record = stored.get(number) if number else None
     except DamagedError:
-        found = None  # `check` lists it
-    if found is None or parking.leads(found.url) != parking.target.form:
+        record = None  # `check` lists it
+    if record is None or parking.leads(record.url) != parking.target.form:
         return ParkingAnswer("no_target")
-    reason = _find_reason(found, parking)
-    if not (reason or parking.only_ask or parking.parked.request):
-        reason = "unpackable"
-    if reason:
+    # Of a near-duplicate its original tells whether it counts.
+    kept, original = _find_original(stored, number, record)
+    if any(is_sink(stored, found) for found in sorted({number, kept})):
+        return ParkingAnswer("sink")
+    delivered = original is not None and counts(original, alive)
+    if reason := _find_reason(record, parking) if delivered else "not_delivered":
         return ParkingAnswer(reason)
     *others, rule = parking.target.rules
     return ParkingAnswer(
         reason="",
         rule=rule,
-        document=found.document,
-        url=found.url,
-        pending=found.pending,
+        document=number,
+        url=record.url,
+        pending=original is not None and original.state == State.PENDING,
         others=tuple(others),
     )
+
+
+def _find_reason(record: Record, parking: Parking) -> str:
+    """Find out why a page does not stand for a request; "" if it does."""
+    if record.time < parking.not_before:
+        return "expired"
+    if record.callback != parking.callback:
+        return "callback"
+    return "" if parking.only_ask or parking.parked.request else "unpackable"
 
 
 def _is_known(stored: Documents, identity: bytes) -> bool:
@@ -272,17 +244,6 @@ def _is_known(stored: Documents, identity: bytes) -> bool:
     number = stored.find_number(identity)
     record = stored.get(number) if number is not None else None
     return record is not None and (record.state != State.DUPLICATE or record.spared)
-
-
-def _find_reason(found: FormFound, parking: Parking) -> str:
-    """Find out why a target does not allow to park a request; "" if it does."""
-    if found.is_sink:
-        return "sink"
-    if not found.counts:
-        return "not_delivered"
-    if found.time < parking.not_before:
-        return "expired"
-    return "callback" if found.callback != parking.callback else ""
 
 
 def _get_rule(stored: Documents, rule: str) -> UrlRuleRecord | None:

@@ -30,12 +30,10 @@ from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
-    FormFound,
     Parking,
     ParkingAnswer,
     ParkingGroup,
     TakenRequest,
-    find_target,
     list_released,
     list_wrong,
     release,
@@ -171,7 +169,12 @@ class UrlRuleStore(ABC):
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
         for some in _cut(numbers, _PAGES_PER_READ):
-            yield from self.get_documents(some)
+            try:
+                yield from self.get_documents(some)
+            except DamagedError:  # `check` lists it
+                for number in some:
+                    with suppress(DamagedError):
+                        yield from self.get_documents([number])
 
     def _note_forms(self, sites: Mapping[str, Iterable[int]]) -> None:
         """Note the normal forms of pages that came before their rules acted."""
@@ -224,10 +227,6 @@ class UrlRuleStore(ABC):
         """
         rules, now = list(rules), time.time()
         return self.write(lambda stored: book.add_rules(stored, rules, now))
-
-    def find_form(self, form: bytes) -> FormFound | None:
-        """Find the document of a normal form by its name, see `urls.acting.name_form`, or None."""
-        return self.read(lambda stored: find_target(stored, form, self._is_alive))
 
     def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
         """Park those requests that may be parked, in one durable transaction.
@@ -428,7 +427,10 @@ def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 def _find_last(stored: Documents) -> int:
     """Find the highest number of a document."""
-    return max((number for number, _ in stored.list_newest(1)), default=0)
+    try:
+        return max((number for number, _ in stored.list_newest(1)), default=0)
+    except DamagedError:
+        return max(number for number, _ in stored.scan())
 
 
 def _site_of(url: str) -> str:
@@ -440,7 +442,10 @@ def _site_of(url: str) -> str:
 def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRules) -> None:
     stored.prefetch_rows((), records=numbers)
     for number in numbers:
-        record = stored.get(number)
+        try:
+            record = stored.get(number)
+        except DamagedError:
+            continue
         form = acting.find_form(record.url) if record is not None else ""
         if record is not None and form:
             book.note_form(stored, name_form(form, record.callback), number, record)

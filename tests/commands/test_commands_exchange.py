@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores.store import Store
+from scrapy_simhash.stores import open_store
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -172,7 +172,7 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     spoil(archive, how)
     for store in ("new", "there"):
         if store == "there":
-            Store(tmp_path / "there", seed=SEED, recipe=RECIPE).close()
+            open_store(str(tmp_path / "there"), seed=SEED, recipe=RECIPE).close()
         done = run("import", archive, "--store", store)
         assert (done.exit_code, done.out) == (2, "")
         assert SPOILT.get(how, "cannot be used") in done.err

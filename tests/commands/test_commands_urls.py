@@ -244,7 +244,7 @@ def test_actions_by_their_old_names_are_refused_with_the_new_one(run: Run, store
     for old, new in (("pin", "set pin"), ("export", "list --output"), ("import", "set learn")):
         done = run("urls", old, SID, "--store", store)
         assert (done.exit_code, done.out) == (2, "")
-        assert f"`urls {old}` is now `urls {new}" in done.err
+        assert f"`scrapy simhash urls {old}` is now `scrapy simhash urls {new}" in done.err
 
 
 def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:

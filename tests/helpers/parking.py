@@ -5,9 +5,10 @@ from functools import partial
 
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.documents import Documents, octets
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import Parking
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Form
 from scrapy_simhash.urls.acting import Target, name_form
 from scrapy_simhash.urls.rules import UrlRule, parse_rule
