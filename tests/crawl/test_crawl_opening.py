@@ -14,8 +14,8 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.pages import Recipe
+from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb import documents as lmdb_documents
 from tests.helpers.crawling import Crawl, crawl, read_files
 from tests.helpers.documents import document
 from tests.helpers.pages import page
@@ -88,7 +88,7 @@ def narrower_design(store: Path) -> dict[str, Any]:
 
 def newer_format(store: Path) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lmdb_documents, "FORMAT", 99)
+        patch.setattr(store_header, "FORMAT", 99)
         fill(store)
     return {}
 
