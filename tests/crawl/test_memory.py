@@ -23,7 +23,7 @@ async def test_nothing_is_kept_and_the_log_says_so(
     assert [record.levelname for record in caplog.records if "nothing is kept" in record.msg] == [
         "WARNING"
     ] * 2
-    assert os.listdir(tmp_path) == []
+    assert not any(os.scandir(tmp_path))
 
 
 async def test_a_log_is_written_where_one_is_named(tmp_path: Path) -> None:
