@@ -91,24 +91,11 @@ class Matcher:
         # asked.
         candidates, complete = self._find_candidates(document)
         parted: list[_Asked] = []
-
-        def admits(_: int, record: Record) -> bool:
-            return record.time >= document.not_before
-
-        for asked in self._ask_in_passes(document, candidates, admits, bulk_loaded=True):
+        for asked in self._ask_in_passes(document, candidates, document.not_before):
             if matches := [each for each in asked if each.answer.duplicate]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             parted = [min((*parted, *asked), key=_rank)] if asked else parted
         return None, _make_match(document, parted[0]) if parted else None, complete
-
-    def list_matches(self, page: PageFacts, admits: Callable[[int, Record], bool]) -> list[Match]:
-        """List all records that count and match, if they are admitted by number and record."""
-        # Bulk-loaded fingerprints have no record and are left out.
-        candidates, _ = self._find_candidates(page)
-        passes = self._ask_in_passes(page, candidates, admits, bulk_loaded=False)
-        return [
-            _make_match(page, each) for asked in passes for each in asked if each.answer.duplicate
-        ]
 
     def is_alike(self, page: PageFacts, record: Record) -> bool:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
@@ -119,21 +106,17 @@ class Matcher:
         self,
         page: PageFacts,
         candidates: Sequence[_Candidate],
-        admits: Callable[[int, Record], bool],
-        *,
-        bulk_loaded: bool,
+        not_before: float,
     ) -> Iterator[list[_Asked]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
         asked = candidates[:MOST_CANDIDATES]
         for start in range(0, len(asked), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
-                if not candidate.number:
-                    if bulk_loaded:
-                        found.append((candidate, None))
-                    continue
-                record = self.documents.get(candidate.number)
-                if record is not None and self.counts(record) and admits(candidate.number, record):
+                record = self.documents.get(candidate.number) if candidate.number else None
+                if not candidate.number or (
+                    record is not None and self.counts(record) and record.time >= not_before
+                ):
                     found.append((candidate, record))
             yield self._ask(page, found)
 

@@ -22,11 +22,10 @@ from scrapy_simhash.judging import (
     Verdict,
     Wall,
 )
-from scrapy_simhash.judging.documents import CrawlRecord, Record, State, facts_of
+from scrapy_simhash.judging.documents import CrawlRecord, Record, State
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
     Judge,
-    Matcher,
     count_waiting,
     keep_requests,
     list_lost,
@@ -35,13 +34,6 @@ from scrapy_simhash.judging.judge import (
     number_of,
     take_lost,
     withdraw,
-)
-from scrapy_simhash.judging.merging import (
-    Merger,
-    copy_crawls,
-    copy_rows,
-    is_original,
-    read_rows,
 )
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages import Recipe
@@ -91,7 +83,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.merging import Challenges, Row, Taken
     from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
     from scrapy_simhash.stores.records import Header
@@ -745,79 +736,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             self.release_wrong()
         return deleted
 
-    def list_first_times(self) -> list[tuple[int, float, bool]]:
-        """List (number, time first seen, whether it is a near-duplicate) for each document.
-
-        In the order of their numbers; reads every record.
-        """
-        return self.read(
-            lambda stored: [
-                (number, record.first_time, record.state == State.DUPLICATE)
-                for number, record in stored
-            ]
-        )
-
-    def read_rows(self, numbers: Sequence[int]) -> list[Row]:
-        """Read whole documents; leaves out those that do not exist."""
-
-        def work(stored: Documents) -> list[Row]:
-            stored.prefetch_documents(numbers)
-            return read_rows(stored, numbers)
-
-        return self.read(work)
-
     def list_texts(self) -> set[int]:
         """List the numbers of documents whose main texts are kept; reads no text."""
         return self.read(lambda stored: stored.list_texts())
-
-    def has_original(self, identity: bytes) -> bool:
-        """Whether an identity belongs to a document that is not a near-duplicate."""
-        return self.read(lambda stored: is_original(stored, identity))
-
-    def list_crawls(self) -> dict[str, CrawlRecord]:
-        """List all crawls, by their ids."""
-        return self.read(lambda stored: stored.list_crawls())
-
-    def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
-        """Add the crawls of another store; known crawls stay as they are."""
-        self.write(lambda stored: copy_crawls(stored, crawls))
-
-    def copy_rows(self, rows: Sequence[Row]) -> Taken:
-        """Copy documents unchanged, with their numbers, in one durable transaction.
-
-        The rows continue an earlier part of the same store, which this store already has. Pass
-        them in the order of their numbers.
-        """
-
-        def work(stored: Documents) -> Taken:
-            stored.reserve([row.number for row in rows])
-            return copy_rows(stored, rows)
-
-        return self.write(work)
-
-    def merge_rows(
-        self,
-        rows: Sequence[Row],
-        was_original: Callable[[int, bytes], bool],
-        challenges: Challenges,
-        *,
-        last: bool = False,
-    ) -> Taken:
-        """Merge documents of other stores, earlier ones first, in one durable transaction.
-
-        Args:
-            rows: originals in the order of their first times, then near-duplicates; see `merging`.
-            was_original: calls `has_original` of the source with this index.
-            challenges: those that the previous call left.
-            last: there are no more originals: judge all that is still challenged.
-        """
-
-        def work(stored: Documents) -> Taken:
-            stored.prefetch([Document(**facts_of(row.record)) for row in rows], (), self.distance)
-            matcher = Matcher(stored, Rule(self.distance, self.confirm), self._is_alive)
-            return Merger(stored, matcher, was_original, challenges).take(rows, last=last)
-
-        return self.write(work)
 
 
 def _list_recorded_pairs(stored: Documents, reach_bits: int) -> NDArray[np.uint64]:

@@ -4,7 +4,7 @@ import pytest
 
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge
+from tests.helpers.documents import CRAWL, document, judge
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 URL = "http://site.example/"
@@ -46,13 +46,3 @@ def test_a_deleted_document_is_not_found(store: Store) -> None:
     assert numbers_at(store, URL + "like a") == [2]
     assert store.delete([1]) == 2
     assert [numbers_at(store, URL + name) for name in ("a", "like a", "b")] == [[], [], [3]]
-
-
-def test_copies_of_a_store_are_indexed(
-    store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with begin_crawl(str(tmp_path_factory.mktemp("other")), seed=store.seed) as source:
-        source.find_and_add([document("a", 1), document("b", 1 << 40)])
-        source.mark_done([1, 2], "crawl-1")
-        store.merge_rows(source.read_rows([1, 2]), lambda *_: False, (), last=True)
-    assert [numbers_at(store, URL + name) for name in ("a", "b")] == [[1], [2]]

@@ -11,6 +11,7 @@ from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import DOCUMENTS
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls import UrlRule
@@ -168,7 +169,7 @@ def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
 
         def damage(stored: Documents) -> None:
             for number in (3, 64):
-                stored.values.put("documents", octets(number), b"damaged")
+                stored.values.put(DOCUMENTS, octets(number), b"damaged")
 
         store.write(damage)
         assert store.measure_growth() == (0, 64)

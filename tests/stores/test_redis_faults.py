@@ -143,7 +143,7 @@ def engine_of(store: Store) -> RedisEngine:
 
 def alive(store: Store) -> set[str]:
     """List the crawls that are alive, of those that tests begin."""
-    crawls = store.list_crawls()
+    crawls = store.read(lambda stored: stored.list_crawls())
     return set(filter(store.engine.leases.alive, crawls))
 
 
@@ -219,7 +219,7 @@ def test_no_document_is_lost_that_the_counter_forgot(redis_server: RedisServer) 
         store.find_and_add(pages)
         assert client.delete("{counted}:next")
         assert store.stats()["documents"] == 1_100
-        assert len(store.list_first_times()) == 1_100
+        assert len(store.list_documents()) == 1_100
         store.rebuild()
         assert store.check() == []
         again = {verdict.status for verdict in store.find_and_add(pages[-30:])}

@@ -374,7 +374,7 @@ class RedisValues(KeyValues):
                 elif not tolerant:
                     raise StoreError(
                         f"the tables are damaged: {_describe_odd(key, joined)}; mend them with "
-                        "`scrapy simhash rebuild`"
+                        "`scrapy simhash check --rebuild`"
                     )
             if table == TABLES:
                 yield unpack_buckets(whole).tobytes()
