@@ -10,10 +10,15 @@ import pytest
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.transfer.importing import find_kind, open_sources
-from scrapy_simhash.transfer.sources.base import START, Entry, Source, SourcePage
-from scrapy_simhash.transfer.sources.feed import FeedSource
-from scrapy_simhash.transfer.sources.folder import FolderSource
-from scrapy_simhash.transfer.sources.warc import open_wacz
+from scrapy_simhash.transfer.sources import (
+    START,
+    Entry,
+    FeedSource,
+    FolderSource,
+    Source,
+    SourcePage,
+)
+from scrapy_simhash.transfer.warc import open_wacz
 from tests.helpers.sourcing import (
     DATE_SECONDS,
     MAKERS,

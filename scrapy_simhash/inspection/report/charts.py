@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,18 +51,22 @@ def make_charts(figures: dict[str, Any]) -> dict[str, Chart]:
     """Make charts of all figures that have something to show, by name."""
     charts = {}
     if steps := figures["over_time"]:
-        charts["pages"] = _chart_pages(steps)
+        times = [step["time"] for step in steps]
+        charts["pages"] = _chart_pages(times, steps)
         if figures["dropped_bytes"]:
-            charts["bytes"] = _chart_bytes(steps)
+            sums = accumulate(step["dropped_bytes"] / 1e6 for step in steps)
+            values = list(zip(times, sums, strict=True))
+            series = [Series("area", "dropped", values), Series("line", "dropped", values)]
+            charts["bytes"] = _make_chart("MB dropped, in all", "", series, _tick_times(times))
     if distances := figures["distances"]:
         bars = [(int(bits) - _BAR / 2, int(bits) + _BAR / 2, 0, n) for bits, n in distances.items()]
-        charts["distances"] = _chart_near_duplicates("distance in bits", bars, step=1)
+        series = [Series("bars", "dropped", bars)]
+        charts["distances"] = _make_chart("near-duplicates", "distance in bits", series)
     if similarities := figures["similarities"]:
-        bars = [
-            (low, low + _SIMILARITY_BAR, 0, n)
-            for low, n in zip(map(float, similarities), similarities.values(), strict=True)
-        ]
-        charts["similarities"] = _chart_near_duplicates("similarity", bars, step=_SIMILARITY_STEP)
+        bars = [(float(low), float(low) + _SIMILARITY_BAR, 0, n) for low, n in similarities.items()]
+        series = [Series("bars", "dropped", bars)]
+        ticks = choose_ticks(bars[0][0], bars[-1][1], _MOST_TICKS, least_step=_SIMILARITY_STEP)
+        charts["similarities"] = _make_chart("near-duplicates", "similarity", series, ticks)
     spread = figures["fingerprints"]
     if spread["fingerprints"]:
         charts["leading_ones"] = _chart_leading_ones(
@@ -74,70 +78,39 @@ def make_charts(figures: dict[str, Any]) -> dict[str, Chart]:
     return charts
 
 
-def _chart_pages(steps: Sequence[dict[str, Any]]) -> Chart:
+def _chart_pages(times: Sequence[float], steps: Sequence[dict[str, Any]]) -> Chart:
     """Chart the pages over time, kept and dropped."""
-    times = [step["time"] for step in steps]
-    edges = list(pairwise([*times, 2 * times[-1] - times[-2]]))
-    kept = [(*edge, 0, step["kept"]) for edge, step in zip(edges, steps, strict=True)]
-    dropped = [
-        (*edge, step["kept"], step["kept"] + step["dropped"])
-        for edge, step in zip(edges, steps, strict=True)
-    ]
+    kept, dropped = [], []
+    edges = pairwise([*times, 2 * times[-1] - times[-2]])
+    for edge, step in zip(edges, steps, strict=True):
+        kept.append((*edge, 0, step["kept"]))
+        dropped.append((*edge, step["kept"], step["kept"] + step["dropped"]))
     series = [Series("bars", "kept", kept, "kept"), Series("bars", "dropped", dropped, "dropped")]
-    return _make_chart("pages", "", series, ticks=_tick_times(times))
-
-
-def _chart_bytes(steps: Sequence[dict[str, Any]]) -> Chart:
-    """Chart the total bytes of dropped pages over time."""
-    total, sums = 0, []
-    for step in steps:
-        total += step["dropped_bytes"]
-        sums.append((step["time"], total / 1e6))
-    series = [Series("area", "dropped", sums), Series("line", "dropped", sums)]
-    ticks = _tick_times([step["time"] for step in steps])
-    return _make_chart("MB dropped, in all", "", series, ticks=ticks)
-
-
-def _chart_near_duplicates(across: str, bars: Sequence[tuple[float, ...]], *, step: float) -> Chart:
-    most = _MOST_TICKS_ACROSS if step >= 1 else _MOST_TICKS
-    left, right = min(bar[0] for bar in bars), max(bar[1] for bar in bars)
-    return _make_chart(
-        "near-duplicates",
-        across,
-        [Series("bars", "dropped", bars)],
-        ticks=choose_ticks(left, right, most, least_step=step),
-    )
+    return _make_chart("pages", "", series, _tick_times(times))
 
 
 def _chart_leading_ones(counts: Sequence[int], expected: Sequence[float]) -> Chart:
     """Chart Figure 2a of the paper, and the same for evenly spread fingerprints."""
     total, total_expected = max(1, sum(counts)), max(1.0, sum(expected))
     seen = [at for at, count in enumerate(counts) if count or expected[at] > _FEWEST_EXPECTED]
-    first = min(seen, default=0)
-    bars = [(at - 0.5, at + 0.5, 0, counts[at] / total) for at in range(first, len(counts))]
-    line = [(at, expected[at] / total_expected) for at in range(first, len(counts))]
+    places = range(min(seen, default=0), len(counts))
+    bars = [(at - 0.5, at + 0.5, 0, counts[at] / total) for at in places]
+    line = [(at, expected[at] / total_expected) for at in places]
     series = [
         Series("bars", "accent", bars, "this store"),
         Series("line", "ink", line, "evenly spread"),
     ]
-    ticks = choose_ticks(first, len(counts), _MOST_TICKS_ACROSS, least_step=1)
-    return _make_chart(
-        "share of neighbours", "position of the leading 1, 63 the highest", series, ticks=ticks
-    )
+    across = "position of the leading 1, 63 the highest"
+    return _make_chart("share of neighbours", across, series)
 
 
 def _chart_buckets(buckets: Sequence[int]) -> Chart:
     """Chart Figure 2b of the paper: the share in each equal part of all possible fingerprints."""
     total, even = max(1, sum(buckets)), 100 / len(buckets)
     bars = [(at, at + 1, 0, 100 * count / total) for at, count in enumerate(buckets)]
-    series = [
-        Series("bars", "accent", bars),
-        Series("line", "ink", [(0, even), (len(buckets), even)]),
-    ]
-    ticks = choose_ticks(0, len(buckets), _MOST_TICKS_ACROSS, least_step=1)
-    return _make_chart(
-        "share in %", f"{len(buckets)} buckets by the first bits", series, ticks=ticks
-    )
+    line = [(0, even), (len(buckets), even)]
+    series = [Series("bars", "accent", bars), Series("line", "ink", line)]
+    return _make_chart("share in %", f"{len(buckets)} buckets by the first bits", series)
 
 
 def _chart_quality(rows: Sequence[dict[str, Any]]) -> Chart:
@@ -147,29 +120,27 @@ def _chart_quality(rows: Sequence[dict[str, Any]]) -> Chart:
         shares = [(row["distance"], row[name]) for row in rows if row[name] is not None]
         if shares:
             series.append(Series(shape, colour, shares, name))
-    bits = [row["distance"] for row in rows]
-    ticks = choose_ticks(min(bits), max(bits), _MOST_TICKS_ACROSS, least_step=1)
-    return _make_chart("share", "distance k in bits", series, ticks=ticks, highest=1.0)
+    return _make_chart("share", "distance k in bits", series, highest=1.0)
 
 
 def _make_chart(
     up: str,
     across: str,
     series: Sequence[Series],
+    ticks: Sequence[Tick] = (),
     *,
-    ticks: Sequence[Tick],
     highest: float = 0.0,
 ) -> Chart:
-    points = [value for each in series for value in each.values]
-    places = [(bar[0], bar[1]) for each in series if each.shape == "bars" for bar in each.values]
+    """Make a chart that has space for all values, with ticks at whole numbers unless given."""
+    points = [value for one in series for value in one.values]
+    places = [(bar[0], bar[1]) for one in series if one.shape == "bars" for bar in one.values]
     places = places or [(point[0], point[0]) for point in points]
     left, right = min(place[0] for place in places), max(place[1] for place in places)
-    highest = highest or max(point[-1] for point in points) or 1.0
+    ticks = ticks or choose_ticks(left, right, _MOST_TICKS_ACROSS, least_step=1)
+    top = (highest or max(point[-1] for point in points) or 1.0) * _HEADROOM
     margin = _MARGIN * (right - left or 1)
-    heights = choose_ticks(0, highest * _HEADROOM, _MOST_TICKS)
-    return Chart(
-        up, across, left - margin, right + margin, highest * _HEADROOM, ticks, heights, series
-    )
+    heights = choose_ticks(0, top, _MOST_TICKS)
+    return Chart(up, across, left - margin, right + margin, top, ticks, heights, series)
 
 
 def choose_ticks(low: float, high: float, most: int, *, least_step: float = 0.0) -> list[Tick]:

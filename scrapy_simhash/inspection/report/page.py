@@ -22,7 +22,14 @@ from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import printable, show, show_bytes
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.report.charts import make_charts
-from scrapy_simhash.inspection.report.groups import EDGE, LARGE, STUB, TEMPLATE, WALL, by_similarity
+from scrapy_simhash.inspection.report.figures import (
+    EDGE,
+    LARGE,
+    STUB,
+    TEMPLATE,
+    WALL,
+    by_similarity,
+)
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404
 
 if TYPE_CHECKING:
@@ -100,36 +107,33 @@ def _digest(text: str) -> str:
 _NUMBER = re.compile(r"\d[\d.,]*(?<=\d)(\s?%| bits?)?")
 
 
-def make_table(
-    decisions: Sequence[Decision],
-    pairs: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
+def make_table(decisions: Sequence[Decision], pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Convert near-duplicates to columns, as `report.js` reads them."""
-    # `pair` is the number of its difference, -1 for none; shared columns are indexes into lists.
     numbers = {
         (pair["second"]["url"], pair["first"]["url"]): number for number, pair in enumerate(pairs)
     }
-    shared: dict[str, dict[str, int]] = {
-        name: {} for name in ("original", "rule", "action", "crawl")
+    urls = [show(decision.url) for decision in decisions]
+    originals = [show(decision.match_url or "") for decision in decisions]
+    table: dict[str, Any] = {
+        "rows": len(decisions),
+        "url": urls,
+        "time": [int(decision.time) or None for decision in decisions],
+        "distance": [decision.distance for decision in decisions],
+        "similarity": [decision.similarity for decision in decisions],
+        # The number of its difference, -1 for none.
+        "pair": [numbers.get(both, -1) for both in zip(urls, originals, strict=True)],
     }
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("url", "time", "distance", "similarity", "pair", *shared)
-    }
-    for decision in decisions:
-        columns["url"].append(show(decision.url))
-        columns["time"].append(int(decision.time) or None)
-        columns["distance"].append(decision.distance)
-        columns["similarity"].append(decision.similarity)
-        columns["pair"].append(numbers.get((show(decision.url), show(decision.match_url)), -1))
-        for name, value in (
-            ("original", show(decision.match_url or "")),
-            ("rule", name_rule(decision.tests)),
-            ("action", show(decision.action)),
-            ("crawl", show(decision.crawl)),
-        ):
-            columns[name].append(shared[name].setdefault(value, len(shared[name])))
-    lists = {f"{name}s": list(values) for name, values in shared.items()}
-    return {"rows": len(columns["url"]), **columns, **lists}
+    # Columns with few values are indexes into a list of them.
+    for name, column in (
+        ("original", originals),
+        ("rule", [name_rule(decision.tests) for decision in decisions]),
+        ("action", [show(decision.action) for decision in decisions]),
+        ("crawl", [show(decision.crawl) for decision in decisions]),
+    ):
+        places = {value: place for place, value in enumerate(dict.fromkeys(column))}
+        table[name] = [places[value] for value in column]
+        table[f"{name}s"] = list(places)
+    return table
 
 
 def name_rule(tests: Sequence[str]) -> str:
@@ -225,34 +229,15 @@ def write_differences(
         ]
         found = told[0] if told else "no two pages were compared"
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
-    described = [
-        {
-            "verdict": answer["verdict"],
-            "facts": _list_facts(answer),
-            "tests": answer.get("tests", []),
-        }
-        for answer in shown
-    ]
     pairs = [
         {
-            side: {"url": show(each["url"]), "title": show(each["title"])}
-            for side, each in zip(("first", "second"), answer["pages"], strict=True)
+            side: {"url": show(page["url"]), "title": show(page["title"])}
+            for side, page in zip(("first", "second"), answer["pages"], strict=True)
         }
         | {"rows": answer["side_by_side"]}
         for answer in shown
     ]
-    page = render("pair.html", {"pairs": described}, pack({"pairs": pairs}))
+    page = render("pair.html", {"answers": shown}, pack({"pairs": pairs}))
     with open_whole(path, overwrite=overwrite) as file:
         file.write(page)
-    return [{**each, "html": str(path)} if each is shown[-1] else each for each in answers]
-
-
-def _list_facts(answer: dict[str, Any]) -> dict[str, str]:
-    facts = {
-        "bits apart": f"{answer['distance']}",
-        "of words in common": f"{answer['jaccard']:.0%}",
-    }
-    for name in ("main", "whole"):
-        if (alike := answer.get(f"{name}_similarity")) is not None:
-            facts[f"{name} texts alike"] = f"{alike:.2f}"
-    return facts
+    return [{**one, "html": str(path)} if one is shown[-1] else one for one in answers]

@@ -12,12 +12,11 @@ from scrapy_simhash.detector.log import IMPORT_PREFIX, LAST_SECOND, Decision
 from scrapy_simhash.errors import InspectionError, LabelsError, StoreUnusableError
 from scrapy_simhash.inspection.evaluation.labels import LABELS_FILE
 from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log
-from scrapy_simhash.inspection.report.figures import Figures, describe_fingerprints
-from scrapy_simhash.inspection.report.groups import (
-    collect_groups,
+from scrapy_simhash.inspection.report.figures import (
+    Figures,
     compare_pairs,
-    describe_largest,
-    find_suspicious,
+    describe_fingerprints,
+    describe_groups,
 )
 from scrapy_simhash.inspection.urlaudit import describe_addresses
 from scrapy_simhash.stores import open_as_it_is
@@ -76,11 +75,9 @@ def write_report(
                     "The store has no texts of near-duplicates and their originals; set "
                     "SIMHASH_KEEP_TEXT = True to see differences after the next crawl."
                 )
-        groups = collect_groups(counted, store)
         fingerprints = counted.fingerprints if store is None else store.fingerprints()
         figures = counted.describe() | {
-            "suspicious": find_suspicious(groups, counted.near_duplicates, config.rule),
-            "groups": describe_largest(groups),
+            **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
             "addresses": describe_addresses(store, config.rule) if store else None,
             "lost_links": _describe_links(store),
@@ -158,7 +155,7 @@ def _count(
         )
         if damaged:
             missing.append(f"{damaged:,} records of the store are damaged (scrapy simhash check).")
-    if not figures.counts.pages:
+    if not figures.pages:
         raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
     return figures
 
