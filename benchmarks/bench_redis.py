@@ -33,8 +33,14 @@ DISTANCES = (3, 7)
 GROUPS = (1, 16, 64)
 PAGES_PER_FILL, PAGES_PER_BLOCK, ROUNDS = 1_024, 128, 5
 PREFIX = "bench"
-# Of the keys, see `stores/redis/keys.py`.
-KINDS = {"t": "tables", "f": "fingerprints to documents", "i": "identities", "d": "records"}
+# Of the keys, see `stores/redis/places.py`.
+KINDS = {
+    "t": "tables",
+    "f": "fingerprints to documents",
+    "i": "identities",
+    "d": "records",
+    "u": "URLs",
+}
 
 
 @contextmanager

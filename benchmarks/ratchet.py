@@ -61,7 +61,7 @@ def measure_held(
         if trips is not None:
             held[name] = trips[trip][key]
     held["settings"] = len(list(_list_fields("config.py", "Config")))
-    held["keys of a verdict"] = len(list(_list_fields("detector/log.py", "Decision")))
+    held["keys of a verdict"] = len(list(_list_fields("detector/log.py", "Published")))
     held["commands"] = _count_commands()
     held["stats"] = _count_stats()
     held["methods that a store kind writes"] = _count_abstract("stores/keyvalues.py")

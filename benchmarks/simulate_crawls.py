@@ -148,11 +148,11 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415
 
     from scrapy_simhash.stores.lmdb.environment import Environment  # noqa: PLC0415
-    from scrapy_simhash.stores.redis.store import RedisStore  # noqa: PLC0415
+    from scrapy_simhash.stores.redis.engine import RedisEngine  # noqa: PLC0415
 
     waits = _Waits()
     waits.time(Environment, "write")
-    waits.time(RedisStore, "_commit")
+    waits.time(RedisEngine, "write")
 
     class SimulatedSpider(Spider):
         name = "simulated"

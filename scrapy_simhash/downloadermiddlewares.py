@@ -13,8 +13,10 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
-from scrapy_simhash.crawl import Delivery, IdleWork, LostLinks
+from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
+from scrapy_simhash.crawl.idle import IdleWork
+from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
 from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.paths import place_log, place_store

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.crawl import Delivery, LostLinks
+    from scrapy_simhash.crawl.delivery import Delivery
     from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
+    from scrapy_simhash.crawl.links import LostLinks
     from scrapy_simhash.crawl.parking import ParkedRequests
 
 logger = logging.getLogger(__name__)

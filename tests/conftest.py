@@ -129,8 +129,11 @@ def valkey_cluster_server() -> Iterator[RedisCluster]:
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""
-    if getattr(request, "param", "lmdb") == "lmdb":
+    kind = getattr(request, "param", "lmdb")
+    if kind == "lmdb":
         return str(tmp_path)
+    if kind == "memory":
+        return "memory:"
     server: RedisServer | RedisCluster = request.getfixturevalue(f"{request.param}_server")
     return server.url()
 

@@ -54,6 +54,11 @@ FORMER = {
     "links": "export links",
     "merge": "import",
     "rebuild": "check --rebuild",
+    "urls ban": "urls set ban",
+    "urls export": "urls list --output FILE",
+    "urls import": "urls set learn --file FILE",
+    "urls pin": "urls set pin",
+    "urls retire": "urls set retire",
     "what-if": "evaluate",
 }
 # The modules of the commands that help lists apart.
@@ -113,11 +118,12 @@ def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     """Refuse the arguments; name the new form of a command, or the choice that is meant."""
-    if wrong := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
-        if message.startswith("argument <command>") and (now := FORMER.get(wrong[1])):
-            message = f"`scrapy simhash {wrong[1]}` is now `scrapy simhash {now}`"
+    if wrong := re.search(r"argument (.+): invalid choice: '(.+?)' \(choose from (.+)\)", message):
+        old = f"{parser.prog.partition('scrapy simhash ')[2]} {wrong[2]}".strip()
+        if wrong[1] in {"<command>", "ACTION"} and old in FORMER:
+            message = f"`scrapy simhash {old}` is now `scrapy simhash {FORMER[old]}`"
         else:
-            message += suggest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+            message += suggest(wrong[2], re.findall(r"[\w-]+", wrong[3]))
     argparse.ArgumentParser.error(parser, message)
 
 
@@ -175,7 +181,7 @@ class LazyParser(argparse.ArgumentParser):
         before = [
             f"`{old}` is now `{now}`."
             for old, now in FORMER.items()
-            if (not action and now.split()[0] == name) or now == f"{name} {action}"
+            if now.split()[: 1 + bool(action)] == [name, action][: 1 + bool(action)]
         ]
         parts = [f"{self._about}.", command.details, "\n".join(before)]
         self.description = _wrap("\n\n".join(filter(None, parts)))
@@ -194,10 +200,7 @@ class LazyParser(argparse.ArgumentParser):
                 help="folder or URL of the store (default: SIMHASH_STORE)",
                 **unset,
             )
-        if isinstance(command.options, str):
-            add_options(self, command.options, command.more)
-        else:
-            command.options(self)
+        add_options(self, command.options, command.more)
         self.set_defaults(simhash_usage=self.format_usage)
         if command.actions:
             actions = self.add_subparsers(

@@ -58,8 +58,8 @@ class Command(NamedTuple):
     # `config`, and names of the command's arguments, `settings`, or `options` for all arguments.
     # None if an action must be named.
     runner: Callable[..., Iterable[Answer | str]] | None
-    # All options except `--json` and `--store`, as `add_options` reads them; or adds them itself.
-    options: str | Callable[[argparse.ArgumentParser], None] = ""
+    # All options except `--json` and `--store`, as `add_options` reads them.
+    options: str = ""
     # Turns an answer into readable lines; None prints JSON with or without `--json`.
     printer: Callable[[Answer], Iterable[Part]] | None = print_fields
     stored: bool = True  # has `--store`
@@ -117,13 +117,13 @@ def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespa
     """Run a command, print its answers or its error, and return its exit code."""
     try:
         opts.settings, opts.options = settings, opts
-        if found := command.actions.get(getattr(opts, "action", None) or ""):
-            command = found[1]
+        if command.runner is None:
+            command = command.actions[opts.action][1]
         if unknown := describe_unknown(settings):
             sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
         config = place_log(replace(config, store=store) if store else place_store(config))
-        assert command.runner is not None  # noqa: S101 - the parser requires an action then
+        assert command.runner is not None  # noqa: S101 - actions have one
         return _show(command, call(command.runner, config, opts), as_json=opts.json)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
         said = printable(_in_words(error))
@@ -265,11 +265,6 @@ def read_count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
     return int(text)
-
-
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add `--overwrite`."""
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 # The types of options, by their metavars; others are texts.

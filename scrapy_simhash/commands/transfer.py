@@ -58,7 +58,7 @@ def _list_links(
 
 
 def _print_merge(answer: Answer) -> Iterable[str]:
-    how = "copied unchanged" if answer["copied"] else "of near-duplicates the earliest stays"
+    how = "copied unchanged" if answer["copied"] else "judged in the order of time"
     yield (
         f"{', '.join(map(printable, answer['sources']))} into {printable(answer['into'])}: "
         f"{plural(answer['documents'], 'document')}, {how}"
@@ -68,7 +68,6 @@ def _print_merge(answer: Answer) -> Iterable[str]:
         "pending": "pending",
         "near_duplicates": "near-duplicates",
         "known": "there already",
-        "became_near_duplicates": "became near-duplicates",
     }
     if told := [f"{answer[key]:,} {kind}" for key, kind in kinds.items() if answer[key]]:
         yield f"  {', '.join(told)}"
@@ -275,7 +274,7 @@ COMMANDS = {
         ),
         details="An archive has fingerprints, not documents, so importing it does not restore a "
         "store. To restore one, put its backup in its place. A single store is copied unchanged "
-        "into a new or empty one. Otherwise the documents are compared, and of near-duplicates the "
-        "one that was seen first stays.",
+        "into a new or empty one. Otherwise what it has stays, and the documents are judged in the "
+        "order in which they were first seen.",
     ),
 }

@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable, show_bytes
 from scrapy_simhash._progress import show_busy
-from scrapy_simhash.commands.command import refuse
 from scrapy_simhash.commands.frame import (
     Command,
-    add_overwrite,
     call,
     format_time,
     make_table,
-    read_count,
     style,
 )
 from scrapy_simhash.commands.look import print_explanation
@@ -43,7 +40,7 @@ from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
@@ -61,158 +58,23 @@ _COLOURS = {
 _TOP = 20
 
 
-class _Action(NamedTuple):
-    """What `urls` can do."""
-
-    about: str
-    runner: Callable[..., Iterable[Answer | str]]
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-
-
-class _ActionParser(argparse.ArgumentParser):
-    """The parser of an action; it suggests the choice that a wrong one resembles."""
-
-    error = refuse
-
-
-def _add_urls(parser: argparse.ArgumentParser) -> None:
-    _add_filters(parser)
-    parser.set_defaults(output_path=None, format=SIMHASH, overwrite=False)
-    actions = parser.add_subparsers(
-        dest="action",
-        metavar="ACTION",
-        prog="scrapy simhash urls",
-        parser_class=_ActionParser,
-        help="list, if none is named",
-    )
-    for name, action in _ACTIONS.items():
-        each = actions.add_parser(
-            name, help=action.about, description=f"{action.about}.", allow_abbrev=False
-        )
-        suppressed = argparse.SUPPRESS  # as above
-        each.add_argument("--json", action="store_true", default=suppressed, help="print JSON")
-        each.add_argument("--store", metavar="PATH", default=suppressed, help="the store")
-        action.add_arguments(each)
-        each.set_defaults(simhash_usage=each.format_usage)
-    for name in _RENAMED:
-        _add_anything(actions.add_parser(name))
-
-
-def _add_filters(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    parser.add_argument("--host", metavar="HOST", default=default, help="only rules of this host")
-    parser.add_argument(
-        "--state",
-        dest="filtered_state",
-        choices=[str(state) for state in RuleState],
-        default=default,
-        metavar="STATE",
-        help=f"only rules in this state: {', '.join(RuleState)}",
-    )
-
-
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    # Behind the action, too; a default here would undo what stood before it.
-    _add_filters(parser, argparse.SUPPRESS)
-    parser.add_argument(
-        *("-o", "--output"),
-        metavar="FILE",
-        dest="output_path",
-        help="write the rules that act, or those of --state, to a file, one a line; - for standard "
-        "output",
-    )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default=SIMHASH,
-        help="of that file. simhash: for `urls set --file` and `urls audit` (default); dud: for "
-        "duplicate-url-discarder",
-    )
-    add_overwrite(parser)
-
-
-def _add_rules(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rules", nargs="+", metavar="RULE", help=_RULE)
-
-
-def _add_show(parser: argparse.ArgumentParser) -> None:
-    _add_rules(parser)
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        dest="html_path",
-        help="write the texts of the pairs side by side to an HTML file",
-    )
-    add_overwrite(parser)
-
-
-def _add_set(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "state",
-        choices=get_args(RuleAction),
-        metavar="STATE",
-        help="pin: they act, whatever their votes; ban: they never act; retire: they do not act "
-        "until more votes prove them again, and what they parked is released; learn: votes alone "
-        "decide",
-    )
-    parser.add_argument("rules", nargs="*", metavar="RULE", help=_RULE)
-    parser.add_argument(
-        "--file",
-        type=Path,
-        metavar="FILE",
-        dest="rules_path",
-        help="rules of `urls list -o` or of duplicate-url-discarder; those that the store "
-        "does not have are added",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="list the rules, change nothing")
-
-
-def _add_nothing(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments."""
-
-
-def _add_anything(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("anything", nargs=argparse.REMAINDER)
-
-
-def _add_release(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="+", metavar="RULE|URL", help=f"a parked URL, {_RULE}")
-
-
-def _add_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "rules_path",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="rules of `urls list -o` or of duplicate-url-discarder (default: the rules of the "
-        "store that act)",
-    )
-    parser.add_argument(
-        "--top",
-        type=read_count,
-        metavar="N",
-        help=f"name at most N lost pages (default: {_TOP}; with --json all)",
-    )
-
-
 def _run(config: Config, options: argparse.Namespace) -> Iterable[Answer | str]:
     action = options.action or "list"
-    if (options.host or vars(options).get("filtered_state")) and action != "list":
+    if (options.host or options.filtered_state) and action != "list":
         raise ValueError(f"--host and --state choose rules to list; `urls {action}` has no list")
-    if now := _RENAMED.get(action):
-        raise ValueError(f"`urls {action}` is now `urls {now}`; see `scrapy simhash urls --help`")
-    return call(_ACTIONS[action].runner, config, options)
+    runner = _ACTIONS[action][1].runner
+    assert runner is not None  # noqa: S101 - all actions have one
+    return call(runner, config, options)
 
 
 def _list(
     config: Config,
     host: str | None,
     filtered_state: str | None,
-    output_path: str | None,
-    format: str,  # noqa: A002 - the name of the option
+    output_path: str | None = None,
+    format: str = SIMHASH,  # noqa: A002 - the name of the option
     *,
-    overwrite: bool,
+    overwrite: bool = False,
 ) -> Iterator[Answer | str]:
     if output_path is None:
         return list_rules(config, host, filtered_state)
@@ -416,30 +278,86 @@ def _print_audit(answer: Answer) -> Iterable[Part]:
             yield f"  and {count - len(answer[name]):,} more; --top N lists more of them"
 
 
+_FILTERS = f"""
+--host HOST: only rules of this host
+--state STATE: only rules in this state: {", ".join(RuleState)}
+"""
+_LIST = f"""{_FILTERS}
+-o --output FILE: write the rules that act, or those of --state, to a file, one a line; - for
+    standard output
+--format FORMAT: of that file. simhash: for `urls set --file` and `urls audit` (default); dud: for
+    duplicate-url-discarder
+--overwrite: replace an existing file
+"""
+_SHOW = f"""
+RULE...: {_RULE}
+--html FILE: write the texts of the pairs side by side to an HTML file
+--overwrite: replace an existing file
+"""
+_SET = f"""
+STATE: pin: they act, whatever their votes; ban: they never act; retire: they do not act until more
+    votes prove them again, and what they parked is released; learn: votes alone decide
+[RULE...]: {_RULE}
+--file FILE: rules of `urls list -o` or of duplicate-url-discarder; those that the store does not
+    have are added
+--dry-run: list the rules, change nothing
+"""
+_AUDIT = f"""
+[FILE]: rules of `urls list -o` or of duplicate-url-discarder (default: the rules of the store that
+    act)
+--top N: name at most N lost pages (default: {_TOP}; with --json all)
+"""
+_STATES = {"choices": [str(state) for state in RuleState], "dest": "filtered_state"}
+# A default behind the action would undo what stood before it.
+_UNSET = {"default": argparse.SUPPRESS}
 _ACTIONS = {
-    "list": _Action("List the rules of the store, or write them to a file", _list, _add_list),
-    "show": _Action("Show the votes of rules, and their pairs of pages", show_rule, _add_show),
-    "set": _Action("Pin, ban or retire rules, or let them learn again", _set, _add_set),
-    "learn": _Action("Learn rules from the pages of the store, now", _learn, _add_nothing),
-    "release": _Action(
-        "Let parked requests be made by the next crawl of their spider", _release, _add_release
+    "list": (
+        "List the rules of the store, or write them to a file",
+        Command(
+            _list,
+            _LIST,
+            more={
+                "host": _UNSET,
+                "state": _STATES | _UNSET,
+                "output": {"dest": "output_path", "type": str},
+                "format": {"choices": FORMATS, "default": SIMHASH},
+            },
+        ),
     ),
-    "audit": _Action(
-        "Count the pages of the store that a file of rules would have lost", _audit, _add_audit
+    "show": (
+        "Show the votes of rules, and their pairs of pages",
+        Command(show_rule, _SHOW, more={"rule": {"dest": "rules"}, "html": {"dest": "html_path"}}),
     ),
-}
-# What actions were called before.
-_RENAMED = {
-    **{name: f"set {name}" for name in ("pin", "ban", "retire")},
-    "export": "list --output FILE",
-    "import": "set learn --file FILE",
+    "set": (
+        "Pin, ban or retire rules, or let them learn again",
+        Command(
+            _set,
+            _SET,
+            more={
+                "state": {"choices": get_args(RuleAction)},
+                "rule": {"dest": "rules"},
+                "file": {"dest": "rules_path"},
+            },
+        ),
+    ),
+    "learn": ("Learn rules from the pages of the store, now", Command(_learn)),
+    "release": (
+        "Let parked requests be made by the next crawl of their spider",
+        Command(
+            _release, f"RULE|URL...: a parked URL, {_RULE}", more={"rule|url": {"dest": "what"}}
+        ),
+    ),
+    "audit": (
+        "Count the pages of the store that a file of rules would have lost",
+        Command(_audit, _AUDIT, more={"file": {"dest": "rules_path"}}),
+    ),
 }
 
 
 COMMANDS = {
     "urls": Command(
         _run,
-        _add_urls,
+        _FILTERS,
         _print,
         examples=(
             "urls                    # rules, those that act first",
@@ -453,7 +371,8 @@ COMMANDS = {
             "urls list --output rules.json --format dud",
         ),
         details="A rule is named by its text or its id of 16 hexadecimal digits. `urls ACTION "
-        "--help` has the options of an action. `urls set` was `urls pin`, `ban`, `retire`, `learn` "
-        "and `import`, `urls list --output` was `urls export`.",
+        "--help` has the options of an action; without one, `urls` lists the rules.",
+        actions=_ACTIONS,
+        more={"state": _STATES},
     ),
 }

@@ -486,7 +486,7 @@ class ParkedRequests(Follower):
                 new_links=decision.new_links,
             )
             outcome, changes = await self._detector.ask(
-                lambda store: store.check_sample(sample), (None, [])
+                lambda store: store.check_sample(sample), (None, ())
             )
             self._tell(changes)
         count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")

@@ -10,12 +10,12 @@ from scrapy.utils.project import data_path
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.detector.log import find_log_in
 from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.urls import is_server
+from scrapy_simhash.stores.urls import MEMORY, is_server
 
 
 def place_store(config: Config) -> Config:
     """Place a store's relative folder under Scrapy's data path (`.scrapy` in the project)."""
-    if "://" in config.store:
+    if "://" in config.store or config.store == MEMORY:
         return config
     return replace(config, store=_place("STORE", config.store))
 
@@ -28,6 +28,8 @@ def place_log(config: Config) -> Config:
         return config
     if config.log != DEFAULT_LOG:
         return replace(config, log=str(Path(closest_scrapy_cfg()).parent / config.log))
+    if config.store == MEMORY:
+        return replace(config, log=None)
     if not is_server(config.store):
         return config
     # A read-only crawl writes no files.

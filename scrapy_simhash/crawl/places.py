@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _MOST_PAIRS = 10_000
 _MOST_KEPT = 10_000
-_MOST_UNCOUNTED = 1_000
+# Near-duplicates that wait to be counted; a hundred take some 7 ms of the event loop.
+_MOST_UNCOUNTED = 100
 # A place has the pages of another one if this many of its pages are near-duplicates of pages there,
 # and three quarters of those of which both were fetched.
 _LEAST_PAGES = 3

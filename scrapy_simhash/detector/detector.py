@@ -133,10 +133,17 @@ class Detector:
         )
         if other := describe_other_reader(self._store.recipe, self._store.libraries):
             logger.warning("SIMHASH_STORE: %s", other)
+        durable = self._store.engine.durable
+        if not durable:
+            logger.warning(
+                "SIMHASH_STORE = %r: nothing is kept when this crawl ends, and its drops cannot be "
+                "explained later; name a folder to keep what it saw",
+                config.store,
+            )
         path: str | Path | None = config.log
         if path == DEFAULT_LOG:
             # A read-only crawl leaves nothing in the store's folder.
-            path = None if config.readonly else find_log_in(config.store)
+            path = None if config.readonly or not durable else find_log_in(config.store)
         if path:
             try:
                 self.log = DecisionLog(Path(path))

@@ -53,9 +53,8 @@ class Learning:
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None
         self._warned = False
-        learned, pages = store.measure_growth()
-        self._next = max(_LEAST_PAGES_OF_CRAWL, 2 * pages)
-        self.has_grown = pages >= max(_LEAST_PAGES, 1.5 * learned)
+        self._next = max(_LEAST_PAGES_OF_CRAWL, 2 * store.measure_growth()[1])
+        self.has_grown = _has_grown(store)
 
     def begin(self, *, wait: bool = False) -> None:
         """Begin to learn, unless that is under way; may wait for the end, for ten seconds."""
@@ -133,6 +132,12 @@ class Learning:
             )
 
 
+def _has_grown(store: Store) -> bool:
+    """Whether a store has half as many pages again as when rules were learned last."""
+    learned, pages = store.measure_growth()
+    return pages >= max(_LEAST_PAGES, 1.5 * learned)
+
+
 def _end_with_parent() -> None:
     """End this process when the one ends that began it."""
     sys.stdin.read()
@@ -147,7 +152,8 @@ def main() -> None:
     with suppress(OSError, ValueError):  # not on all systems
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
     with open_store(job["url"], job["distance"], confirm=job["confirm"]) as store:
-        for change in store.learn_url_rules():
+        # Another crawl of this store may have begun to learn a moment before.
+        for change in store.learn_url_rules() if _has_grown(store) else ():
             sys.stdout.write(json.dumps([change.text, change.state, change.reason]) + "\n")
 
 

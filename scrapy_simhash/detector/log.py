@@ -48,12 +48,8 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
-class Decision(msgspec.Struct, kw_only=True):
-    """What was decided on a page; docs/reference.md says what each field means.
-
-    The fields, in this order, are the keys of a line of the log; those up to `text_digest` are the
-    keys of the verdict in meta, signal and exception. A line that lacks a field has its default.
-    """
+class Published(msgspec.Struct, kw_only=True):
+    """The keys of the verdict in meta, signal and exception; docs/reference.md explains them."""
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LAST_SECOND)] = 0.0
     url: str
@@ -78,6 +74,11 @@ class Decision(msgspec.Struct, kw_only=True):
     sink: bool = False
     rule: str = ""
     text_digest: str = ""
+
+
+class Decision(Published, kw_only=True):
+    """What was decided on a page: a line of the log. One that lacks a field has its default."""
+
     nearest_url: str | None = None
     nearest_distance: _Bits | None = None
     nearest_similarity: _Share | None = None
@@ -135,8 +136,7 @@ class Decision(msgspec.Struct, kw_only=True):
         return {name: getattr(self, name) for name in VERDICT}
 
 
-_FIELDS = Decision.__struct_fields__
-VERDICT = _FIELDS[: _FIELDS.index("text_digest") + 1]
+VERDICT = Published.__struct_fields__
 
 
 class DecisionLog:

@@ -28,5 +28,5 @@ make_face(
         "make_document",
         "rule": "Rule",
     },
-    "comparison documents evidence interface judge merging names rows rule sinks texts",
+    "comparison documents evidence interface judge names rows rule sinks texts",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,14 +15,11 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages import PageFingerprint
 
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
-_Kind = TypeVar("_Kind", bound=type[msgspec.Struct])
 MOST_FINGERPRINTS = 8
 MOST_IDENTITY_BYTES = 64
 
@@ -75,11 +72,11 @@ class PageFacts(msgspec.Struct, frozen=True):
         return self.stub and len(self.text_digest) == FILE_DIGEST_BYTES
 
 
-# The facts of a document in a row of Parquet; the importing project determines identity and scope.
+# The facts of a document in a row of Parquet; the project that imports it determines the others.
 FACT_COLUMNS = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope"}
+    if field.name not in {"identity", "scope", "callback"}
 }
 
 
@@ -340,37 +337,8 @@ class State(IntEnum):
     """A near-duplicate of another document; not in the tables."""
 
 
-def _laid_out(*names: str) -> Callable[[_Kind], _Kind]:
-    """Make of a class a struct with its fields in this order, written as a MessagePack array."""
-
-    def make(kind: _Kind) -> _Kind:
-        fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        assert fields.keys() == set(names)  # noqa: S101 - when it is imported
-        ordered = [
-            (name, fields[name].type, msgspec.field(default=fields[name].default)) for name in names
-        ]
-        return msgspec.defstruct(  # type: ignore[return-value]
-            kind.__name__,
-            ordered,
-            namespace={"__doc__": kind.__doc__, "file": PageFacts.file},
-            module=kind.__module__,
-            array_like=True,
-            kw_only=True,
-        )
-
-    return make
-
-
-# On disk the facts do not stand together, so at run time this is a struct of its own with all their
-# fields. Later versions append theirs.
-@_laid_out(
-    *("identity", "state", "delivered", "crawl", "fingerprints", "text_digest", "scope", "url"),
-    *("title", "language", "features", "words", "first_time", "time", "original", "distance"),
-    *("similarity", "heading", "canonical", "whole_words", "sketch", "link_sketch", "stub"),
-    *("tests", "spared", "callback", "new_links"),
-)
-class Record(PageFacts, frozen=False, kw_only=True):  # type: ignore[misc]
-    """A document."""
+class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: ignore[misc]
+    """A document; on disk the facts come first, then these fields in their order."""
 
     # `delivered`: it was done at least once, whatever its state is now. `spared`: judged again it
     # is no near-duplicate of anything, because somebody took its drop back.

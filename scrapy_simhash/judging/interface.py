@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.tables.probing import Probe
 
@@ -40,106 +40,59 @@ class Reading(Protocol):
 class Documents(Reading, Protocol):
     """The documents as one transaction sees them; it writes all that is changed here, or nothing.
 
-    `judge.add` and `judge.take_out` know in which order a document is written and taken out.
+    `stores.documents` documents the methods.
     """
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]: ...
+
+    def add(
+        self,
+        number: int,
+        record: Record,
+        text: str | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
+        waiting: Waiting | None = None,
+    ) -> int:
+        """Write a document and all that leads to it, under the next number in place of 0."""
+
+    def take_out(self, number: int, record: Record) -> None:
+        """Delete every entry by which a document is found from elsewhere; its record stays."""
 
     def put(
         self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
     ) -> None:
-        """Write a record, its text unless that is None, and let these identities lead to it."""
-        # Its own one does in any case, others unless they lead to another document.
+        """Write a record whose place among the others is the same."""
 
-    def get_text(self, number: int) -> str | None:
-        """Get a document's main text, or None where none was kept."""
+    def get_text(self, number: int) -> str | None: ...
 
-    def drop_text(self, number: int) -> None:
-        """Forget a document's main text."""
+    def drop_text(self, number: int) -> None: ...
 
-    def remove(self, number: int, identities: Iterable[bytes]) -> None:
-        """Delete a record with its text and identities; it must be out of all lists."""
+    def next_number(self) -> int: ...
 
-    def list_identities(self, numbers: Collection[int]) -> dict[int, list[bytes]]:
-        """List all identities that lead to these documents."""
+    def list_aliases(self, number: int) -> tuple[bytes, ...]: ...
 
-    def next_number(self) -> int:
-        """Take the next document number; from 1, never given twice."""
+    def list_duplicates(self, original: int) -> list[int]: ...
 
-    def __iter__(self) -> Iterator[tuple[int, Record]]:
-        """Read every record, in the order in which the documents came."""
+    def get_crawl(self, crawl: str) -> CrawlRecord | None: ...
 
-    def index(self, number: int, record: Record) -> None:
-        """Make a document findable by its fingerprints."""
+    def put_crawl(self, crawl: str, record: CrawlRecord) -> None: ...
 
-    def unindex(self, number: int, record: Record) -> None:
-        """Undo `index`; a fingerprint leaves the tables with its last document."""
+    def get_waiting(self, number: int) -> Waiting | None: ...
 
-    def put_address(self, url: str, number: int) -> None:
-        """Make a document findable by its URL, where the store has an index of these."""
+    def put_waiting(self, number: int, waiting: Waiting) -> None: ...
 
-    def drop_address(self, url: str, number: int) -> None:
-        """Undo `put_address`."""
+    def drop_waiting(self, number: int) -> None: ...
 
-    def keep_bulk_loaded(self, fingerprints: Iterable[int]) -> None:
-        """Note which of these were bulk-loaded, before documents get them."""
+    def list_waiting(self) -> list[tuple[int, Waiting]]: ...
 
-    def get_crawl(self, crawl: str) -> CrawlRecord | None:
-        """Get the record of a crawl, or None."""
+    def put_row(self, table: str, key: bytes, row: bytes) -> None: ...
 
-    def put_crawl(self, crawl: str, record: CrawlRecord) -> None:
-        """Write the record of a crawl."""
+    def drop_row(self, table: str, key: bytes) -> None: ...
 
-    def link(self, original: int, duplicate: int) -> None:
-        """Note that a document is a near-duplicate of another."""
+    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
 
-    def unlink(self, original: int, duplicate: int) -> None:
-        """Undo `link`."""
-
-    def list_duplicates(self, original: int) -> list[int]:
-        """List the near-duplicates of a document."""
-
-    def put_waiting(self, number: int, waiting: Waiting) -> None:
-        """Note that the drop of a document may have to be taken back."""
-
-    def get_waiting(self, number: int) -> Waiting | None:
-        """Get what `put_waiting` noted, or None."""
-
-    def drop_waiting(self, number: int) -> None:
-        """Note that the drop of a document is settled; harmless when it is."""
-
-    def has_waiting(self) -> bool:
-        """Whether any drop may have to be taken back; True where that is not known."""
-
-    def list_waiting(self) -> list[tuple[int, Waiting]]:
-        """List the drops that may have to be taken back: few, those of the last seconds."""
-
-    def list_newest(self, most: int) -> list[tuple[int, Record]]:
-        """Read so many records, those with the highest numbers, newest first."""
-
-    def put_row(self, table: str, key: bytes, row: bytes) -> None:
-        """Write a row of a table."""
-
-    def drop_row(self, table: str, key: bytes) -> None:
-        """Delete a row of a table, if it is there."""
-
-    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Read the rows of a table whose keys begin so; in no order on a server."""
-        # They may be changed meanwhile, by this transaction, too.
-
-    def count_rows(self, table: str) -> int:
-        """Count the rows of a table; reads none."""
-
-    # Whether each read is a round trip. If not, the `prefetch` methods do nothing.
-    remote: ClassVar[bool] = False
-
-    def prefetch_rows(
-        self,
-        rows: Iterable[tuple[str, bytes]],
-        *,
-        identities: Iterable[bytes] = (),
-        records: Iterable[int] = (),
-    ) -> None:
-        """Read in one go rows of tables, given by table and key, and other things."""
-        del rows, identities, records
+    def count_rows(self, table: str) -> int: ...
 
 
 def find_matches(documents: Reading, fingerprint: int, distance: int) -> list[Match]:

@@ -91,24 +91,11 @@ class Matcher:
         # asked.
         candidates, complete = self._find_candidates(document)
         parted: list[_Asked] = []
-
-        def admits(_: int, record: Record) -> bool:
-            return record.time >= document.not_before
-
-        for asked in self._ask_in_passes(document, candidates, admits, bulk_loaded=True):
+        for asked in self._ask_in_passes(document, candidates, document.not_before):
             if matches := [each for each in asked if each.answer.duplicate]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             parted = [min((*parted, *asked), key=_rank)] if asked else parted
         return None, _make_match(document, parted[0]) if parted else None, complete
-
-    def list_matches(self, page: PageFacts, admits: Callable[[int, Record], bool]) -> list[Match]:
-        """List all records that count and match, if they are admitted by number and record."""
-        # Bulk-loaded fingerprints have no record and are left out.
-        candidates, _ = self._find_candidates(page)
-        passes = self._ask_in_passes(page, candidates, admits, bulk_loaded=False)
-        return [
-            _make_match(page, each) for asked in passes for each in asked if each.answer.duplicate
-        ]
 
     def is_alike(self, page: PageFacts, record: Record) -> bool:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
@@ -119,21 +106,17 @@ class Matcher:
         self,
         page: PageFacts,
         candidates: Sequence[_Candidate],
-        admits: Callable[[int, Record], bool],
-        *,
-        bulk_loaded: bool,
+        not_before: float,
     ) -> Iterator[list[_Asked]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
         asked = candidates[:MOST_CANDIDATES]
         for start in range(0, len(asked), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
-                if not candidate.number:
-                    if bulk_loaded:
-                        found.append((candidate, None))
-                    continue
-                record = self.documents.get(candidate.number)
-                if record is not None and self.counts(record) and admits(candidate.number, record):
+                record = self.documents.get(candidate.number) if candidate.number else None
+                if not candidate.number or (
+                    record is not None and self.counts(record) and record.time >= not_before
+                ):
                     found.append((candidate, record))
             yield self._ask(page, found)
 
@@ -271,14 +254,11 @@ class Judge(Matcher):
         changed = own.text_digest != document.text_digest or own.scope != document.scope
         if (writing := self.writing) is not None:
             # The whole text changes with every advertisement: indexed anew, but not "changed".
-            moved = changed or own.fingerprints != document.fingerprints
+            moved = changed or (own.fingerprints, own.url) != (document.fingerprints, document.url)
             if moved:
-                take_out(writing, number, own)
+                writing.take_out(number, own)
             if changed or not self.counts(own):
                 own.state, own.crawl = State.PENDING, document.crawl
-            if not moved and own.url != document.url:
-                writing.drop_address(own.url, number)
-                writing.put_address(document.url, number)
             for field, value in facts_of(document).items():
                 if field != "identity":  # that of the visit may be an alias
                     setattr(own, field, value)
@@ -287,10 +267,9 @@ class Judge(Matcher):
                 forget_sink(writing, number)
             names = (document.identity, *document.aliases)
             if moved:
-                add(writing, number, own, document.text, aliases=names)
+                writing.add(number, own, document.text, aliases=names)
             else:
-                others = [name for name in names if name != own.identity]
-                writing.put(number, own, document.text, others)
+                writing.put(number, own, document.text, names)
         reason = "changed" if changed else "unchanged"
         return Verdict("revisit", reason, number, sink=is_sink(self.documents, number))
 
@@ -304,7 +283,7 @@ class Judge(Matcher):
     ) -> int:
         """Record a judgement, in place of its own record where it has one; return its number."""
         if own is not None:
-            take_out(writing, number, own)
+            writing.take_out(number, own)
             forget_sink(writing, number)
         record = Record(
             **facts_of(document),
@@ -319,9 +298,7 @@ class Judge(Matcher):
             make_duplicate(record, match)
             if match.pending and (original := writing.get(match.document)):
                 waiting = Waiting(match.document, original.text_digest, document.crawl)
-        return add(
-            writing, number, record, document.text, aliases=document.aliases, waiting=waiting
-        )
+        return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
 
 
 def make_duplicate(record: Record, match: Match) -> None:
@@ -330,43 +307,6 @@ def make_duplicate(record: Record, match: Match) -> None:
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
     record.new_links = match.new_links
-
-
-def add(
-    documents: Documents,
-    number: int,
-    record: Record,
-    text: str | None = None,
-    *,
-    aliases: Iterable[bytes] = (),
-    waiting: Waiting | None = None,
-) -> int:
-    """Write a document and all that leads to it; one of this number must have been taken out."""
-    # A `text` of None leaves what is kept as it is. `aliases` lead to the document, too, unless
-    # they lead to another one. `waiting` is of a drop that may have to be taken back. Returns its
-    # number, the next one in place of 0.
-    number = number or documents.next_number()
-    documents.put_address(record.url, number)
-    if record.state == State.DUPLICATE:
-        documents.link(record.original, number)
-        if waiting is not None:
-            documents.put_waiting(number, waiting)
-    else:
-        # A stub, for one, is no near-duplicate of the bulk-loaded fingerprint that it has.
-        documents.keep_bulk_loaded(record.fingerprints)
-        documents.index(number, record)
-    documents.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
-    return number
-
-
-def take_out(documents: Documents, number: int, record: Record) -> None:
-    """Delete every entry by which a document is found from elsewhere; its record stays."""
-    documents.drop_address(record.url, number)
-    if record.state == State.DUPLICATE:
-        documents.unlink(record.original, number)
-        documents.drop_waiting(number)
-    else:
-        documents.unindex(number, record)
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
@@ -405,8 +345,6 @@ def _list_pending(
 
 def _settle_drops(stored: Documents, number: int, record: Record) -> None:
     """Settle what was dropped for a document, and for its text, because its items came through."""
-    if not stored.has_waiting():
-        return
     for duplicate in stored.list_duplicates(number):
         waiting = stored.get_waiting(duplicate)
         if waiting is not None and waiting.text_digest == record.text_digest:

@@ -7,6 +7,7 @@ in the manner of readability. No lxml, and nothing of a page's depth is on Pytho
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from turbohtml import Element, Text, XPath, parse
@@ -78,7 +79,7 @@ def _read_names(document: Document) -> PageText:
     """Read all but the texts."""
     title = document.find("title")
     heading, headings = choose_headings(
-        document.iter_elements(("h1", "h2", "h3")), lambda element: element.strings
+        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
     )
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
@@ -96,8 +97,10 @@ def _read_names(document: Document) -> PageText:
         ),
         headings=headings,
         declared=choose_declared(
-            (meta.attr("property") or meta.attr("name"), meta.attr("content"))
-            for meta in named["meta"]
+            [
+                (meta.attr("property") or meta.attr("name"), meta.attr("content"))
+                for meta in named["meta"]
+            ]
         ),
     )
 

@@ -9,11 +9,16 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import (
+    StoreError,
+    StoreMismatchError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
 from scrapy_simhash.judging.rule import default_distance
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
-from scrapy_simhash.stores.records import Header
+from scrapy_simhash.stores.records import Header, Made, unpack
 from scrapy_simhash.tables import Design, parse_design
 
 if TYPE_CHECKING:
@@ -22,21 +27,51 @@ if TYPE_CHECKING:
 _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
-def new_header(
-    number: int, recipe: Recipe, design: str, seed: int | None, *, client: str
-) -> Header:
-    """Make the header of a new store; `number`: format version, `client`: distribution name."""
-    libraries = {name: _find_version(name) for name in (*_LIBRARIES, client)}
+# Increased with each change of what is stored, or how.
+FORMAT = 4
+HEADER_KEY = b"store"
+
+
+def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client: str) -> Header:
+    """Make the header of a new store; `client` is the distribution that its kind uses."""
+    libraries = {name: _find_version(name) for name in (*_LIBRARIES, client) if name}
     return Header(
-        format=number,
+        format=FORMAT,
         recipe=asdict(recipe),
         design=design,
         # A secret: whoever does not know it cannot craft a page with another page's fingerprint.
         seed=secrets.randbits(64) if seed is None else seed,
         created=time.time(),
         libraries={name: found for name, found in libraries.items() if found},
-        addressed=True,
+        kind=kind,
     )
+
+
+def unpack_header(packed: bytes) -> Header:
+    """Read a header; refuses one that is damaged, or of another format."""
+    try:
+        made = unpack(Made, HEADER_KEY, packed)
+        if made.format == FORMAT:
+            return unpack(Header, HEADER_KEY, packed)
+    except StoreError as error:
+        raise StoreUnusableError(
+            f"{error}. Restore the store from a backup, or open it with the scrapy-simhash that "
+            "made it"
+        ) from error
+    raise StoreUnusableError(
+        f"the store has format {made.format}, but this version reads and writes format {FORMAT}; "
+        "name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that made it "
+        f"({made.libraries.get('scrapy-simhash', 'of an unknown version')})"
+    )
+
+
+def check_kind(header: Header, kind: str, url: str) -> None:
+    """Raise a StoreMismatchError if a store of another kind is at a URL."""
+    if header.kind != kind:
+        raise StoreMismatchError(
+            f"the store at {url} is of kind {header.kind!r}, not {kind!r}; name it by the URL that "
+            "it was made with, or name another SIMHASH_STORE"
+        )
 
 
 def _find_version(library: str) -> str:
@@ -64,19 +99,10 @@ def describe_other_reader(recipe: Recipe, libraries: Mapping[str, str]) -> str:
 
 def design_of(header: Header) -> Design:
     """Return the table design of a store, or raise a StoreUnusableError that names the cure."""
-    if header.archive or header.merging:
-        raise StoreUnusableError(
-            "the store has fingerprints in an archive beneath its tables "
-            f"({header.archive or header.merging}), which only scrapy-simhash 0.1.0 reads. Move "
-            "them back into the tables with `rebuild` of that version, then open the store again"
-        )
     try:
         return parse_design(header.design)
     except ValueError as error:
-        raise StoreUnusableError(
-            f"the store has a table design that only scrapy-simhash 0.1.0 reads: {error}. Give it "
-            "another one with `rebuild --tables 4` of that version, then open the store again"
-        ) from error
+        raise StoreUnusableError(f"{error}. Restore the store from a backup") from error
 
 
 def require_reach(header: Header, distance: int) -> None:
@@ -85,7 +111,7 @@ def require_reach(header: Header, distance: int) -> None:
     if distance > reach_bits:
         raise StoreUnavailableError(
             f"the tables were rebuilt as {header.design} meanwhile, which is complete for "
-            f"{reach_bits} bits but not for distance {distance}; rebuild them in a wider design"
+            f"{reach_bits} bits but not for distance {distance}; rebuild them with a wider design"
         )
 
 

@@ -12,14 +12,14 @@ from scrapy_simhash.stores.records import octets
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
 # A hundred thousand take 20 to 30 MB.
 MOST_LINKS = 100_000
 _TABLE = "links"
 
 
-def keep_links(stored: Session, links: Collection[Link], gone: Collection[str]) -> int:
+def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]) -> int:
     """Forget the links that are gone, and keep others, unless kept before or the table is full."""
     # Returns how many did not fit.
     keys = {link.url: _key(link.url) for link in links}
@@ -39,7 +39,7 @@ def keep_links(stored: Session, links: Collection[Link], gone: Collection[str]) 
     return missed
 
 
-def list_links(stored: Session, spider: str | None) -> Iterator[Link]:
+def list_links(stored: Documents, spider: str | None) -> Iterator[Link]:
     """List the links of a spider, or all; damaged rows are left out."""
     for key, packed in stored.scan_rows(_TABLE):
         try:

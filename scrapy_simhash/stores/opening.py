@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.urls import is_server, show_url, store_folder
+from scrapy_simhash.stores.urls import MEMORY, SERVER_SCHEMES, is_server, show_url, store_folder
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 
 
@@ -26,7 +29,8 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     """Open a store, or make a new one if there is none.
 
     Args:
-        url: a folder, `lmdb:///folder`, or a server: `redis://host:6379/0`, `rediss://`,
+        url: a folder, `lmdb:///folder`, `memory:` (nothing is kept), or a server:
+            `redis://host:6379/0`, `rediss://`,
             `unix:///socket`, `redis+cluster://host:6379`; `?prefix=` sets a prefix of the keys.
         distance: k, the bits within which documents are near-duplicates, 0 up to the largest
             distance for which the table design is complete (7 with four tables). None for 7, or
@@ -47,18 +51,33 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
         StoreMismatchError: the store was made with another recipe, seed or table design.
         ValueError: an argument is out of range.
     """
-    if is_server(url):
-        if find_spec("redis") is None:
-            raise StoreUnusableError(
-                f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
-            )
-        from scrapy_simhash.stores.redis.store import RedisStore  # noqa: PLC0415 - loads redis
+    from scrapy_simhash.stores.store import Store  # noqa: PLC0415 - loads numpy
 
-        return RedisStore(url, distance, tables, recipe, confirm, readonly=readonly, seed=seed)
-    from scrapy_simhash.stores.lmdb.store import LmdbStore  # noqa: PLC0415 - loads lmdb
+    engine = find_engine(url, readonly=readonly)
+    return Store(engine, distance, tables, recipe, confirm, seed=seed)
 
-    folder = store_folder(url)
-    return LmdbStore(folder, distance, tables, recipe, confirm, readonly=readonly, seed=seed)
+
+# By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
+ENGINES = {
+    "lmdb": "lmdb.engine:LmdbEngine",
+    "memory": "memory:MemoryEngine",
+    **dict.fromkeys(SERVER_SCHEMES, "redis.engine:RedisEngine"),
+}
+
+
+def find_engine(url: str, *, readonly: bool) -> Engine:
+    """Find the engine of a store by its URL; it is not open yet."""
+    if is_server(url) and find_spec("redis") is None:
+        raise StoreUnusableError(
+            f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
+        )
+    scheme = urlsplit(url).scheme
+    is_url = "://" in url or url == MEMORY
+    kind = scheme if is_url and scheme in ENGINES else "lmdb"
+    module, _, name = ENGINES[kind].partition(":")
+    make = getattr(import_module(f"scrapy_simhash.stores.{module}"), name)
+    engine: Engine = make(store_folder(url) if kind == "lmdb" else url, readonly=readonly)
+    return engine
 
 
 def open_as_it_is(url: str) -> Store:

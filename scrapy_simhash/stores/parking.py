@@ -30,7 +30,7 @@ from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.urls.acting import Target
     from scrapy_simhash.urls.rules import UrlRuleRecord
 
@@ -44,28 +44,6 @@ _LEAST_SAMPLED = 3
 # Some of those that are drawn are another spider's, or were handed out before.
 _DRAWN_PER_SAMPLE = 4
 _ROWS_PER_CALL = 512
-
-
-class FormFound(NamedTuple):
-    """The document that a normal form leads to.
-
-    Attributes:
-        document: its number in the store.
-        url: of the document.
-        counts: its items came through, or its crawl is at work on them.
-        pending: nobody has its items yet.
-        callback: name of the callback of its request; "" where that is not known.
-        is_sink: addresses of unlike normal forms lead to it, as to a login page.
-        time: when it was last fetched, seconds since 1970, UTC.
-    """
-
-    document: int
-    url: str
-    counts: bool
-    pending: bool
-    callback: str
-    is_sink: bool
-    time: float
 
 
 class Parking(NamedTuple):
@@ -150,25 +128,7 @@ def make_key(parked: Parked, seed: int) -> bytes:
     return bytes.fromhex(parked.rule) + digest
 
 
-def find_target(stored: Session, form: bytes, alive: Callable[[str], bool]) -> FormFound | None:
-    """Find the document of a normal form; of a near-duplicate its original tells if it counts."""
-    found = find_form(stored, form)
-    record = stored.get(found) if found else None
-    if record is None:
-        return None
-    number, original = _find_original(stored, found, record)
-    return FormFound(
-        document=found,
-        url=record.url,
-        counts=original is not None and counts(original, alive),
-        pending=original is not None and original.state == State.PENDING,
-        callback=record.callback,
-        is_sink=any(is_sink(stored, each) for each in sorted({found, number})),
-        time=record.time,
-    )
-
-
-def _find_original(stored: Session, number: int, record: Record) -> tuple[int, Record | None]:
+def _find_original(stored: Documents, number: int, record: Record) -> tuple[int, Record | None]:
     """Find the document whose items stand for a document: itself, or its original's original."""
     found: Record | None = record
     for _ in range(_MOST_ORIGINALS):
@@ -179,7 +139,7 @@ def _find_original(stored: Session, number: int, record: Record) -> tuple[int, R
     return number, None
 
 
-def _find_page(stored: Session, target: int) -> Record | None:
+def _find_page(stored: Documents, target: int) -> Record | None:
     """Find the document whose items stand for a target; None where nothing does."""
     # It may have become a wall since then. A damaged one must not keep all others waiting.
     try:
@@ -191,7 +151,7 @@ def _find_page(stored: Session, target: int) -> Record | None:
 
 
 def park(
-    stored: Session, wanted: Sequence[Parking], alive: Callable[[str], bool], seed: int
+    stored: Documents, wanted: Sequence[Parking], alive: Callable[[str], bool], seed: int
 ) -> list[ParkingAnswer]:
     """Park those requests that may be parked, see `Store.park`."""
     rows = list_parking_keys(wanted, seed) if stored.remote else ()
@@ -237,36 +197,48 @@ def list_parking_keys(wanted: Sequence[Parking], seed: int) -> list[tuple[str, b
 
 
 def _find_answer(
-    stored: Session, parking: Parking, alive: Callable[[str], bool], tally: _Tally
+    stored: Documents, parking: Parking, alive: Callable[[str], bool], tally: _Tally
 ) -> ParkingAnswer:
     """Find out whether a request may be parked, and for which page."""
     if _is_known(stored, parking.identity):
         return ParkingAnswer("known")
     if not all(tally.acts(rule) for rule in parking.target.rules):
         return ParkingAnswer("unproven")
+    number = find_form(stored, parking.form)
     try:
-        found = find_target(stored, parking.form, alive)
+        record = stored.get(number) if number else None
     except DamagedError:
-        found = None  # `check` lists it
-    if found is None or parking.leads(found.url) != parking.target.form:
+        record = None  # `check` lists it
+    if record is None or parking.leads(record.url) != parking.target.form:
         return ParkingAnswer("no_target")
-    reason = _find_reason(found, parking)
-    if not (reason or parking.only_ask or parking.parked.request):
-        reason = "unpackable"
-    if reason:
+    # Of a near-duplicate its original tells whether it counts.
+    kept, original = _find_original(stored, number, record)
+    if any(is_sink(stored, found) for found in sorted({number, kept})):
+        return ParkingAnswer("sink")
+    delivered = original is not None and counts(original, alive)
+    if reason := _find_reason(record, parking) if delivered else "not_delivered":
         return ParkingAnswer(reason)
     *others, rule = parking.target.rules
     return ParkingAnswer(
         reason="",
         rule=rule,
-        document=found.document,
-        url=found.url,
-        pending=found.pending,
+        document=number,
+        url=record.url,
+        pending=original is not None and original.state == State.PENDING,
         others=tuple(others),
     )
 
 
-def _is_known(stored: Session, identity: bytes) -> bool:
+def _find_reason(record: Record, parking: Parking) -> str:
+    """Find out why a page does not stand for a request; "" if it does."""
+    if record.time < parking.not_before:
+        return "expired"
+    if record.callback != parking.callback:
+        return "callback"
+    return "" if parking.only_ask or parking.parked.request else "unpackable"
+
+
+def _is_known(stored: Documents, identity: bytes) -> bool:
     """Whether a request brings a document that is no near-duplicate, or was taken for one."""
     # What an earlier crawl dropped as a near-duplicate need not be fetched by a later one.
     number = stored.find_number(identity)
@@ -274,18 +246,7 @@ def _is_known(stored: Session, identity: bytes) -> bool:
     return record is not None and (record.state != State.DUPLICATE or record.spared)
 
 
-def _find_reason(found: FormFound, parking: Parking) -> str:
-    """Find out why a target does not allow to park a request; "" if it does."""
-    if found.is_sink:
-        return "sink"
-    if not found.counts:
-        return "not_delivered"
-    if found.time < parking.not_before:
-        return "expired"
-    return "callback" if found.callback != parking.callback else ""
-
-
-def _get_rule(stored: Session, rule: str) -> UrlRuleRecord | None:
+def _get_rule(stored: Documents, rule: str) -> UrlRuleRecord | None:
     """Get a rule; None if it is missing or damaged, so that it does not act."""
     try:
         return get_rule(stored, rule)
@@ -296,7 +257,7 @@ def _get_rule(stored: Session, rule: str) -> UrlRuleRecord | None:
 class _Tally:
     """The rules whose requests a transaction parks or takes out; each is read and written once."""
 
-    def __init__(self, stored: Session) -> None:
+    def __init__(self, stored: Documents) -> None:
         self._stored = stored
         self._acts: dict[str, bool] = {}
         self._requests: Counter[str] = Counter()
@@ -336,7 +297,7 @@ def _table_of(key: bytes) -> str:
     return "parked" if len(key) > RULE_BYTES else "released"
 
 
-def unpark(stored: Session, keys: Iterable[bytes]) -> None:
+def unpark(stored: Documents, keys: Iterable[bytes]) -> None:
     """Forget requests that were made; those that are not there are skipped."""
     keys = list(keys)
     rows = [(_table_of(key), key) for key in keys]
@@ -357,7 +318,7 @@ def unpark(stored: Session, keys: Iterable[bytes]) -> None:
 
 
 def scan_parked(
-    stored: Session, table: str = "parked", prefix: bytes = b""
+    stored: Documents, table: str = "parked", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows of `parked` or `released` whose keys begin so."""
     for key, packed in stored.scan_rows(table, prefix):
@@ -367,7 +328,7 @@ def scan_parked(
 
 
 def list_wrong(
-    stored: Session, alive: Callable[[str], bool], keys: Iterable[bytes] | None = None
+    stored: Documents, alive: Callable[[str], bool], keys: Iterable[bytes] | None = None
 ) -> tuple[list[bytes], list[bytes]]:
     """List the requests to be made after all, and those whose target is pending."""
     # Because a rule does not act any more, or the target was deleted or never delivered. Looks at
@@ -391,11 +352,13 @@ def list_wrong(
     return wrong, pending
 
 
-def _get_parked(stored: Session, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Parked]]:
+def _get_parked(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Parked]]:
     return _get_rows(stored, "parked", list(keys))
 
 
-def _get_rows(stored: Session, table: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Parked]]:
+def _get_rows(
+    stored: Documents, table: str, keys: Sequence[bytes]
+) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows with these keys."""
     stored.prefetch_rows((table, key) for key in keys)
     for key in keys:
@@ -404,7 +367,7 @@ def _get_rows(stored: Session, table: str, keys: Sequence[bytes]) -> Iterator[tu
             yield key, parked
 
 
-def release(stored: Session, keys: Iterable[bytes]) -> int:
+def release(stored: Documents, keys: Iterable[bytes]) -> int:
     """Let parked requests be made again; returns how many of these there were."""
     tally = _Tally(stored)
     released = 0
@@ -418,7 +381,7 @@ def release(stored: Session, keys: Iterable[bytes]) -> int:
     return released
 
 
-def put_released(stored: Session, requests: Sequence[Parked], seed: int) -> None:
+def put_released(stored: Documents, requests: Sequence[Parked], seed: int) -> None:
     """Take over requests that another store parked; those that are there stay as they are."""
     rows = {make_key(parked, seed)[RULE_BYTES:]: parked for parked in requests}
     stored.prefetch_rows(("released", digest) for digest in rows)
@@ -429,7 +392,7 @@ def put_released(stored: Session, requests: Sequence[Parked], seed: int) -> None
 
 
 def list_released(
-    stored: Session, alive: Callable[[str], bool], crawl: str, spider: str, most: int
+    stored: Documents, alive: Callable[[str], bool], crawl: str, spider: str, most: int
 ) -> list[bytes]:
     """List the keys of released requests that a crawl did not get yet, see `Store.take_parked`."""
     # A row of another spider is not decoded, unless it has this one's name somewhere else.
@@ -441,7 +404,7 @@ def list_released(
 
 
 def take_released(
-    stored: Session, alive: Callable[[str], bool], crawl: str, spider: str, keys: Sequence[bytes]
+    stored: Documents, alive: Callable[[str], bool], crawl: str, spider: str, keys: Sequence[bytes]
 ) -> list[TakenRequest]:
     """Hand released requests over to a crawl, those that it can still get."""
     rows = _get_rows(stored, "released", keys)
@@ -456,7 +419,7 @@ def _is_free(parked: Parked, alive: Callable[[str], bool], crawl: str, spider: s
 
 
 def _take(
-    stored: Session,
+    stored: Documents,
     rows: Iterable[tuple[bytes, Parked]],
     alive: Callable[[str], bool],
     crawl: str,
@@ -479,7 +442,7 @@ def _take(
 
 
 def sample(
-    stored: Session,
+    stored: Documents,
     alive: Callable[[str], bool],
     crawl: str,
     spider: str,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.rows import COUNTERS, Link, Parked, RulesVersion, Sink, unpack_row
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
-from scrapy_simhash.stores.records import ROW_TABLES
 from scrapy_simhash.stores.rulebook import Form, note_acting, put_rule
 from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
 # The kinds of rows, and the length of their keys.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
@@ -36,16 +36,12 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
 }
 
 
-def find_problems(stored: Session) -> Iterator[str]:
+def find_problems(stored: Documents) -> Iterator[str]:
     """List the problems of all tables, one line each; reads all rows."""
     for table in ROW_TABLES:
-        counted = 0
         for key, row in stored.scan_rows(table):
-            counted += 1
             if problem := _find_damage(table, key, row):
                 yield problem
-        if counted != (noted := stored.count_rows(table)):
-            yield f"the table {table} has {counted} rows, but says {noted}"
     yield from (text for text, _ in _compare_rules(stored))
     parked = _count_parked(stored)
     for record in _list_rules(stored):
@@ -56,7 +52,7 @@ def find_problems(stored: Session) -> Iterator[str]:
         yield f"{counted} requests are parked by URL rule {key.hex()}, which does not exist"
 
 
-def mend(stored: Session) -> int:
+def mend(stored: Documents) -> int:
     """Drop damaged rows, and correct what follows from others; returns how many were dropped."""
     dropped = 0
     for table in ROW_TABLES:
@@ -64,7 +60,6 @@ def mend(stored: Session) -> int:
         for key in damaged:
             stored.drop_row(table, key)
         dropped += len(damaged)
-        stored.mend_count(table)
     for _, correct in list(_compare_rules(stored)):
         correct()
     parked = _count_parked(stored)
@@ -91,19 +86,19 @@ def _find_damage(table: str, key: bytes, row: bytes) -> str:
     return ""
 
 
-def _list_rules(stored: Session) -> Iterator[UrlRuleRecord]:
+def _list_rules(stored: Documents) -> Iterator[UrlRuleRecord]:
     """Read the undamaged rules."""
     for key, row in stored.scan_rows("rules"):
         if not _find_damage("rules", key, row):
             yield unpack_row(UrlRuleRecord, key, row)
 
 
-def _count_parked(stored: Session) -> Counter[bytes]:
+def _count_parked(stored: Documents) -> Counter[bytes]:
     """Count the requests that each rule parked, by its key."""
     return Counter(key[:RULE_BYTES] for key, _ in scan_parked(stored))
 
 
-def _compare_rules(stored: Session) -> Iterator[tuple[str, Callable[[], object]]]:
+def _compare_rules(stored: Documents) -> Iterator[tuple[str, Callable[[], object]]]:
     """Compare the rules with those that act; yields corrections."""
     records = {record.rule.key: record for record in _list_rules(stored)}
     acting = {key for key, _ in stored.scan_rows("acting")} - COUNTERS

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from abc import abstractmethod
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import msgspec
 import numpy as np
 
-from scrapy_simhash._printable import printable
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging import (
     Document,
     LostPage,
@@ -23,11 +22,10 @@ from scrapy_simhash.judging import (
     Verdict,
     Wall,
 )
-from scrapy_simhash.judging.documents import CrawlRecord, Record, State, facts_of
+from scrapy_simhash.judging.documents import CrawlRecord, Record, State
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
     Judge,
-    Matcher,
     count_waiting,
     keep_requests,
     list_lost,
@@ -37,21 +35,28 @@ from scrapy_simhash.judging.judge import (
     take_lost,
     withdraw,
 )
-from scrapy_simhash.judging.merging import Merger, copy_crawls, copy_rows, is_original
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
+    HEADER_KEY,
     check_confirm,
     check_design,
+    check_kind,
     check_recipe,
     check_seed,
     choose_distance,
     design_of,
+    new_header,
     require_reach,
+    unpack_header,
 )
+from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine, KeyValues
 from scrapy_simhash.stores.links import keep_links, list_links
+from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
 from scrapy_simhash.stores.parking import list_parking_keys
+from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.upkeep import (
     DOCUMENTS_PER_DELETION,
     count_documents,
@@ -69,6 +74,7 @@ from scrapy_simhash.stores.upkeep import (
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables import Design, choose_design, parse_design
 from scrapy_simhash.tables.permutation import check_fingerprint
+from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
@@ -77,143 +83,138 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.merging import Challenges, Row, Taken
     from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
-    from scrapy_simhash.stores.records import Header, Session
-
-logger = logging.getLogger(__name__)
+    from scrapy_simhash.stores.records import Header
 
 Result = TypeVar("Result")
 
-
-class CrawlLeases(Protocol):
-    """The leases of the crawls that use a store."""
-
-    def take(self, crawl: str) -> None:
-        """Take the lease of a crawl that starts here."""
-
-    def give_back(self, crawl: str) -> None:
-        """End the lease of a crawl, if it has one."""
+# A problem that every check finds is not caused by concurrent writes.
+_CHECKS_BESIDE_OTHERS = 2
 
 
 class Store(UrlRuleStore, AbstractContextManager["Store"]):
-    """The base class of all stores; `with open_store(...) as store` closes it.
+    """The documents of crawls, in a store of any kind; `with open_store(...) as store` closes it.
 
-    Takes the arguments of `open_store`, with the folder or server in place of the URL.
+    Takes the arguments of `open_store`, with an engine that is not open yet in place of the URL.
 
     Attributes:
         judged_again: how many documents `find_and_add` judged again, because another process of a
             store on a server had committed something that mattered to their group meanwhile.
     """
 
-    url: str
     recipe: Recipe
     seed: int
     distance: int
     confirm: float | None
-    readonly: bool
     judged_again = 0
 
     _header: Header
-    _design: Design
-    _leases: CrawlLeases
+    _prober: Prober
     _packed_header = b""
     _opened = False
-    # How many times a commit started over.
-    _overtaken = 0
 
-    def __init__(  # noqa: PLR0913  # those of `open_store`
+    def __init__(  # those of `open_store`
         self,
-        place: Path | str,
+        engine: Engine,
         distance: int | None = 3,
         tables: str | int = "auto",
         recipe: Recipe | None = None,
         confirm: float | None = None,
         *,
-        readonly: bool = False,
         seed: int | None = None,
     ) -> None:
         check_confirm(confirm)
         automatic = tables == "auto"
         design = choose_design(0) if automatic else parse_design(tables)
         self.confirm = confirm
-        self.readonly = readonly
+        self.readonly = engine.readonly
+        self.engine = engine
         self._unsettled = set()
-        self._closing = ExitStack()
+        if not engine.exists():
+            choose_distance(distance, confirm, design)  # before anything is made
+        engine.open()
         try:
-            if not self._find(place):
-                choose_distance(distance, confirm, design)  # before anything is made
-            made = self._open(recipe or Recipe(), design.name, seed)
             # Only the maker of a store may choose again: others may rely on the present design.
+            made = not self.readonly and self._make(recipe or Recipe(), design.name, seed)
             self._choosing = made and automatic
+            self.read(lambda _: None)
             check_seed(self._header, seed)
             self.recipe = check_recipe(self._header, recipe)
             check_design(self._header, None if automatic else design.name)
-            self.distance = choose_distance(distance, confirm, self._design)
+            self.distance = choose_distance(distance, confirm, self._prober.design)
+            engine.settle(self.check)
         except BaseException:
-            self._closing.close()
+            engine.close()
             raise
         self.seed = self._header.seed
         self._opened = True
-        if made and seed is None:
-            logger.info(
-                "Made store %s with a secret seed of its own; to merge it with other stores one "
-                "day, begin those as copies of it (scrapy simhash import %s --into COPY)",
-                *2 * [printable(self.url)],
-            )
 
-    @abstractmethod
-    def _find(self, place: Path | str) -> bool:
-        """Set `url`; returns whether there is a store at this place."""
+    def _make(self, recipe: Recipe, design: str, seed: int | None) -> bool:
+        """Write the header of an empty store; returns whether it was empty."""
+        kind, client = self.engine.kind, self.engine.client
+        header = new_header(recipe, design, seed, kind, client)
 
-    @abstractmethod
-    def _open(self, recipe: Recipe, design: str, seed: int | None) -> bool:
-        """Open the store and read its header; returns whether this call made the store."""
+        def work(values: KeyValues) -> bool:
+            if values.get(HEADER, HEADER_KEY) is not None or values.count(DOCUMENTS):
+                return False
+            values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
+            return True
 
-    @abstractmethod
-    def _read(
-        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
-    ) -> Result:
-        """Run a function that reads the store; it may run several times.
+        try:
+            return self.engine.write(work)
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
-        Where each read is a round trip, `ahead` reads before that what the function will need.
-        """
+    def read(self, work: Callable[[Documents], Result]) -> Result:
+        """Run a function that reads the documents in one transaction; it may run several times."""
+        try:
+            return self.engine.read(lambda values: work(self._begin(values)))
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
-    def _write(
-        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
-    ) -> Result:
-        """Run a function as `_commit` does, unless this store is read-only."""
+    def write(self, work: Callable[[Documents], Result], *, alone: bool = False) -> Result:
+        """Run a function in one durable transaction, see `Engine.write`."""
         self._require_writable()
-        return self._commit(work, ahead)
+        try:
+            return self.engine.write(lambda values: work(self._begin(values)), alone=alone)
+        except self.engine.errors as error:
+            raise self._explain(error) from error
 
-    @abstractmethod
-    def _commit(
-        self, work: Callable[[Session], Result], ahead: Callable[[Session], object] | None = None
-    ) -> Result:
-        """Run a function in one durable transaction, see `_read`."""
+    def _explain(self, error: Exception) -> StoreUnavailableError:
+        """Make an error of the store from one of its kind."""
+        return StoreUnavailableError(f"the store at {self.url} failed: {error}")
 
-    @abstractmethod
-    def _is_alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl is still valid."""
-
-    @abstractmethod
-    def _has_waiting(self) -> bool:
-        """Whether any drop may have to be taken back."""
-
-    @abstractmethod
-    def _measure(self) -> tuple[str, int]:
-        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+    def _begin(self, values: KeyValues) -> Documents:
+        """Read the header first: another process may have changed the tables."""
+        packed = values.get(HEADER, HEADER_KEY)
+        if packed is None:
+            raise StoreUnusableError(
+                f"the store at {self.url} has no header; restore it from a backup"
+            )
+        if packed != self._packed_header:
+            self._take_over(unpack_header(packed))
+            self._packed_header = packed
+        return Documents(values, self._prober)
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
+        check_kind(header, self.engine.kind, self.url)
         design = design_of(header)
         if self._opened:
             # The store may have been deleted, and another one made in its place.
             check_seed(header, self.seed)
             check_recipe(header, self.recipe)
             require_reach(header, self.distance)
-        self._header, self._design = header, design
+        self._header, self._prober = header, Prober(design)
+
+    def _is_alive(self, crawl: str) -> bool:
+        """Whether the lease of a crawl is still valid."""
+        return self.engine.leases.alive(crawl)
+
+    def _has_waiting(self) -> bool:
+        """Whether any drop may have to be taken back."""
+        return bool(self.read(lambda stored: stored.count_rows(WAITING)))
 
     def _require_writable(self) -> None:
         if self.readonly:
@@ -227,13 +228,18 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         return Siblings(Rule(self.distance, self.confirm))
 
     @property
+    def url(self) -> str:
+        """Where the store is, for display, without password."""
+        return self.engine.url
+
+    @property
     def design(self) -> str:
         """Name of the table design."""
         return self._header.design
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
-        self._closing.close()
+        self.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -249,27 +255,27 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             spider: name of the spider, for display.
         """
         self._require_writable()
-        self._leases.take(crawl)
+        self.engine.leases.take(crawl)
         started = CrawlRecord(spider, started=time.time())
         try:
-            self._write(lambda stored: stored.put_crawl(crawl, started))
+            self.write(lambda stored: stored.put_crawl(crawl, started))
         except BaseException:
-            self._leases.give_back(crawl)
+            self.engine.leases.give_back(crawl)
             raise
 
     def end_crawl(self, crawl: str) -> None:
         """End the crawl and its lease."""
 
-        def work(stored: Session) -> None:
+        def work(stored: Documents) -> None:
             record = stored.get_crawl(crawl)
             if record is not None:
                 record.ended = time.time()
                 stored.put_crawl(crawl, record)
 
         try:
-            self._write(work)
+            self.write(work)
         finally:
-            self._leases.give_back(crawl)
+            self.engine.leases.give_back(crawl)
 
     def find_and_add(  # one transaction for all that a crawl writes
         self,
@@ -314,14 +320,14 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 living[crawl] = self._is_alive(crawl)
             return living[crawl]
 
-        def ahead(stored: Session) -> None:
-            rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
-            rows += [("forms", document.form) for document in documents if document.form]
-            marked = [number_of(mark) for mark in (*done, *withdrawn)]
-            stored.prefetch(documents, marked, self.distance, rows)
-
-        def work(stored: Session) -> list[Verdict]:
+        def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
+            if stored.remote:
+                rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
+                rows += [("forms", document.form) for document in documents if document.form]
+                marked = [number_of(mark) for mark in (*done, *withdrawn)]
+                counts = () if parking is None else ("parked",)
+                stored.prefetch(documents, marked, self.distance, rows, counts)
             if done or withdrawn:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
@@ -334,10 +340,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             return verdicts
 
         if self.readonly:
-            return self._read(work, ahead)
-        before = self._overtaken
-        verdicts = self._write(work, ahead)
-        self.judged_again += len(documents) * (self._overtaken - before)
+            return self.read(work)
+        before = self.engine.restarts
+        verdicts = self.write(work)
+        self.judged_again += len(documents) * (self.engine.restarts - before)
         self._note_parked(answers, parking)
         return verdicts
 
@@ -354,13 +360,13 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         check_fingerprint(fingerprint)
         bits = self._bits(distance)
         if distance is not None:
-            self._design.flips_for(bits)  # raises unless the design is complete
+            self._prober.design.flips_for(bits)  # raises unless the design is complete
 
-        def work(stored: Session) -> list[Match]:
+        def work(stored: Documents) -> list[Match]:
             stored.prefetch_matches(fingerprint, bits)
             return find_matches(stored, fingerprint, bits)
 
-        return self._read(work)
+        return self.read(work)
 
     def mark_done(self, documents: Sequence[Marked], crawl: str) -> None:
         """Mark documents as done: their items passed the pipelines.
@@ -368,14 +374,14 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Documents that are not pending in this crawl are skipped, and a `judging.Version` of a
         document that has another text by now. A plain number stands for whatever text it has.
         """
-        self._write(lambda stored: mark_done(stored, documents, crawl))
+        self.write(lambda stored: mark_done(stored, documents, crawl))
 
     def withdraw(self, documents: Sequence[Marked], crawl: str) -> None:
         """Withdraw documents that are pending in this crawl, with the text that is marked.
 
         They cause no more drops, and are judged afresh when they are fetched again.
         """
-        self._write(lambda stored: withdraw(stored, documents, crawl))
+        self.write(lambda stored: withdraw(stored, documents, crawl))
 
     def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
         """Hand a running crawl the documents dropped for an original that was never delivered.
@@ -387,14 +393,14 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if not self._has_waiting():
             return []  # nearly always; no need to wait for other writers
         alive = self._is_alive
-        return self._write(lambda stored: take_lost(stored, alive, crawl, spider, ending=ending))
+        return self.write(lambda stored: take_lost(stored, alive, crawl, spider, ending=ending))
 
     def list_lost(self) -> list[LostPage]:
         """List the documents dropped for an original that was never delivered, of all spiders.
 
         Reads the drops of the last seconds and the lost ones; hands them over to nobody.
         """
-        return self._read(lambda stored: list_lost_pages(stored, self._is_alive))
+        return self.read(lambda stored: list_lost_pages(stored, self._is_alive))
 
     def count_waiting(self, crawl: str) -> int:
         """Count the documents of a crawl dropped for one that another running crawl is at work on.
@@ -403,7 +409,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
         if not self._has_waiting():
             return 0
-        return self._read(lambda stored: count_waiting(stored, self._is_alive, crawl))
+        return self.read(lambda stored: count_waiting(stored, self._is_alive, crawl))
 
     def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> int:
         """Keep links that only dropped pages had, 100,000 at most, the first ones.
@@ -415,7 +421,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Returns:
             How many did not fit.
         """
-        return self._write(lambda stored: keep_links(stored, links, gone))
+        return self.write(lambda stored: keep_links(stored, links, gone))
 
     def list_links(self, spider: str | None = None) -> list[Link]:
         """List the links that only dropped pages had, oldest first.
@@ -423,17 +429,17 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Args:
             spider: name of the only spider whose links are listed; None for all.
         """
-        found = self._read(lambda stored: list(list_links(stored, spider)))
+        found = self.read(lambda stored: list(list_links(stored, spider)))
         return sorted(found, key=lambda link: (link.time, link.url))
 
     def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
         """Find out which of these identities lead to documents, near-duplicates included."""
 
-        def work(stored: Session) -> set[bytes]:
+        def work(stored: Documents) -> set[bytes]:
             stored.prefetch_rows((), identities=identities)
             return {each for each in identities if stored.find_number(each) is not None}
 
-        return self._read(work)
+        return self.read(work)
 
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
@@ -442,19 +448,35 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
-        self._require_writable()
-        return self._load(sort_distinct(fingerprints))
+        fingerprints = sort_distinct(fingerprints)
 
-    @abstractmethod
-    def _load(self, fingerprints: NDArray[np.uint64]) -> int:
-        """Bulk-load distinct, sorted fingerprints; see `bulk_load`."""
+        def work(stored: Documents) -> int:
+            design = stored.design
+            if self._choosing and not stored.count_fingerprints():
+                design = choose_design(fingerprints.size, self.distance)
+            before = trusted_fingerprints(stored)
+            together = sort_distinct(np.concatenate([before, fingerprints]))
+            self._rewrite(stored, design, together)
+            stored.note_bulk_loaded(fingerprints)
+            return together.size - before.size
+
+        return self._write_tables(work)
+
+    def _write_tables(self, work: Callable[[Documents], Result]) -> Result:
+        """Run a function that rewrites the tables, and adopt their design."""
+        result = self.write(work, alone=True)
+        self.read(lambda _: None)
+        return result
+
+    def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:
+        """Rewrite all tables, in this or another design."""
+        stored.rewrite_tables(design, fingerprints)
+        header = msgspec.structs.replace(self._header, design=design.name)
+        stored.values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
 
     def find_document(self, url: str) -> list[StoredDocument]:
-        """Find documents by their URL.
-
-        Reads every record of a store that a version before 0.2.0 made, until `rebuild` indexes it.
-        """
-        return self._read(
+        """Find documents by their URL."""
+        return self.read(
             lambda stored: [
                 describe_document(number, record, stored.get_text(number))
                 for number, record in stored.list_at(url)
@@ -464,18 +486,18 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def get_document(self, document: int) -> StoredDocument | None:
         """Get a document by its number, or None."""
 
-        def work(stored: Session) -> StoredDocument | None:
+        def work(stored: Documents) -> StoredDocument | None:
             record = stored.get(document)
             if record is None:
                 return None
             return describe_document(document, record, stored.get_text(document))
 
-        return self._read(work)
+        return self.read(work)
 
     def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
         """Get documents by their numbers, without texts; leaves out those that do not exist."""
 
-        def work(stored: Session) -> list[StoredDocument]:
+        def work(stored: Documents) -> list[StoredDocument]:
             stored.prefetch_rows((), records=documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [
@@ -484,14 +506,14 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 if record is not None
             ]
 
-        return self._read(work)
+        return self.read(work)
 
     def visit(self, take: Callable[[StoredDocument], object]) -> int:
         """Call a function with every document, without its text, in the order of their arrival.
 
         Returns the number of damaged records, which are skipped.
         """
-        return self._read(lambda stored: visit_documents(take, stored.scan()))
+        return self.read(lambda stored: visit_documents(take, stored.scan()))
 
     @property
     def libraries(self) -> dict[str, str]:
@@ -506,7 +528,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
     def bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded: sorted, shape (n,); reads a table."""
-        return self._read(lambda stored: stored.list_bulk_loaded())
+        return self.read(lambda stored: stored.list_bulk_loaded())
 
     def stats(self) -> dict[str, Any]:
         """Count documents, duplicates by distance and scope, and bytes; reads every record.
@@ -514,9 +536,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         If some records cannot be read, `damaged` counts them.
         """
 
-        def work(stored: Session) -> dict[str, Any]:
+        def work(stored: Documents) -> dict[str, Any]:
             counted = count_documents(stored)
-            name, octets = self._measure()
+            name, octets = self.engine.measure()
             return {
                 "store": self.url,
                 "format": self._header.format,
@@ -524,7 +546,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 "recipe": {"id": self.recipe.id, **self._header.recipe},
                 "libraries": self.libraries,
                 **self._describe_tables(stored),
-                "crawls": stored.count_crawls(),
+                "crawls": stored.count_rows(CRAWLS),
                 **counted,
                 "lost": sum(1 for _ in list_lost(stored, self._is_alive)),
                 **describe_walls(list_walls(stored)),
@@ -534,28 +556,36 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
 
-        return self._read(work)
+        return self.read(work)
 
-    def _describe_tables(self, stored: Session) -> dict[str, Any]:
-        fingerprints, octets, too_full = stored.measure_tables()
+    def _describe_tables(self, stored: Documents) -> dict[str, Any]:
+        fingerprints = stored.count_fingerprints()
+        octets, too_full = stored.values.measure_tables()
         return {
-            "design": self._design.name,
-            "tables": len(self._design.tables),
-            "complete_for_bits": self._design.reach_bits,
+            "design": self._prober.design.name,
+            "tables": len(self._prober.design.tables),
+            "complete_for_bits": self._prober.design.reach_bits,
             "fingerprints": fingerprints,
             "table_bytes_per_fingerprint": round(octets / max(1, fingerprints), 1),
             "buckets_too_full": too_full,
         }
 
     def table_stats(self) -> dict[str, Any]:
-        """Count fingerprints, bytes of the tables and of the file; reads no record."""
-        return self._read(self._describe_tables)
+        """Count fingerprints, bytes of the tables and of the store; reads no record."""
+        name, octets = self.engine.measure()
+        return {**self.read(self._describe_tables), name: octets}
 
-    @abstractmethod
     def check(self) -> list[str]:
-        """Compare all tables, fingerprints and documents; returns the problems, one a line."""
+        """Compare all tables, fingerprints and documents; returns the problems, one a line.
 
-    @abstractmethod
+        Where others may commit meanwhile, only the problems that several checks find.
+        """
+        problems = self.engine.find_damage() or self.read(find_problems)
+        for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared else 0):
+            again = set(self.read(find_problems)) if problems else set()
+            problems = [problem for problem in problems if problem in again]
+        return problems
+
     def backup(self, folder: Path, *, check: bool = True) -> dict[str, Any]:
         """Copy the store into a new folder, even while crawls write.
 
@@ -582,6 +612,19 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             ValueError: the folder is inside the store.
         """
 
+        def inspect(copy: Engine) -> tuple[dict[str, Any], list[str]]:
+            with Store(copy, None) as store:
+                problems = store.check() if check else []
+                counted = store.read(
+                    lambda stored: {
+                        "documents": stored.count_rows(DOCUMENTS),
+                        "fingerprints": stored.count_fingerprints(),
+                    }
+                )
+            return counted, problems
+
+        return {**self.engine.backup(folder, inspect, check=check), "checked": check}
+
     def fingerprints(self, *, delivered: bool = False) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of the tables, sorted; shape (n,).
 
@@ -589,11 +632,11 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         that were bulk-loaded or whose document is done and not a stub; that reads every record.
         """
 
-        def work(stored: Session) -> NDArray[np.uint64]:
+        def work(stored: Documents) -> NDArray[np.uint64]:
             found = stored.read_fingerprints()
             return found[~contains(list_undelivered(stored), found)] if delivered else found
 
-        return self._read(work)
+        return self.read(work)
 
     def recorded_pairs(self) -> NDArray[np.uint64]:
         """Pair the near-duplicates with their originals; reads every record.
@@ -601,9 +644,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Shape (n, 2): the nearest two fingerprints of a near-duplicate and its original. Leaves out
         near-duplicates whose original was deleted.
         """
-        return self._read(lambda stored: _list_recorded_pairs(stored, self._design.reach_bits))
+        return self.read(
+            lambda stored: _list_recorded_pairs(stored, self._prober.design.reach_bits)
+        )
 
-    @abstractmethod
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Rewrite the tables with full pages, in order, while crawls go on.
 
@@ -614,8 +658,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             StoreError: another process is compacting, or rewrote the tables meanwhile.
             StoreUnavailableError: a write failed; nothing is lost.
         """
+        self._require_writable()
+        self.engine.compact(self._prober.design, progress or (lambda *_: None))
 
-    @abstractmethod
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Rewrite the tables from the documents and the bulk-loaded fingerprints, in a transaction.
 
@@ -635,13 +680,22 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             ValueError: there is no such design.
         """
 
+        def work(stored: Documents) -> dict[str, int]:
+            design = stored.design if tables is None else parse_design(tables)
+            choose_distance(self.distance, self.confirm, design)
+            found, mended = mend(stored)
+            self._rewrite(stored, design, found)
+            return {"fingerprints": found.size, "tables": len(design.tables), **mended}
+
+        return self._write_tables(work)
+
     def select(self, wanted: Callable[[StoredDocument], bool]) -> list[int]:
         """List the wanted documents with their near-duplicates; reads every record.
 
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
         times for a document, and the document's `text` is None.
         """
-        return self._read(lambda stored: select_documents(stored, wanted, self._is_alive))
+        return self.read(lambda stored: select_documents(stored, wanted, self._is_alive))
 
     def list_dropped(
         self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
@@ -651,18 +705,18 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         With `lost`, only those whose original was never delivered and is not pending.
         """
         alive = self._is_alive
-        return self._read(lambda stored: list_dropped(stored, alive, wanted, lost=lost))
+        return self.read(lambda stored: list_dropped(stored, alive, wanted, lost=lost))
 
     def list_walls(self) -> list[Wall]:
         """List the walls that crawls met, those with most near-duplicates first.
 
         Reads the addresses that lead to near-duplicates, as far as they have nothing in common.
         """
-        return self._read(list_walls)
+        return self.read(list_walls)
 
     def spare(self, documents: Sequence[int]) -> None:
         """Exempt near-duplicates from being dropped when they are fetched again."""
-        self._write(lambda stored: spare_documents(stored, documents))
+        self.write(lambda stored: spare_documents(stored, documents))
 
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
@@ -673,97 +727,21 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         are released.
         """
         alive = self._is_alive
-        chosen = self._read(lambda stored: with_near_duplicates(stored, documents, alive))
-        identities = self._list_identities(chosen)
+        chosen = self.read(lambda stored: with_near_duplicates(stored, documents, alive))
         deleted = 0
         for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
             part = chosen[start : start + DOCUMENTS_PER_DELETION]
-            deleted += self._write(partial(self._delete, part, identities))
+            deleted += self.write(partial(delete_documents, numbers=part, alive=alive))
         if deleted:
             self.release_wrong()
         return deleted
 
-    def _list_identities(self, numbers: Collection[int]) -> Mapping[int, Sequence[bytes]]:
-        """List all identities of documents that are about to be deleted."""
-        return self._read(lambda stored: stored.list_identities(set(numbers)))
-
-    def _delete(
-        self, numbers: Sequence[int], identities: Mapping[int, Sequence[bytes]], stored: Session
-    ) -> int:
-        stored.prefetch_deletion(numbers)
-        return delete_documents(stored, numbers, identities, self._is_alive)
-
-    def list_first_times(self) -> list[tuple[int, float, bool]]:
-        """List (number, time first seen, whether it is a near-duplicate) for each document.
-
-        In the order of their numbers; reads every record.
-        """
-        return self._read(
-            lambda stored: [
-                (number, record.first_time, record.state == State.DUPLICATE)
-                for number, record in stored
-            ]
-        )
-
-    @abstractmethod
-    def read_rows(self, numbers: Sequence[int]) -> list[Row]:
-        """Read whole documents; leaves out those that do not exist."""
-
     def list_texts(self) -> set[int]:
         """List the numbers of documents whose main texts are kept; reads no text."""
-        return self._read(lambda stored: stored.list_texts())
-
-    def has_original(self, identity: bytes) -> bool:
-        """Whether an identity belongs to a document that is not a near-duplicate."""
-        return self._read(lambda stored: is_original(stored, identity))
-
-    def list_crawls(self) -> dict[str, CrawlRecord]:
-        """List all crawls, by their ids."""
-        return self._read(lambda stored: stored.list_crawls())
-
-    def copy_crawls(self, crawls: Mapping[str, CrawlRecord]) -> None:
-        """Add the crawls of another store; known crawls stay as they are."""
-        self._write(lambda stored: copy_crawls(stored, crawls))
-
-    def copy_rows(self, rows: Sequence[Row]) -> Taken:
-        """Copy documents unchanged, with their numbers, in one durable transaction.
-
-        The rows continue an earlier part of the same store, which this store already has. Pass
-        them in the order of their numbers.
-        """
-
-        def work(stored: Session) -> Taken:
-            stored.reserve(rows)
-            return copy_rows(stored, rows)
-
-        return self._write(work)
-
-    def merge_rows(
-        self,
-        rows: Sequence[Row],
-        was_original: Callable[[int, bytes], bool],
-        challenges: Challenges,
-        *,
-        last: bool = False,
-    ) -> Taken:
-        """Merge documents of other stores, earlier ones first, in one durable transaction.
-
-        Args:
-            rows: originals in the order of their first times, then near-duplicates; see `merging`.
-            was_original: calls `has_original` of the source with this index.
-            challenges: those that the previous call left.
-            last: there are no more originals: judge all that is still challenged.
-        """
-
-        def work(stored: Session) -> Taken:
-            stored.prefetch([Document(**facts_of(row.record)) for row in rows], (), self.distance)
-            matcher = Matcher(stored, Rule(self.distance, self.confirm), self._is_alive)
-            return Merger(stored, matcher, was_original, challenges).take(rows, last=last)
-
-        return self._write(work)
+        return self.read(lambda stored: stored.list_texts())
 
 
-def _list_recorded_pairs(stored: Session, reach_bits: int) -> NDArray[np.uint64]:
+def _list_recorded_pairs(stored: Documents, reach_bits: int) -> NDArray[np.uint64]:
     """Pair the nearest two fingerprints of every near-duplicate and its original.
 
     If the original is a bulk-loaded fingerprint, only its distance is recorded, so it is sought at
@@ -779,11 +757,11 @@ def _list_recorded_pairs(stored: Session, reach_bits: int) -> NDArray[np.uint64]
     return np.array(pairs, np.uint64).reshape(-1, 2)
 
 
-def _list_originals(stored: Session, record: Record, reach_bits: int) -> Iterable[int]:
+def _list_originals(stored: Documents, record: Record, reach_bits: int) -> Iterable[int]:
     if record.original:
         original = stored.get(record.original)
         return original.fingerprints if original else ()
     distance = min(record.distance, reach_bits)
     probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
     near = (found for probe in probes for _, found in probe.near)
-    return (found for found in near if 0 in stored.numbers(found, most=0))
+    return (found for found in near if stored.is_bulk_loaded(found))

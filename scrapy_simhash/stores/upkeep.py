@@ -10,17 +10,16 @@ import numpy as np
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging import StoredDocument, Wall
 from scrapy_simhash.judging.documents import Record, State, facts_of
-from scrapy_simhash.judging.judge import list_lost, take_out
+from scrapy_simhash.judging.judge import list_lost
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 from scrapy_simhash.pages.kinds import guess_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.interface import Documents
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
 
 
 # The number of the largest scopes, and of the largest groups, to list.
@@ -57,7 +56,7 @@ def visit_documents(
     return damaged
 
 
-def count_documents(stored: Session) -> dict[str, Any]:
+def count_documents(stored: Documents) -> dict[str, Any]:
     """Count documents by state, distance, scope and group (an original and its near-duplicates)."""
     states: Counter[str] = Counter()
     distances: Counter[int] = Counter()
@@ -211,17 +210,17 @@ def with_near_duplicates(
 def delete_documents(
     stored: Documents,
     numbers: Sequence[int],
-    identities: Mapping[int, Sequence[bytes]],
     alive: Callable[[str], bool],
 ) -> int:
     """Delete documents that are not in use, with their near-duplicates; returns how many."""
+    stored.prefetch_documents(numbers)
     chosen = with_near_duplicates(stored, numbers, alive)
     for number in chosen:
         record = stored.get(number)
         assert record is not None  # noqa: S101 - chosen in this transaction
-        take_out(stored, number, record)
+        stored.take_out(number, record)
         forget_sink(stored, number)
-        stored.remove(number, (record.identity, *identities.get(number, ())))
+        stored.remove(number, record)
     return len(chosen)
 
 
@@ -239,5 +238,5 @@ def list_undelivered(stored: Documents) -> NDArray[np.uint64]:
         if record.state != State.DUPLICATE:
             delivered = record.state == State.DONE and not record.stub
             (done if delivered else others).update(record.fingerprints)
-    left = [fingerprint for fingerprint in others - done if 0 not in stored.numbers(fingerprint)]
+    left = [fingerprint for fingerprint in others - done if not stored.is_bulk_loaded(fingerprint)]
     return np.array(sorted(left), np.uint64)

@@ -27,14 +27,13 @@ from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.pages.scopes import site as site_of
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
-    FormFound,
     Parking,
     ParkingAnswer,
     ParkingGroup,
     TakenRequest,
-    find_target,
     list_released,
     list_wrong,
     release,
@@ -42,7 +41,6 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.records import ROW_TABLES
 from scrapy_simhash.stores.sampling import check_sample
 from scrapy_simhash.urls.acting import ActingRules, name_form
 from scrapy_simhash.urls.learning import learn
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging import Document, StoredDocument, Verdict
     from scrapy_simhash.judging.evidence import Outcome
-    from scrapy_simhash.stores.records import Session
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import RuleAction
     from scrapy_simhash.stores.sampling import Sample
     from scrapy_simhash.urls.rules import RuleChange, UrlRule
@@ -91,10 +89,10 @@ class UrlRuleStore(ABC):
     _unsettled: set[bytes]
 
     @abstractmethod
-    def _read(self, work: Callable[[Session], Result]) -> Result: ...
+    def read(self, work: Callable[[Documents], Result]) -> Result: ...
 
     @abstractmethod
-    def _write(self, work: Callable[[Session], Result]) -> Result: ...
+    def write(self, work: Callable[[Documents], Result]) -> Result: ...
 
     @abstractmethod
     def _is_alive(self, crawl: str) -> bool: ...
@@ -108,7 +106,7 @@ class UrlRuleStore(ABC):
 
     def _note_addresses(
         self,
-        stored: Session,
+        stored: Documents,
         documents: Sequence[Document],
         verdicts: Sequence[Verdict],
         group: ParkingGroup | None,
@@ -139,9 +137,9 @@ class UrlRuleStore(ABC):
             ValueError: the store was opened read-only.
         """
         self._require_writable()
-        walls = self._read(list_suspicious)
+        walls = self.read(list_suspicious)
         sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
-        last = self._read(_find_last)
+        last = self.read(_find_last)
         for page in self._read_pages(range(1, last + 1)):
             sites[_site_of(page.url)].append(page.document)
         known: defaultdict[str, list[UrlRule]] = defaultdict(list)
@@ -156,46 +154,51 @@ class UrlRuleStore(ABC):
                 keep = partial(
                     book.keep_learned, learned=found, known=known[site], time=time.time()
                 )
-                changes += self._write(keep)
+                changes += self.write(keep)
         self._note_forms(sites)
         learned = pack_row(LEARNED, RulesVersion(last))
-        self._write(lambda stored: stored.put_row("acting", LEARNED, learned))
+        self.write(lambda stored: stored.put_row("acting", LEARNED, learned))
         if any(not change.acts for change in changes):
             self.release_wrong()
         return changes
 
     def measure_growth(self) -> tuple[int, int]:
         """Get the numbers of the last document when rules were learned, and of the last one now."""
-        return self._read(lambda stored: (read_version(stored, LEARNED), _find_last(stored)))
+        return self.read(lambda stored: (read_version(stored, LEARNED), _find_last(stored)))
 
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
         for some in _cut(numbers, _PAGES_PER_READ):
-            yield from self.get_documents(some)
+            try:
+                yield from self.get_documents(some)
+            except DamagedError:  # `check` lists it
+                for number in some:
+                    with suppress(DamagedError):
+                        yield from self.get_documents([number])
 
     def _note_forms(self, sites: Mapping[str, Iterable[int]]) -> None:
         """Note the normal forms of pages that came before their rules acted."""
-        acting = ActingRules(self._read(book.list_acting))
+        acting = ActingRules(self.read(book.list_acting))
         hosts = {_site_of(f"http://{host}/") for host in acting.hosts}
         for site in hosts & sites.keys():
             for some in _cut(sites[site], _PAGES_PER_READ):
-                self._write(partial(_note_forms_of, numbers=some, acting=acting))
+                self.write(partial(_note_forms_of, numbers=some, acting=acting))
 
     def url_rules(self, host: str | None = None) -> list[UrlRuleRecord]:
         """List all rules with their evidence, or those of one host, by their text."""
-        return self._read(lambda stored: book.list_rules(stored, host))
+        return self.read(lambda stored: book.list_rules(stored, host))
 
     def get_url_rule(self, rule_id: str) -> UrlRuleRecord | None:
         """Get the rule of an id (16 hex digits), or None."""
-        return self._read(lambda stored: book.get_rule(stored, rule_id))
+        return self.read(lambda stored: book.get_rule(stored, rule_id))
 
     def url_rules_version(self) -> int:
         """Read the counter that grows when a rule begins to act, or ends; one row."""
-        return self._read(read_version)
+        return self.read(read_version)
 
     def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
         """List the rules that act now, with their version; two rows."""
-        return self._read(lambda stored: (read_version(stored), book.list_acting(stored)))
+        return self.read(lambda stored: (read_version(stored), book.list_acting(stored)))
 
     def change_url_rule(self, rule_id: str, action: RuleAction) -> UrlRuleRecord:
         """Change the state of a rule because a person says so.
@@ -211,7 +214,7 @@ class UrlRuleStore(ABC):
             ValueError: there is no such rule or action.
         """
         now = time.time()
-        changed = self._write(lambda stored: book.change_rule(stored, rule_id, action, now))
+        changed = self.write(lambda stored: book.change_rule(stored, rule_id, action, now))
         if not changed.acts:
             self.release_wrong()
         return changed
@@ -223,11 +226,7 @@ class UrlRuleStore(ABC):
             ValueError: one of them is no rule; nothing was added.
         """
         rules, now = list(rules), time.time()
-        return self._write(lambda stored: book.add_rules(stored, rules, now))
-
-    def find_form(self, form: bytes) -> FormFound | None:
-        """Find the document of a normal form by its name, see `urls.acting.name_form`, or None."""
-        return self._read(lambda stored: find_target(stored, form, self._is_alive))
+        return self.write(lambda stored: book.add_rules(stored, rules, now))
 
     def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
         """Park those requests that may be parked, in one durable transaction.
@@ -244,7 +243,7 @@ class UrlRuleStore(ABC):
             StoreUnavailableError: nothing was parked.
         """
         alive, seed = self._is_alive, self.seed
-        answers = self._write(lambda stored: parking.park(stored, wanted, alive, seed))
+        answers = self.write(lambda stored: parking.park(stored, wanted, alive, seed))
         self._note_parked(answers)
         return answers
 
@@ -256,7 +255,7 @@ class UrlRuleStore(ABC):
 
     def unpark(self, keys: Sequence[bytes]) -> None:
         """Forget requests that were made again, by the keys that they were taken with."""
-        self._write(lambda stored: parking.unpark(stored, keys))
+        self.write(lambda stored: parking.unpark(stored, keys))
 
     def take_parked(self, crawl: str, spider: str, most: int = 1_000) -> list[TakenRequest]:
         """Hand a running crawl the parked requests that must be made after all.
@@ -276,9 +275,9 @@ class UrlRuleStore(ABC):
         self._looked_at = version
         alive = self._is_alive
         # Nearly always there are none; no need to wait for other writers.
-        while keys := self._read(lambda stored: list_released(stored, alive, crawl, spider, most)):
+        while keys := self.read(lambda stored: list_released(stored, alive, crawl, spider, most)):
             free = partial(take_released, alive=alive, crawl=crawl, spider=spider, keys=keys)
-            if taken := self._write(free):  # or else others took them meanwhile
+            if taken := self.write(free):  # or else others took them meanwhile
                 return taken
         return []
 
@@ -290,16 +289,16 @@ class UrlRuleStore(ABC):
         """Look at the requests with these keys, or at all."""
         if keys is not None and not keys:
             return
-        if not self._read(lambda stored: stored.count_rows("parked")):
+        if not self.read(lambda stored: stored.count_rows("parked")):
             self._unsettled.clear()
             return
         alive = self._is_alive
-        wrong, pending = self._read(lambda stored: list_wrong(stored, alive, keys))
+        wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
         for some in _cut(wrong, _REQUESTS_PER_GROUP):
-            self._write(partial(self._release_some, some))
+            self.write(partial(self._release_some, some))
         self._unsettled = set(pending)
 
-    def _release_some(self, keys: Sequence[bytes], stored: Session) -> int:
+    def _release_some(self, keys: Sequence[bytes], stored: Documents) -> int:
         wrong, _ = list_wrong(stored, self._is_alive, keys)  # things may have changed
         return release(stored, wrong)
 
@@ -310,13 +309,13 @@ class UrlRuleStore(ABC):
         """
         prefix = bytes.fromhex(rule_id or "")
 
-        def find(stored: Session) -> list[bytes]:
+        def find(stored: Documents) -> list[bytes]:
             rows = scan_parked(stored, "parked", prefix)
             return [key for key, parked in rows if url in (None, parked.url)]
 
-        keys = self._read(find)
+        keys = self.read(find)
         return sum(
-            self._write(partial(_release_these, some)) for some in _cut(keys, _REQUESTS_PER_GROUP)
+            self.write(partial(_release_these, some)) for some in _cut(keys, _REQUESTS_PER_GROUP)
         )
 
     def sample_parked(
@@ -331,7 +330,7 @@ class UrlRuleStore(ABC):
             most: how many to hand out in all.
         """
         alive = self._is_alive
-        return self._write(lambda stored: sample(stored, alive, crawl, spider, share, most))
+        return self.write(lambda stored: sample(stored, alive, crawl, spider, share, most))
 
     def check_sample(self, sample: Sample) -> tuple[Outcome | None, list[RuleChange]]:
         """Let a page vote on the rules that would have spared its request; one transaction.
@@ -346,7 +345,7 @@ class UrlRuleStore(ABC):
         """
         rule, now = Rule(self.distance, self.confirm), time.time()
 
-        return self._write(lambda stored: check_sample(stored, sample, rule, now))
+        return self.write(lambda stored: check_sample(stored, sample, rule, now))
 
     def parked(self, rule_id: str | None = None) -> Iterator[Parked]:
         """List the parked requests of a rule (16 hex digits), or all, those released included.
@@ -354,9 +353,9 @@ class UrlRuleStore(ABC):
         Reads them at once; some 700 bytes each.
         """
         prefix = bytes.fromhex(rule_id or "")
-        rows = self._read(lambda stored: list(stored.scan_rows("parked", prefix)))
+        rows = self.read(lambda stored: list(stored.scan_rows("parked", prefix)))
         if rule_id is None:
-            rows += self._read(lambda stored: list(stored.scan_rows("released")))
+            rows += self.read(lambda stored: list(stored.scan_rows("released")))
         for key, packed in rows:
             found = parking.read_parked(key, packed)
             if found is not None:
@@ -368,36 +367,34 @@ class UrlRuleStore(ABC):
         Reads all of them and the documents' records, a thousand at a time; keeps the keys.
         """
 
-        def find(stored: Session, keys: Sequence[bytes]) -> list[bytes]:
+        def find(stored: Documents, keys: Sequence[bytes]) -> list[bytes]:
             stored.prefetch_rows(("forms", key) for key in keys)
             numbers = {key: book.find_form(stored, key) for key in keys}
             stored.prefetch_rows((), records=[number for number in numbers.values() if number])
             return [key for key, number in numbers.items() if stored.get(number) is None]
 
-        def drop(stored: Session, keys: Sequence[bytes]) -> int:
+        def drop(stored: Documents, keys: Sequence[bytes]) -> int:
             spent = find(stored, keys)  # things may have changed
             for key in spent:
                 stored.drop_row("forms", key)
             return len(spent)
 
-        every = self._read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
+        every = self.read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
         dropped = 0
         for some in _cut(every, _REQUESTS_PER_GROUP):
-            if keys := self._read(partial(find, keys=some)):
-                dropped += self._write(partial(drop, keys=keys))
+            if keys := self.read(partial(find, keys=some)):
+                dropped += self.write(partial(drop, keys=keys))
         return dropped
 
     def read_url_rows(self) -> UrlRows:
         """Read all rows of the tables of URL rules, as `copy_url_rows` takes them; at once."""
-        return self._read(
-            lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES}
-        )
+        return self.read(lambda stored: {name: list(stored.scan_rows(name)) for name in ROW_TABLES})
 
     def copy_url_rows(self, rows: UrlRows) -> None:
         """Copy rows of a store whose documents were copied unchanged, with their numbers."""
         every = [(table, *row) for table, found in rows.items() for row in found]
         for some in _cut(every, _REQUESTS_PER_GROUP):
-            self._write(partial(_put_rows, some))
+            self.write(partial(_put_rows, some))
 
     def merge_url_rows(self, rows: UrlRows) -> None:
         """Take over the URL rules of another store whose documents were merged into this one.
@@ -416,9 +413,9 @@ class UrlRuleStore(ABC):
                 self.change_url_rule(record.rule.id, action)
         requests = _decode(Parked, rows["parked"] + rows["released"])
         for some in _cut(requests, _REQUESTS_PER_GROUP):
-            self._write(partial(parking.put_released, requests=some, seed=self.seed))
+            self.write(partial(parking.put_released, requests=some, seed=self.seed))
         for links in _cut(_decode(Link, rows["links"]), _REQUESTS_PER_GROUP):
-            self._write(partial(keep_links, links=links, gone=()))
+            self.write(partial(keep_links, links=links, gone=()))
 
 
 def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
@@ -428,9 +425,12 @@ def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield part
 
 
-def _find_last(stored: Session) -> int:
+def _find_last(stored: Documents) -> int:
     """Find the highest number of a document."""
-    return max((number for number, _ in stored.list_newest(1)), default=0)
+    try:
+        return max((number for number, _ in stored.list_newest(1)), default=0)
+    except DamagedError:
+        return max(number for number, _ in stored.scan())
 
 
 def _site_of(url: str) -> str:
@@ -439,16 +439,19 @@ def _site_of(url: str) -> str:
     return site_of(format_address(address), None) if address is not None else ""
 
 
-def _note_forms_of(stored: Session, numbers: Sequence[int], acting: ActingRules) -> None:
+def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRules) -> None:
     stored.prefetch_rows((), records=numbers)
     for number in numbers:
-        record = stored.get(number)
+        try:
+            record = stored.get(number)
+        except DamagedError:
+            continue
         form = acting.find_form(record.url) if record is not None else ""
         if record is not None and form:
             book.note_form(stored, name_form(form, record.callback), number, record)
 
 
-def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Session) -> None:
+def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:
     stored.prefetch_rows((table, key) for table, key, _ in rows)
     for row in rows:
         stored.put_row(*row)
@@ -461,5 +464,5 @@ def _decode(kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes]]) -> Iterator
             yield unpack_row(kind, key, row)
 
 
-def _release_these(keys: Sequence[bytes], stored: Session) -> int:
+def _release_these(keys: Sequence[bytes], stored: Documents) -> int:
     return release(stored, keys)

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 DEFAULT_PREFIX = "simhash"
+# The URL of a store in memory, of which nothing is kept.
+MEMORY = "memory:"
 # For each scheme, the scheme that redis-py takes, and whether it is a cluster.
-_SCHEMES = {
+SERVER_SCHEMES = {
     "redis": ("redis", False),
     "rediss": ("rediss", False),
     "valkey": ("redis", False),
@@ -42,14 +44,14 @@ class ServerAddress(NamedTuple):
 
 def is_server(url: str) -> bool:
     """Whether a store's URL names a server, not a folder."""
-    return urlsplit(url).scheme in _SCHEMES and "://" in url
+    return urlsplit(url).scheme in SERVER_SCHEMES and "://" in url
 
 
 def check_store_url(url: str) -> None:
     """Raise a ValueError unless the URL names a store of any kind."""
     if is_server(url):
         server_address(url)
-    else:
+    elif url != MEMORY:
         store_folder(url)
 
 
@@ -61,17 +63,19 @@ def show_url(url: str) -> str:
 def store_folder(url: str) -> Path:
     """Return the folder of a store's URL; a ValueError if it names none."""
     parts = urlsplit(url)
+    if url == MEMORY:
+        raise ValueError(f"store URL {url!r}: nothing of it is kept; this needs one in a folder")
     if parts.scheme == "lmdb" and parts.netloc:
         raise ValueError(f"store URL {url!r}: an LMDB store has no host; write lmdb:///folder")
     if parts.scheme != "lmdb" and "://" in url:
-        if parts.scheme in _SCHEMES:
+        if parts.scheme in SERVER_SCHEMES:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
         raise ValueError(
             f"store URL {_without_password(url)!r}: unknown scheme {parts.scheme!r}; name a "
-            f"folder, lmdb:///folder, or a server with {', '.join(_SCHEMES)}"
+            f"folder, lmdb:///folder, or a server with {', '.join(SERVER_SCHEMES)}"
         )
     scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
-    if scheme in _SCHEMES:
+    if scheme in SERVER_SCHEMES:
         raise ValueError(f"store URL {url!r}: write {scheme}://HOST, or ./{url} for a folder")
     path = unquote(parts.path) if parts.scheme == "lmdb" else url
     if not path:
@@ -83,7 +87,7 @@ def server_address(url: str) -> ServerAddress:
     """Read the URL of a server; a ValueError for an unknown option, a bad prefix or port."""
     parts = urlsplit(url)
     shown = _without_password(url)
-    scheme, cluster = _SCHEMES[parts.scheme]
+    scheme, cluster = SERVER_SCHEMES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - _OPTIONS):
         raise ValueError(

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.permutation import FINGERPRINT_BYTES, BitBlock, Design
+from scrapy_simhash.tables.permutation import (
+    FINGERPRINT_BYTES,
+    BitBlock,
+    Design,
+    check_fingerprint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -141,13 +146,25 @@ def permuted_of(rows: NDArray[np.void]) -> NDArray[np.uint64]:
     return rows["permuted"].astype(np.uint64).byteswap()
 
 
-class ReadCandidates(Protocol):
-    """Reads candidates from a store: rows that may be near, and the keys that were skipped."""
+class Sets(NamedTuple):
+    """The rows of some keys, wherever they are stored; each is in `joined` or in `single`.
 
-    def __call__(
-        self, keys: tuple[bytes, ...], rows: bytes, distance: int, *, bounded: bool
-    ) -> tuple[list[NDArray[np.void]], list[bytes]]:
-        """Read them; `bounded` skips buckets that are too full, and lists their keys."""
+    Attributes:
+        joined: buckets: key and value.
+        single: further rows, side by side.
+        crowded: keys of buckets that were skipped because they are too full.
+    """
+
+    joined: list[tuple[bytes, bytes]]
+    single: bytes
+    crowded: list[bytes]
+
+
+class ReadSets(Protocol):
+    """Reads the rows of keys from a store."""
+
+    def __call__(self, keys: tuple[bytes, ...], bounded: bool, /) -> Sets:
+        """Read them; `bounded` skips buckets that are too full."""
 
 
 class Prober:
@@ -157,6 +174,7 @@ class Prober:
         self.design = design
         self._key_end = 1 + design.key_bytes
         self._keys = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}x" * len(design.tables))
+        self._pairs = Struct(f"{self._key_end}s{ROW_BYTES - self._key_end}s")
         self._masks = [_masks(design.key_bytes, 0)]
         self._flips = [design.flips_for(distance) for distance in range(design.reach_bits + 1)]
         self._numbers, self._spread = _spread_blocks(design)
@@ -172,6 +190,10 @@ class Prober:
             rows += (fingerprint >> source & mask) * multiplier
         return rows.to_bytes(ROW_BYTES * len(self.design.tables), "big")
 
+    def split(self, fingerprint: int) -> list[tuple[bytes, bytes]]:
+        """Split the rows of a fingerprint into key and rest, one pair for each table."""
+        return list(self._pairs.iter_unpack(self.rows(check_fingerprint(fingerprint))))
+
     def keys(self, rows: bytes, distance: int) -> tuple[bytes, ...]:
         """List the keys that a probe reads first; it reads others only if a bucket is too full."""
         flips = self._flips_for(distance)
@@ -185,7 +207,7 @@ class Prober:
 
     def probe(
         self,
-        read: ReadCandidates,
+        read: ReadSets,
         fingerprint: int,
         distance: int,
         most: int | None = None,
@@ -201,7 +223,7 @@ class Prober:
         # bits that the design must flip for this distance.
         rows = self.rows(fingerprint)
         flips = self._flips_for(distance)
-        found, hot = read(self.keys(rows, distance), rows, distance, bounded=bounded)
+        found, hot = _find(read(self.keys(rows, distance), bounded), rows, distance)
         complete_bits = distance
         if hot:
             radii = self._radii(rows, hot, [flips] * len(self.design.tables))
@@ -209,7 +231,7 @@ class Prober:
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = read(keys, rows, distance, bounded=True)
+                more, hot_beyond = _find(read(keys, True), rows, distance)  # noqa: FBT003
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
@@ -281,6 +303,16 @@ class Prober:
             flipped = (int.from_bytes(key) ^ int.from_bytes(keys[key[0]])).bit_count()
             radii[key[0]] = min(radii[key[0]], flipped - 1)
         return tuple(radii)
+
+
+def _find(sets: Sets, rows: bytes, distance: int) -> tuple[list[NDArray[np.void]], list[bytes]]:
+    """Find the candidates among rows that were read; returns the crowded keys, too."""
+    found = []
+    if sets.joined and (near := find_in_buckets(sets.joined, rows, distance)) is not None:
+        found.append(near)
+    if sets.single:
+        found.append(np.frombuffer(sets.single, ROW))
+    return found, sets.crowded
 
 
 def _spread_blocks(design: Design) -> tuple[int, list[tuple[int, int, int]]]:

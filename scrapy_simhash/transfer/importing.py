@@ -20,7 +20,8 @@ from scrapy_simhash.errors import PartlyFailedError, SourceError
 from scrapy_simhash.pages import make_recipe
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.urls import is_server, show_url, store_folder
-from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, merge_stores, open_to_fill
+from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, open_to_fill
+from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.transfer.parquet import ParquetSource
 from scrapy_simhash.transfer.seeding import (
     SPIDER,

@@ -227,9 +227,9 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     (seeded,) = run(*limits, "import", "documents", "--store", "seeded", "--json").answers
     assert seeded["complete"]
     with open_store(str(tmp_path / "seeded"), 0) as store:
-        stored = store.read_rows([number for number, _, _ in store.list_first_times()])
-        assert sorted(row.record.url for row in stored) == sorted(expected)
-        assert {row.record.time for row in stored} == {WARC_SECONDS}
+        stored = store.list_documents()
+        assert sorted(each.url for each in stored) == sorted(expected)
+        assert {each.time for each in stored} == {WARC_SECONDS}
         assert store.check() == []
 
 

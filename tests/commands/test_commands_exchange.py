@@ -9,7 +9,7 @@ import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores import open_store
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -138,7 +138,7 @@ def test_stores_with_another_seed_or_recipe(
     run: Run, archive: Path, tmp_path: Path, fields: dict[str, int | Recipe], message: str
 ) -> None:
     wanted = {"seed": SEED, "recipe": RECIPE, **fields}
-    with LmdbStore(tmp_path / "s", **wanted) as store:  # type: ignore[arg-type]
+    with open_store(str(tmp_path / "s"), **wanted) as store:  # type: ignore[arg-type]
         store.bulk_load(DRAWN[:10])
     before = (tmp_path / "s" / "data.mdb").read_bytes()
     done = run("import", archive, "--store", "s")
@@ -172,7 +172,7 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     spoil(archive, how)
     for store in ("new", "there"):
         if store == "there":
-            LmdbStore(tmp_path / "there", seed=SEED, recipe=RECIPE).close()
+            open_store(str(tmp_path / "there"), seed=SEED, recipe=RECIPE).close()
         done = run("import", archive, "--store", store)
         assert (done.exit_code, done.out) == (2, "")
         assert SPOILT.get(how, "cannot be used") in done.err

@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.parking import note, read_keys
@@ -324,7 +324,7 @@ def test_rebuild_in_another_design(
 def test_rebuild_of_a_store_that_reaches_too_little(run: Run, tmp_path: Path) -> None:
     """The settings' distance keeps nobody from the cure."""
     with open_lmdb(tmp_path / "new", distance=3, tables=10) as store:
-        assert isinstance(store, LmdbStore)
+        assert isinstance(store, Store)
         store.bulk_load(np.array([OLD], np.uint64))
     assert run("check", "--rebuild", "--tables", "4", "--store", "new").exit_code == 0
     with open_lmdb(tmp_path / "new", distance=7) as store:

@@ -9,8 +9,8 @@ import pytest
 
 from scrapy_simhash.judging.rows import Parked, pack_row
 from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import make_key
-from scrapy_simhash.stores.records import Session
 from scrapy_simhash.stores.rulebook import get_rule, put_rule
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
@@ -73,7 +73,7 @@ def id_of(text: str) -> str:
 def park(store: Path, *names: str) -> None:
     """Park requests by a rule, as a crawl that has ended."""
 
-    def work(stored: Session, seed: int) -> None:
+    def work(stored: Documents, seed: int) -> None:
         for name in names:
             parked = Parked(id_of(SID), f"{SITE}{name}", "spider", "crawl-0", 1, body_bytes=1_000)
             key = make_key(parked, seed)
@@ -84,7 +84,7 @@ def park(store: Path, *names: str) -> None:
         put_rule(stored, record)
 
     with open_store(str(store)) as opened:
-        opened._write(lambda stored: work(stored, opened.seed))
+        opened.write(lambda stored: work(stored, opened.seed))
 
 
 def list_released(store: Path) -> list[str]:
@@ -244,7 +244,7 @@ def test_actions_by_their_old_names_are_refused_with_the_new_one(run: Run, store
     for old, new in (("pin", "set pin"), ("export", "list --output"), ("import", "set learn")):
         done = run("urls", old, SID, "--store", store)
         assert (done.exit_code, done.out) == (2, "")
-        assert f"`urls {old}` is now `urls {new}" in done.err
+        assert f"`scrapy simhash urls {old}` is now `scrapy simhash urls {new}" in done.err
 
 
 def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:

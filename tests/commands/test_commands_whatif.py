@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.judging import StoredDocument
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -36,13 +36,13 @@ def store(tmp_path: Path) -> Path:
 
 def test_the_store_is_read_once(run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     visits = []
-    visit = LmdbStore.visit
+    visit = Store.visit
 
-    def count(self: LmdbStore, take: Callable[[StoredDocument], object]) -> int:
+    def count(self: Store, take: Callable[[StoredDocument], object]) -> int:
         visits.append(self.url)
         return visit(self, take)
 
-    monkeypatch.setattr(LmdbStore, "visit", count)
+    monkeypatch.setattr(Store, "visit", count)
     assert run("evaluate", "--store", store).exit_code == 0
     assert len(visits) == 1
 

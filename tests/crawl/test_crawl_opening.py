@@ -14,8 +14,7 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb import documents as lmdb_documents
+from scrapy_simhash.stores import header, open_store
 from tests.helpers.crawling import Crawl, crawl, read_files
 from tests.helpers.documents import document
 from tests.helpers.pages import page
@@ -88,7 +87,7 @@ def narrower_design(store: Path) -> dict[str, Any]:
 
 def newer_format(store: Path) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lmdb_documents, "FORMAT", 99)
+        patch.setattr(header, "FORMAT", 99)
         fill(store)
     return {}
 
@@ -142,7 +141,10 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
         (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
         (default_of_0_1_0, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
         (other_extractor, ["another recipe", "'turbohtml' / 'html2txt'", "SIMHASH_STORE"]),
-        (other_design, ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash rebuild"]),
+        (
+            other_design,
+            ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
+        ),
         (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
         (newer_format, ["format 99", "upgrade scrapy-simhash"]),
         (text_file, ["not an LMDB file", "another folder"]),
@@ -209,7 +211,7 @@ async def test_disk_that_is_full_at_opening_stops_the_crawl(
     def fail(*_: object) -> None:
         raise StoreUnavailableError("no space left on device")
 
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.store.LmdbStore.start_crawl", fail)
+    monkeypatch.setattr("scrapy_simhash.stores.store.Store.start_crawl", fail)
     assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
     assert "no space left on device" in caplog.text
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scrapy.http import Request
 
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
 from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import page
@@ -108,7 +108,7 @@ async def test_match_without_url_counts_as_another_site(site: Site, tmp_path: Pa
         seed = store.seed
     for number, (cross_site, paths) in enumerate([("drop", []), ("flag", ["/0"])]):
         folder = tmp_path / str(number)
-        with LmdbStore(folder, distance=None, confirm=0.8, seed=seed) as store:
+        with open_store(str(folder), distance=None, confirm=0.8, seed=seed) as store:
             store.bulk_load(np.array([fingerprint], np.uint64))
         done = await crawl(folder, [site.url("/0")], SIMHASH_CROSS_SITE=cross_site)
         assert done.decisions[0]["match_url"] is None

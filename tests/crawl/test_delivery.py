@@ -298,7 +298,7 @@ def hold(stored):
 with open_store(sys.argv[1]) as store:
     print("ready", flush=True)
     sys.stdin.readline()
-    store._write(hold)
+    store.write(hold)
 """
 
 
@@ -520,7 +520,7 @@ async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_
     def kept() -> bool:
         """The request follows with a later group."""
         with open_store(str(store), readonly=True) as opened:
-            waiting = opened._read(lambda stored: stored.list_waiting())
+            waiting = opened.read(lambda stored: stored.list_waiting())
             return bool(waiting and waiting[0][1].request)
 
     wait_until(kept)

@@ -9,7 +9,8 @@ from scrapy import Spider
 from scrapy.http import HtmlResponse, Request, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_simhash.crawl import Delivery, LostLinks
+from scrapy_simhash.crawl.delivery import Delivery
+from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.crawl.policy import Eligibility
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.errors import SettingError

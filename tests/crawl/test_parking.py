@@ -20,8 +20,9 @@ from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
 from scrapy_simhash.judging.rows import Parked, Sink, pack_row
 from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import TakenRequest
-from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import get_rule, set_state
 from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from tests.crawl.test_kills import mend_job
@@ -105,14 +106,14 @@ def prove(folder: Path, site: Site) -> UrlRule:
     """Make a store with a rule that acts until a page speaks against it."""
     rule = pin(folder, site)
 
-    def work(stored: Session) -> None:
+    def work(stored: Documents) -> None:
         record = get_rule(stored, rule.id)
         assert record
         record.recent = "s" * 25
         set_state(stored, record, RuleState.ACTING, "proven", 1.0)
 
     with open_here(folder) as store:
-        store._write(work)
+        store.write(work)
     return rule
 
 
@@ -476,7 +477,7 @@ async def test_known_pages_that_are_walls(site: Site, tmp_path: Path) -> None:
     key = octets(first.decisions[0]["document"])
     with open_here(tmp_path) as store:
         wall = pack_row(key, Sink(since=1.0))
-        store._write(lambda stored: stored.put_row("sinks", key, wall))
+        store.write(lambda stored: stored.put_row("sinks", key, wall))
     await crawl(tmp_path, [site.url(PATHS[2])], AskingElsewhere, **SKIP)
     assert site.asked == [PATHS[0], PATHS[2], SESSIONS[0]]
 
@@ -520,7 +521,7 @@ async def test_new_sessions_in_a_crawl_two_days_later(
     first = ["/start-x", f"{PATHS[0]}?sid=x"]
     assert site.asked == first  # `xx` is parked for `x`
     with open_here(tmp_path) as store:
-        store._write(make_older)
+        store.write(make_older)
     if changed:
         new = Answer(page(77).encode())
         site.answers |= {f"{PATHS[0]}?sid={each}": new for each in ("y", "yy")}
@@ -531,7 +532,7 @@ async def test_new_sessions_in_a_crawl_two_days_later(
     assert done.counted["urls/parked"] == 1
 
 
-def make_older(stored: Session) -> None:
+def make_older(stored: Documents) -> None:
     """Make all pages two days older."""
     for number, record in list(stored):
         stored.put(number, structs.replace(record, time=record.time - 2 * 86_400))

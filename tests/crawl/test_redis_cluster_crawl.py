@@ -27,6 +27,8 @@ pytestmark = [
 ]
 
 FIRST, LATER = range(12), range(12, 24)
+# Of documents 1 to 255, see `stores.redis.places`.
+FIRST_DOCUMENTS = "d" + 14 * "0"
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def fail_over(six: RedisCluster, prefix: str) -> None:
 
 def move_slots(six: RedisCluster, prefix: str) -> None:
     """Move the log, documents and some identities to other nodes."""
-    moving = [log_slot(six, prefix), six.find_slot(f"{{{prefix}:d0}}")]
+    moving = [log_slot(six, prefix), six.find_slot(f"{{{prefix}:{FIRST_DOCUMENTS}}}")]
     moving += [six.find_slot(f"{{{prefix}:i{first:02x}}}") for first in range(0, 256, 8)]
     for slot in moving:
         six.move(slot, (six.find_owner(slot) + 1) % 3)
@@ -119,7 +121,7 @@ async def test_a_crawl_loses_nothing_that_was_acknowledged(
         assert store.check() == []
 
 
-@pytest.mark.parametrize("key", ["{moving}:header", "{moving:d0}"])
+@pytest.mark.parametrize("key", ["{moving}:header", f"{{moving:{FIRST_DOCUMENTS}}}"])
 def test_no_script_writes_to_a_slot_that_is_half_moved(six: RedisCluster, key: str) -> None:
     """It would make keys on the one node that are still on the other, which is not mended."""
     slot = six.find_slot(key)

@@ -11,7 +11,7 @@ import pytest
 
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.redis.commits import Committer
-from scrapy_simhash.stores.redis.documents import RedisDocuments
+from scrapy_simhash.stores.redis.values import RedisValues
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
@@ -69,11 +69,11 @@ async def test_pages_that_another_crawl_overtakes_are_judged_again_and_counted(
     others: list[ScriptCrawl] = []
     commit = Committer.commit
 
-    def come_late(self: Committer, stored: RedisDocuments, seq: bytes) -> bool:
-        if stored.asked and not others:
+    def come_late(self: Committer, values: RedisValues) -> bool:
+        if values.probed and not others:
             other = start_crawl(tmp_path, [site.url("/two")], "other", **settings)
             others.append(finish_crawl(other, tmp_path, "other"))
-        return commit(self, stored, seq)
+        return commit(self, values)
 
     monkeypatch.setattr(Committer, "commit", come_late)
     with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
@@ -123,8 +123,8 @@ async def test_commands(redis_server: RedisServer, project: Path, run: Run) -> N
     (stats,) = run("stats", "--store", url, "--json").answers
     assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
     assert stats["memory_bytes"] > 0
-    for command in ("check", "compact", "find-all", "log"):
-        done = run(command, "--store", url, "--json")
+    for command in (["check"], ["check", "--compact"], ["find-all"], ["log"]):
+        done = run(*command, "--store", url, "--json")
         assert done.exit_code in (0, 1), (command, done.err)
         assert done.err == "", command
     (matched, *_) = run("query", ONE, "--store", url, "--json").answers

@@ -12,7 +12,8 @@ import tldextract
 from scrapy_simhash.pages import Recipe, fingerprint_page, scopes
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.lmdb.documents import read_header, write_header
+from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
+from scrapy_simhash.stores.records import pack
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -61,13 +62,13 @@ async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
     warned: bool,
 ) -> None:
     def change(stored: Any) -> None:
-        header = read_header(stored)
+        header = unpack_header(stored.values.get("header", HEADER_KEY))
         assert header.libraries.pop("turbohtml")
         header.libraries |= {"turbohtml": version} if version else {}
-        write_header(stored, header)
+        stored.values.put("header", HEADER_KEY, pack(HEADER_KEY, header))
 
     with open_store(str(store), recipe=Recipe(extractor)) as made:
-        made._write(change)
+        made.write(change)
     async with running(store, extractor=extractor) as detector:
         assert (
             await judge(detector, fetched("one", page(1)), fetched("two", page(2))) == ["new"] * 2

@@ -21,7 +21,7 @@ from scrapy_simhash.judging.documents import Document, Version
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Verdict
     from scrapy_simhash.stores.store import Store
@@ -260,13 +260,15 @@ def replace_document(page: Document, **changes: Any) -> Document:
     return Document(**(fields | {"aliases": ()} | changes))
 
 
-def run_episode(episode: Episode, url: str) -> Iterator[Line]:
+def run_episode(
+    episode: Episode, url: str, opener: Callable[..., Store] = open_store
+) -> Iterator[Line]:
     """Run an episode in a new store; gives a line for each thing that it says."""
     world = _World(Random(episode.number), episode)  # noqa: S311
     distance, confirm, tables = episode.store
 
     def open_it() -> Store:
-        return open_store(url, distance, tables, confirm=confirm, seed=episode.number)
+        return opener(url, distance, tables, confirm=confirm, seed=episode.number)
 
     yield Line(f"episode {episode.number}: {episode.documents} documents, {episode.store}")
     store = open_it()

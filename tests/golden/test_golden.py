@@ -20,8 +20,10 @@ def test_pages_of_the_repository(part: str, capsys: pytest.CaptureFixture[str]) 
     compare(part, capsys=capsys)
 
 
-def test_random_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    compare("random", f"--documents={DOCUMENTS_OF_THE_FIRST_TIER}", capsys=capsys)
+@pytest.mark.parametrize("store", ["lmdb", "memory:"])
+def test_random_documents(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = f"--documents={DOCUMENTS_OF_THE_FIRST_TIER}"
+    compare("random", documents, f"--store={store}", capsys=capsys)
 
 
 @pytest.mark.slow

@@ -48,5 +48,5 @@ def add_rule(store: Store, text: str, action: str = "", **votes: Any) -> UrlRule
     assert record is not None
     for name, value in votes.items():
         setattr(record, name, value)
-    store._write(lambda stored: put_rule(stored, record))
+    store.write(lambda stored: put_rule(stored, record))
     return record

@@ -6,7 +6,6 @@ from typing import Any
 from scrapy_simhash._printable import plural
 from scrapy_simhash.judging import Document, Match, Verdict
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 
 CRAWL = "crawl-1"
 
@@ -35,14 +34,12 @@ def begin_crawl(home: str, crawl: str = CRAWL, **arguments: Any) -> Store:
     return store
 
 
-def open_lmdb(folder: Path, **arguments: Any) -> LmdbStore:
+def open_lmdb(folder: Path | str, **arguments: Any) -> Store:
     """Open a store by the public way."""
-    store = open_store(str(folder), **arguments)
-    assert isinstance(store, LmdbStore)
-    return store
+    return open_store(str(folder), **arguments)
 
 
-def open_in_crawl(folder: Path, crawl: str = CRAWL, **arguments: Any) -> LmdbStore:
+def open_in_crawl(folder: Path | str, crawl: str = CRAWL, **arguments: Any) -> Store:
     """Open a store and begin a crawl in it."""
     store = open_lmdb(folder, **arguments)
     store.start_crawl(crawl, "spider")

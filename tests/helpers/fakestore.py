@@ -33,6 +33,7 @@ class FakeStore:
 
     def __init__(self, *, readonly: bool = False) -> None:
         self.readonly = readonly
+        self.distance, self.confirm = 7, None
         self.groups: list[Group] = []
         self.failures: deque[BaseException | None] = deque()
         self.attempts = 0
@@ -46,6 +47,10 @@ class FakeStore:
         self.judged_again = 0
         self.rules_version = -1
         self._number = 0
+
+    def measure_growth(self) -> tuple[int, int]:
+        """Say that nothing was learned, and that there is nothing to learn from."""
+        return 0, 0
 
     def start_crawl(self, crawl: str, spider: str) -> None:
         pass

@@ -5,9 +5,10 @@ from functools import partial
 
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import Parking
-from scrapy_simhash.stores.records import Session, octets
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Form
 from scrapy_simhash.urls.acting import Target, name_form
 from scrapy_simhash.urls.rules import UrlRule, parse_rule
@@ -33,7 +34,7 @@ def name(path: str, callback: str = "parse") -> bytes:
 def note(store: Store, path: str, number: int, callback: str = "parse") -> None:
     """Note which document has the normal form of this path."""
     key = name(path, callback)
-    store._write(lambda stored: stored.put_row("forms", key, pack_row(key, Form(number))))
+    store.write(lambda stored: stored.put_row("forms", key, pack_row(key, Form(number))))
 
 
 def add_target(store: Store, path: str, fingerprint: int, crawl: str = CRAWL) -> int:
@@ -71,18 +72,18 @@ def plant_rows(store: Store, target: int) -> None:
     assert [answer.reason for answer in answers] == ["", ""]
     assert store.release_parked(url=f"{SITE}/a?sid=2") == 1
 
-    def work(stored: Session) -> None:
+    def work(stored: Documents) -> None:
         key = octets(target)
         stored.put_row("sinks", key, pack_row(key, Sink((Witness("h", "a", "b"),))))
         keep_links(stored, [Link("http://site.example/c")], ())
 
-    store._write(work)
+    store.write(work)
 
 
 def read_keys(store: Store, table: str) -> list[bytes]:
     """List the keys of a table."""
-    return store._read(partial(_list_keys, table))
+    return store.read(partial(_list_keys, table))
 
 
-def _list_keys(table: str, stored: Session) -> list[bytes]:
+def _list_keys(table: str, stored: Documents) -> list[bytes]:
     return sorted(key for key, _ in stored.scan_rows(table))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import xxhash
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, open_lmdb
 from tests.helpers.tracing import Call, read_calls
 
@@ -208,16 +208,12 @@ def _descriptor(call: Call) -> str:
     return call.rest.partition("<")[0]
 
 
-def fingerprint_of(store: LmdbStore) -> str:
+def fingerprint_of(store: Store) -> str:
     """Hash all a store holds, however its tables are laid out."""
     digest = xxhash.xxh3_64(store.fingerprints().tobytes() + repr(store.seed).encode())
-    databases = store._databases
-    rows = store._environment.read(
-        lambda txn: [
-            (name, *row)
-            for name in ("documents", "identities", "fingerprints", "duplicates", "crawls", "texts")
-            for row in txn.cursor(getattr(databases, name))
-        ]
+    names = ("documents", "identities", "fingerprints", "duplicates", "crawls", "texts")
+    rows = store.read(
+        lambda stored: [(name, *row) for name in names for row in stored.values.scan(name)]
     )
     digest.update(repr(rows).encode())
     return digest.hexdigest()
@@ -242,7 +238,7 @@ def find_fault(folder: Path, acknowledged: list[str]) -> str:
             return str(error)
 
 
-def _find_fault_within(store: LmdbStore, acknowledged: list[str]) -> str:
+def _find_fault_within(store: Store, acknowledged: list[str]) -> str:
     if problems := store.check():
         return f"check: {problems}"
     if acknowledged and fingerprint_of(store) not in acknowledged:

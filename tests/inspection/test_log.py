@@ -13,6 +13,7 @@ import pytest
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.inspection import log as log_module
 from scrapy_simhash.inspection.log import LogFilter
+from tests.helpers.commanding import Run
 from tests.helpers.reporting import make_decision, summarise
 
 DECISIONS: list[dict[str, Any]] = [
@@ -56,44 +57,33 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "numbers"),
+    ("options", "numbers"),
     [
-        (LogFilter(), [0, 1, 2, 3, 4]),
-        (LogFilter(status="near_duplicate"), [1, 2]),
-        (LogFilter(status="unjudged"), [3]),
-        (LogFilter(url="b.example"), [2, 3, 4]),
-        (LogFilter(url="a.example/1"), [0, 1, 2]),
-        (LogFilter(distance=0), [1]),
-        (LogFilter(distance=3), [2]),
-        (LogFilter(crawl="one"), [0, 1]),
-        (LogFilter(crawl="last"), [2, 3, 4]),
-        (LogFilter(status="near_duplicate", crawl="two", distance=3, url="b."), [2]),
-        (LogFilter(status="near_duplicate", crawl="two", distance=0), []),
+        ("", [0, 1, 2, 3, 4]),
+        ("--status near_duplicate", [1, 2]),
+        ("--status unjudged", [3]),
+        ("--url b.example", [2, 3, 4]),
+        ("--url a.example/1", [0, 1, 2]),
+        ("--distance 0", [1]),
+        ("--distance 3", [2]),
+        ("--crawl one", [0, 1]),
+        ("--crawl last", [2, 3, 4]),
+        ("--status near_duplicate --crawl two --distance 3 --url b.", [2]),
+        ("--status near_duplicate --crawl two --distance 0", []),
+        ("--status near_duplicate --last 1", [2]),
+        ("--status near_duplicate --last 9", [1, 2]),
+        ("--last 0", []),
     ],
 )
-def test_filter(log: Path, wanted: LogFilter, numbers: list[int]) -> None:
-    assert list(read_log(log, wanted)) == [DECISIONS[number] for number in numbers]
-
-
-@pytest.mark.parametrize(("last", "numbers"), [(1, [2]), (2, [1, 2]), (9, [1, 2]), (0, [])])
-def test_last_counts_what_is_wanted(log: Path, last: int, numbers: list[int]) -> None:
-    wanted = LogFilter(status="near_duplicate")
-    assert list(read_log(log, wanted, last=last)) == [DECISIONS[number] for number in numbers]
+def test_filters(run: Run, log: Path, options: str, numbers: list[int]) -> None:
+    done = run("log", "--log", log, "--json", *options.split())
+    assert done.answers == [DECISIONS[number] for number in numbers]
+    assert (done.exit_code, done.err) == (0 if numbers else 1, "")
 
 
 def test_line_that_is_being_written_is_left_out(log: Path) -> None:
     write(log, end='{"url": "http://a.exam')
     assert list(read_log(log, LogFilter())) == DECISIONS
-
-
-def test_empty_log_has_no_decisions(tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").touch()
-    assert list(read_log(tmp_path / "log.jsonl", LogFilter())) == []
-
-
-def test_missing_log_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        list(read_log(tmp_path / "log.jsonl", LogFilter()))
 
 
 NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 100_000]
@@ -195,11 +185,6 @@ def test_follow_may_begin_within_a_line(log: Path, at_the_end: deque[Callable[[]
     write(log, end=line[:20])
     at_the_end.append(lambda: write(log, end=line[20:] + "\n"))
     assert follow(log, 6) == [*DECISIONS, DECISIONS[0]]
-
-
-def test_the_last_crawl_is_the_one_that_began_last(log: Path) -> None:
-    write(log, DECISIONS[0])  # of the one that goes on beside it
-    assert list(read_log(log, LogFilter(crawl="last"))) == DECISIONS[2:]
 
 
 def test_follow_shows_the_last_crawl_as_lines_come(

@@ -7,7 +7,7 @@ import pytest
 
 from scrapy_simhash.judging import Document, Version
 from scrapy_simhash.stores import Store, open_store
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge, next_crawl
+from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
@@ -112,23 +112,24 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
     third = document("a", A ^ B >> 32, text_digest=b"third")
     with open_store(home) as other:
         other.start_crawl("theirs", "spider")
-        judge(store, first)
+        number = judge_one(store, first).document
         judge(other, theirs)
         for mark in (store.mark_done, store.withdraw):
-            mark([Version(1, b"first")], CRAWL)
-            assert state(store, 1) == "pending"
-        assert judge(store, document("like theirs", B)) == ["near_duplicate 2 of 1"]
+            mark([Version(number, b"first")], CRAWL)
+            assert state(store, number) == "pending"
+        assert judge_one(store, document("like theirs", B)).status == "near_duplicate"
         judge(store, third)
         for mark, other_mark in (
             (store.mark_done, other.mark_done),
             (store.withdraw, other.withdraw),
         ):
-            mark([Version(1, b"first")], CRAWL)
-            other_mark([Version(1, b"second")], "theirs")
-            assert state(store, 1) == "pending"
-        assert judge(store, document("like the third", A ^ B >> 32)) == ["near_duplicate 3 of 1"]
-        store.mark_done([Version(1, b"third")], CRAWL)
-        assert state(store, 1) == "done"
+            mark([Version(number, b"first")], CRAWL)
+            other_mark([Version(number, b"second")], "theirs")
+            assert state(store, number) == "pending"
+        like_third = document("like the third", A ^ B >> 32)
+        assert judge_one(store, like_third).status == "near_duplicate"
+        store.mark_done([Version(number, b"third")], CRAWL)
+        assert state(store, number) == "done"
 
 
 def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: Store) -> None:
@@ -143,6 +144,6 @@ def test_crawls_at_the_same_time_see_each_other(home: str, store: Store) -> None
     with open_store(home) as other:
         other.start_crawl("theirs", "spider")
         judge(other, document("a", A, crawl="theirs"))
-        assert judge(store, document("b", A)) == ["near_duplicate 2 of 1"]
+        assert judge_one(store, document("b", A)).status == "near_duplicate"
         other.end_crawl("theirs")
-        assert judge(store, document("c", A)) == ["new 3"]
+        assert judge_one(store, document("c", A)).status == "new"

@@ -11,10 +11,10 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.lmdb import backup as lmdb_backup
+from scrapy_simhash.stores.lmdb.compacting import freeze
 from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.environment import shrink
-from scrapy_simhash.stores.lmdb.mending import check_documents, freeze
+from scrapy_simhash.stores.mending import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run
@@ -161,7 +161,7 @@ def test_backup_of_an_unfinished_compaction_goes_on_from_there(tmp_path: Path) -
     fingerprints = draw_fingerprints(1, 60)
     with open_in_crawl(tmp_path / "store") as store:
         add(store, fingerprints)
-        store._commit(freeze)
+        store.write(lambda stored: freeze(stored.values))  # type: ignore[arg-type]
         store.backup(tmp_path / "backup")
     with open_lmdb(tmp_path / "backup") as copy:
         for _ in range(2):
@@ -174,7 +174,7 @@ STOPPED = """
 import os, sys
 from pathlib import Path
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores import open_as_it_is
 
 calls, sync = 0, os.fsync
 def stop(file):
@@ -187,7 +187,7 @@ def stop(file):
 os.fsync = stop
 print("ready", flush=True)
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with open_as_it_is(str(folder / "store")) as store:
     store.backup(folder / "backup")
 """
 
@@ -229,11 +229,10 @@ def test_full_disk_leaves_nothing(
 SMALL_FILES = """
 import resource, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.store import LmdbStore
-from scrapy_simhash.stores import StoreUnavailableError
+from scrapy_simhash.stores import StoreUnavailableError, open_as_it_is
 
 folder = Path(sys.argv[1])
-with LmdbStore(folder / "store", readonly=True, distance=0) as store:
+with open_as_it_is(str(folder / "store")) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
     try:
         store.backup(folder / "backup")
@@ -275,9 +274,9 @@ def test_target_that_comes_meanwhile_is_not_replaced(
     def make_target(*arguments: Any) -> list[str]:
         (tmp_path / "backup").mkdir()
         (tmp_path / "backup" / "mine").touch()
-        return check_documents(*arguments)
+        return find_problems(*arguments)
 
-    monkeypatch.setattr(lmdb_backup, "check_documents", make_target)
+    monkeypatch.setattr("scrapy_simhash.stores.store.find_problems", make_target)
     with (
         open_lmdb(tmp_path / "store") as store,
         pytest.raises(StoreUnavailableError, match="nothing is left of it"),

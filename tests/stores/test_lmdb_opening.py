@@ -6,16 +6,32 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import copyfile
 
 import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.lmdb.documents import FORMAT, unpack_header
-from scrapy_simhash.stores.records import pack
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.header import FORMAT
+from scrapy_simhash.stores.records import Header, pack, unpack
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
+
+OF_FORMAT_3 = Path(__file__).parents[1] / "formats" / "format-3.mdb"
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_store_of_format_3_is_refused_and_left_alone(tmp_path: Path, readonly: bool) -> None:
+    """That of a version before the first release, which had other databases."""
+    copyfile(OF_FORMAT_3, tmp_path / "data.mdb")
+    with pytest.raises(
+        StoreUnusableError, match=r"format 3, but .* format 4; name another"
+    ) as told:
+        open_lmdb(tmp_path, readonly=readonly)
+    assert "\n" not in str(told.value)
+    assert (tmp_path / "data.mdb").read_bytes() == OF_FORMAT_3.read_bytes()
 
 
 def make_store(folder: Path, pages: int = 50) -> None:
@@ -245,33 +261,27 @@ def test_a_data_file_that_cannot_be_read(mode: str, tmp_path: Path) -> None:
 def rewrite_header(folder: Path, *, changed_format: int = 1, damage: bool = False) -> None:
     with open_lmdb(folder) as store:
 
-        def work(transaction: "lmdb.Transaction[bytes]") -> None:
-            database = store._databases.header
-            header = unpack_header(transaction.get(b"store", b"", db=database))
+        def work(stored: Documents) -> None:
+            header = unpack(Header, b"store", stored.values.get("header", b"store") or b"")
             header.format = changed_format
             header.libraries["scrapy-simhash"] = "9.8.7"
             packed = pack(b"store", header)
             if damage:
                 packed = packed[:-1] + bytes([packed[-1] ^ 1])
-            transaction.put(b"store", packed, db=database)
+            stored.values.put("header", b"store", packed)
 
-        store._environment.write(work)
+        store.write(work)
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-@pytest.mark.parametrize(
-    ("other", "cure"),
-    [
-        (FORMAT + 1, r"upgrade.*9\.8\.7"),
-        (2, "before the first release.*name another SIMHASH_STORE"),
-    ],
-)
+@pytest.mark.parametrize("other", [FORMAT + 1, FORMAT - 1])
 def test_another_format_is_refused_and_left_alone(
-    tmp_path: Path, other: int, cure: str, readonly: bool
+    tmp_path: Path, other: int, readonly: bool
 ) -> None:
     make_store(tmp_path)
     rewrite_header(tmp_path, changed_format=other)
     before = (tmp_path / "data.mdb").read_bytes()
+    cure = r"name another SIMHASH_STORE.*9\.8\.7"
     with pytest.raises(StoreUnusableError, match=rf"format {other}.*{cure}"):
         open_lmdb(tmp_path, readonly=readonly)
     assert (tmp_path / "data.mdb").read_bytes() == before
@@ -282,11 +292,11 @@ def test_a_file_that_ends_before_pages_that_were_given_back_is_sound(tmp_path: P
     make_store(tmp_path)
     with open_lmdb(tmp_path) as store:
 
-        def take_and_give_back(txn: "lmdb.Transaction[bytes]") -> None:
-            txn.put(b"\0" * 8, bytes(200_000), db=store._databases.texts)
-            txn.delete(b"\0" * 8, db=store._databases.texts)
+        def take_and_give_back(stored: Documents) -> None:
+            stored.values.put("texts", b"\0" * 8, bytes(200_000))
+            stored.values.delete("texts", b"\0" * 8)
 
-        store._environment.write(take_and_give_back)
+        store.write(take_and_give_back)
     with lmdb.open(str(tmp_path), readonly=True, lock=False, lib_version=0) as env:
         promised = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     assert (tmp_path / "data.mdb").stat().st_size < promised
@@ -332,9 +342,7 @@ def test_a_damaged_header_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_documents_without_a_header_are_refused(tmp_path: Path) -> None:
     make_store(tmp_path)
     with open_lmdb(tmp_path) as store:
-        store._environment.write(
-            lambda transaction: transaction.delete(b"store", db=store._databases.header)
-        )
+        store.write(lambda stored: stored.values.delete("header", b"store"))
     for readonly in (False, True):
         with pytest.raises(StoreUnusableError, match="header; restore it from a backup"):
             open_lmdb(tmp_path, readonly=readonly)

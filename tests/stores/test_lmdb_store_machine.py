@@ -2,9 +2,10 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import settings
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.lmdb.mending import _merge, _switch, freeze
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.lmdb.compacting import _merge, _switch, freeze
+from scrapy_simhash.stores.lmdb.values import LmdbValues
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import examples
 from tests.helpers.storemachine import StoreMachine
@@ -21,6 +24,7 @@ from tests.helpers.storemachine import StoreMachine
 # MOST_IN_BUCKET, _MOST_SINGLE, _ROWS_PER_SLICE: as they are, then such that a few documents are
 # packed, fill several slices, and make buckets too full.
 SIZES = [(65_536, 1_024, 2**20), (65_536, 1, 4), (4, 2, 1), (2, 1, 2)]
+Result = TypeVar("Result")
 SIZE_NAMES = (
     "MOST_IN_BUCKET",
     "_MOST_SINGLE",
@@ -31,7 +35,7 @@ SIZE_NAMES = (
 class LmdbMachine(StoreMachine):
     """An LMDB store, and an oracle that knows what it must say."""
 
-    store: LmdbStore
+    store: Store
 
     def prepare(self, data: st.DataObject) -> None:
         sizes = data.draw(st.sampled_from(SIZES))
@@ -40,10 +44,10 @@ class LmdbMachine(StoreMachine):
         # Every page after every step, in Python: the file is none of what is tried here.
         self.patch.setattr("scrapy_simhash.stores.lmdb.environment.find_damage", lambda _: [])
         self.crowded = sizes[0] < 65_536
-        self.pieces: list[tuple[int, int, int]] | None = None
+        self.pieces: list[tuple[bytes, bytes]] | None = None
         self.folder = Path(tempfile.mkdtemp())
 
-    def open_store(self, **arguments: Any) -> LmdbStore:
+    def open_store(self, **arguments: Any) -> Store:
         return open_lmdb(self.folder, **arguments)
 
     def teardown(self) -> None:
@@ -54,10 +58,16 @@ class LmdbMachine(StoreMachine):
     def compacted(self) -> None:
         self.pieces = None
 
+    def step(self, work: Callable[[LmdbValues], Result]) -> Result:
+        """Take a step of a compaction, which a kill may follow."""
+        return self.store.write(lambda stored: work(cast("LmdbValues", stored.values)))
+
     @rule()
     def begin_compaction(self) -> None:
         """One that was begun before is taken for killed."""
-        self.pieces = self.store._commit(lambda stored: list(freeze(stored).still.slices()))
+        self.pieces = self.step(
+            lambda values: list(freeze(values).still.slices(parse_design(self.store.design)))
+        )
 
     @precondition(lambda self: self.pieces)
     @rule(count=st.integers(1, 30))
@@ -65,24 +75,23 @@ class LmdbMachine(StoreMachine):
         assert self.pieces
         for _ in range(min(count, len(self.pieces))):
             piece = self.pieces.pop(0)
-            self.store._commit(partial(_merge, piece))
+            self.step(partial(_merge, piece))
 
     @precondition(lambda self: self.pieces is not None)
     @rule()
     def finish_compaction(self) -> None:
         if self.pieces:
             self.merge_some(len(self.pieces))
-        self.store._commit(_switch)
+        self.step(_switch)
         self.pieces = None
 
     def rewritten(self) -> None:
         """A compaction that was begun before stops at its next step."""
-        write = self.store._commit
         if self.pieces is not None:
             with pytest.raises(StoreError, match="rewritten by another process"):
-                write(partial(_merge, (0, 0, 1)))
+                self.step(partial(_merge, (b"\0", b"\1")))
             with pytest.raises(StoreError, match="rewritten by another process"):
-                write(_switch)
+                self.step(_switch)
         self.pieces = None
 
 

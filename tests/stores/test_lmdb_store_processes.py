@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 from tests.helpers.children import Child, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -140,7 +139,7 @@ def compare(store: Store, told: list[list[str]], seed: int) -> None:
             assert stored.state == "done", (seed, number)
 
 
-def add_twins(store: LmdbStore, told: list[list[str]], draw: random.Random, seed: int) -> None:
+def add_twins(store: Store, told: list[list[str]], draw: random.Random, seed: int) -> None:
     """Pages like those of a dead crawl: dropped only where the first one was done.
 
     A commit that was all but finished when its process died comes to light with the next write,

@@ -17,10 +17,10 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.redis.commits import Commit, Slots
 from scrapy_simhash.stores.redis.scripts import BEGIN
 from scrapy_simhash.stores.redis.server import Server, script
-from scrapy_simhash.stores.redis.store import RedisStore
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle
 from tests.helpers.processes import PATIENCE_SECONDS
+from tests.stores.test_redis_faults import engine_of
 
 pytestmark = pytest.mark.slow
 
@@ -128,8 +128,7 @@ def test_any_interleaving_is_one_commit_after_the_other(
         stores = [open_store(url) for _ in range(WRITERS)]
         for number, store in enumerate(stores):
             store.start_crawl(f"crawl-{number}", "spider")
-            assert isinstance(store, RedisStore)
-            store._undisturbed = True  # as if they had been at it for a while
+            engine_of(store)._undisturbed = True  # as if they had been at it for a while
         patch.setattr(Server, "run", take_turns(schedule, Server.run))
         patch.setattr(Slots, "apply_committed", note_commit)
 

@@ -9,15 +9,13 @@ import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.records import Header
-from scrapy_simhash.stores.redis import mending as redis_rebuild
-from scrapy_simhash.stores.redis import server as redis_lease
-from scrapy_simhash.stores.redis.mending import Rewriter
-from scrapy_simhash.stores.redis.server import pack_header
-from scrapy_simhash.stores.redis.store import RedisStore
+from scrapy_simhash.stores.redis import leases as redis_lease
+from scrapy_simhash.stores.redis import tables as redis_tables
+from scrapy_simhash.stores.redis.scripts import Writes
+from scrapy_simhash.stores.redis.tables import TableWriter
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisCluster, RedisServer
-from tests.stores.test_redis_faults import add_and_die, alive
+from tests.stores.test_redis_faults import add_and_die, alive, engine_of
 
 pytestmark = pytest.mark.slow
 
@@ -67,15 +65,15 @@ def test_what_was_begun_is_kept_and_ended(
     monkeypatch.setattr(redis_lease, "LEASE_SECONDS", 0.6)
     url = server.url()
     with begin_crawl(url) as store, open_store(url) as other, limit(*nodes_of(server)):
-        assert isinstance(store, RedisStore)
         deadline = time.monotonic() + 1.5
         while time.monotonic() < deadline:
             assert CRAWL in alive(other)
-        with store._committer.alone():
-            store._committer.require_alone()
+        committer = engine_of(store)._committer
+        with committer.alone():
+            committer.require_alone()
         with pytest.raises(StoreUnavailableError, match="no memory left"):
             store.rebuild()
-        assert not store._server.call("EXISTS", store._keys.lock)
+        assert not engine_of(store)._server.call("EXISTS", engine_of(store)._places.lock)
         store.close()
         assert CRAWL not in alive(other)
 
@@ -113,9 +111,8 @@ def test_full_nodes_take_one_commit_at_most(cluster_server: RedisCluster) -> Non
 
 def list_generations(store: Store) -> set[int]:
     """List the generations of which there are tables."""
-    assert isinstance(store, RedisStore)
-    names = store._server.scan(store._keys.pattern("t"))
-    return set(map(store._keys.read_generation, names))
+    places = engine_of(store)._places
+    return set(map(places.read_generation, engine_of(store)._server.scan(places.tables)))
 
 
 @pytest.mark.parametrize("work", ["rebuild", "bulk_load"])
@@ -124,13 +121,13 @@ def test_tables_that_do_not_fit_leave_nothing(
 ) -> None:
     """The memory becomes full when some of them are written."""
     first, second = np.random.default_rng(7).integers(2**64, size=(2, 20), dtype=np.uint64)
-    send = Rewriter._send
+    apply = TableWriter._apply
 
     def run() -> None:
         _ = store.rebuild() if work == "rebuild" else store.bulk_load(second)
 
-    def send_and_fill(self: Rewriter, wanted: dict[bytes, list[bytes]]) -> None:
-        send(self, wanted)
+    def apply_and_fill(self: TableWriter, writes: Writes) -> None:
+        apply(self, writes)
         written.append(list_generations(store))
         stack.enter_context(limit(redis_server))
 
@@ -138,8 +135,8 @@ def test_tables_that_do_not_fit_leave_nothing(
         store.bulk_load(first)
         before, written = list_generations(store), list[set[int]]()
         with monkeypatch.context() as patch, ExitStack() as stack:
-            patch.setattr(redis_rebuild, "_COMMANDS_PER_CALL", 4)
-            patch.setattr(Rewriter, "_send", send_and_fill)
+            patch.setattr(redis_tables, "_BYTES_PER_CALL", 100)
+            patch.setattr(TableWriter, "_apply", apply_and_fill)
             with pytest.raises(StoreUnavailableError, match="no memory left"):
                 run()
         assert [len(generations) for generations in written] == [2]
@@ -155,13 +152,15 @@ def test_tables_that_are_written_take_the_place_of_the_old_ones(
 ) -> None:
     """The memory becomes full when all but the header is written: there is room after that."""
 
-    def fill_and_pack(header: Header) -> bytes:
+    finish = TableWriter.finish
+
+    def fill_and_finish(self: TableWriter, writes: Writes) -> bool:
         stack.enter_context(limit(redis_server))
-        return pack_header(header)
+        return finish(self, writes)
 
     with begin_crawl(redis_server.url()) as store, ExitStack() as stack:
         store.find_and_add([document("a", A)])
-        monkeypatch.setattr(redis_rebuild, "pack_header", fill_and_pack)
+        monkeypatch.setattr(TableWriter, "finish", fill_and_finish)
         assert store.rebuild("10")["tables"] == 10
         assert store.check() == []
 
@@ -170,25 +169,27 @@ def test_tables_of_one_that_was_killed_go_first(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what it was about to do is forgotten: another design."""
-    packing = Rewriter._pack_tables
+    begin = TableWriter.begin
     seen: list[set[int]] = []
 
-    def die(*_: object) -> bytes:
+    def die(*_: object) -> None:
         raise InterruptedError
 
-    def look_and_pack(*arguments: object) -> object:
+    def begin_and_look(self: TableWriter) -> object:
+        begun = begin(self)
         seen.append(list_generations(store))
-        return packing(*arguments)  # type: ignore[arg-type]
+        return begun
 
     with begin_crawl(redis_server.url()) as store:
         store.find_and_add([document("a", A)])
         (before,), design = list_generations(store), store.stats()["design"]
         with monkeypatch.context() as patch:
-            patch.setattr(redis_rebuild, "pack_header", die)
+            patch.setattr(TableWriter, "finish", die)
+            patch.setattr(TableWriter, "abandon", lambda _: None)
             with pytest.raises(InterruptedError):
                 store.rebuild("10")
         assert len(list_generations(store)) == 2
-        monkeypatch.setattr(Rewriter, "_pack_tables", look_and_pack)
+        monkeypatch.setattr(TableWriter, "begin", begin_and_look)
         store.rebuild()
         assert seen == [{before}]
         assert len(list_generations(store)) == 1

@@ -7,14 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.stores.redis.keys import Keys
-from scrapy_simhash.stores.redis.server import Server, pack_header, unpack_header
+from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
+from scrapy_simhash.stores.records import pack
+from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.urls import check_store_url, server_address, show_url
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.processes import wait_until
@@ -225,7 +227,7 @@ def test_what_another_program_has_there(
     url = redis_server.url("foreign")
     with redis_server.client() as client:
         client.flushall()
-        put(client, getattr(Keys("foreign"), name))
+        put(client, b"{foreign}:%b" % name.encode())
         before = everything(client)
         for readonly in (False, True):
             with pytest.raises(StoreUnusableError, match=r"another program's|there is no store"):
@@ -238,16 +240,14 @@ def test_another_format(redis_server: RedisServer) -> None:
     url = redis_server.url("format")
     open_store(url).close()
     with redis_server.client() as client:
-        key = Keys("format").header
-        packed = client.get(key)
+        packed = client.hget("{format}:header", HEADER_KEY)
         assert isinstance(packed, bytes)
-        header = unpack_header(packed, "")
-        header.format = 9
-        client.set(key, pack_header(header))
-        with pytest.raises(StoreUnusableError, match="has format 9, this version reads 1"):
+        header = msgspec.structs.replace(unpack_header(packed), format=9)
+        client.hset("{format}:header", HEADER_KEY, pack(HEADER_KEY, header))
+        with pytest.raises(StoreUnusableError, match="has format 9, but this version reads"):
             open_store(url)
-        client.set(key, packed[:-1] + bytes([packed[-1] ^ 1]))
-        with pytest.raises(StoreUnusableError, match="another program's, damaged, or of a newer"):
+        client.hset("{format}:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))
+        with pytest.raises(StoreUnusableError, match=r"damaged .* Restore the store"):
             open_store(url)
 
 

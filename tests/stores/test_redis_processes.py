@@ -1,9 +1,14 @@
-"""Several processes on one Redis store: one of each group of near-duplicates is new."""
+"""Several processes on one Redis store, at few round trips: one of each group of twins is new."""
 
 import os
+import random
+import threading
+from typing import Any
 
 import pytest
 
+from scrapy_simhash.stores.redis.server import Server
+from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.stores.test_lmdb_store_processes import race_for_twins
 
 pytestmark = pytest.mark.slow
@@ -16,3 +21,31 @@ GROUPS = int(os.environ.get("SIMHASH_TEST_PAGES_PER_PROCESS", "60"))
 
 def test_of_each_group_of_twins_exactly_one_is_new(home: str) -> None:
     race_for_twins(home, PROCESSES, GROUPS)
+
+
+def test_a_group_takes_few_round_trips(
+    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many pages it has; changed pages take one more, for what they were found by."""
+    trips = [0]
+    run = Server.run
+
+    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+        trips[0] += threading.current_thread() is threading.main_thread()  # not those of leases
+        return run(self, *arguments, **options)
+
+    draw = random.Random(7)  # noqa: S311 - reproducible
+    monkeypatch.setattr(Server, "run", count)
+    most = {"redis": 3, "cluster": 6}[request.node.callspec.params["home"]]
+    with begin_crawl(home, distance=7) as store:
+        for size in (1, 16, 64):
+            bits = [draw.getrandbits(64) for _ in range(size)]
+            pages = [document(f"{size} {n}", found) for n, found in enumerate(bits)]
+            twins = [document(f"{size} twin {n}", found ^ 1) for n, found in enumerate(bits)]
+            changed = [document(f"{size} {n}", ~found & 2**64 - 1) for n, found in enumerate(bits)]
+            numbers: list[int] = []
+            for group, more in ((pages, 0), (twins, 0), (pages, 0), (changed, 1)):
+                trips[0] = 0
+                verdicts = store.find_and_add(group, crawl=CRAWL, done=numbers)
+                assert trips[0] <= most + more
+                numbers = [verdict.document for verdict in verdicts]

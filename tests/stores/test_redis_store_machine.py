@@ -20,8 +20,7 @@ class RedisMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([16_384, 4, 2]))
-        for module in ("commits", "mending"):
-            self.patch.setattr(f"scrapy_simhash.stores.redis.{module}.MOST_IN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.redis.places.MOST_IN_BUCKET", most)
         self.crowded = most < 16_384
         # All keys of the server are looked at after each step.
         self.server.empty()

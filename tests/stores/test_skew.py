@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.stores.lmdb.store import LmdbStore
+from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.needing import examples
@@ -27,7 +27,7 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 2)
 
 
-def fill(store: LmdbStore, blocks: int) -> None:
+def fill(store: Store, blocks: int) -> None:
     """Let so many tables have a bucket of the query that is too full.
 
     Each group shares one block of 16 bits with the query and is far from it in the others.
@@ -41,7 +41,7 @@ def fill(store: LmdbStore, blocks: int) -> None:
     assert store.stats()["buckets_too_full"] == blocks
 
 
-def judge(store: LmdbStore, name: str, fingerprint: int, **fields: Any) -> tuple[str, str]:
+def judge(store: Store, name: str, fingerprint: int, **fields: Any) -> tuple[str, str]:
     (verdict,) = store.find_and_add([document(name, fingerprint, **fields)])
     store.mark_done([verdict.document], CRAWL)
     return verdict.status, verdict.reason

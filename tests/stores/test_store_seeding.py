@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores import Store
-from scrapy_simhash.stores.lmdb.store import LmdbStore
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.processes import run_python
@@ -21,7 +20,7 @@ STORE_KINDS = ("lmdb", "redis", "cluster")
 def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `auto` want ten tables for any fingerprint at all, not from 67 million on."""
     monkeypatch.setattr(
-        "scrapy_simhash.stores.lmdb.store.choose_design",
+        "scrapy_simhash.stores.store.choose_design",
         lambda documents, *_: parse_design(10 if documents else 4),
     )
 
@@ -141,13 +140,13 @@ def test_stats(store: Store) -> None:
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_start_can_be_started_again(
-    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StoreUnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._environment, "write", fail)
+        patch.setattr(store.engine, "write", fail)
         with pytest.raises(StoreUnavailableError):
             store.start_crawl("next", "spider")
     store.start_crawl("next", "spider")
@@ -157,15 +156,15 @@ def test_a_crawl_that_could_not_start_can_be_started_again(
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_crawl_that_could_not_be_ended_has_ended_all_the_same(
-    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.find_and_add([document("a", 1)])
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StoreUnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._environment, "write", fail)
+        patch.setattr(store.engine, "write", fail)
         with pytest.raises(StoreUnavailableError):
             store.end_crawl(CRAWL)
     assert store.find_and_add([document("b", 1)])[0].status == "new"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.stores import Store, open_store
-from scrapy_simhash.stores.records import ROW_TABLES
-from scrapy_simhash.transfer.exchange import merge_stores
+from scrapy_simhash.stores.keyvalues import ROW_TABLES
+from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.urls.rules import RuleState
 from tests.helpers.documents import CRAWL, begin_crawl
 from tests.helpers.parking import (
@@ -38,7 +38,7 @@ def test_a_copy_has_all_rows(tmp_path: Path) -> None:
         plant_rows(store, 1)
         store.mark_done([1], CRAWL)
         kept = store.read_url_rows()
-    assert kept.keys() == ROW_TABLES.keys()
+    assert kept.keys() == set(ROW_TABLES)
     assert all(kept.values())
     for _ in range(2):  # the second time everything is there
         assert merge(tmp_path / "copy", tmp_path / "source")

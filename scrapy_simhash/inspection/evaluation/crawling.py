@@ -8,7 +8,7 @@ nothing that helps.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,12 @@ from scrapy_simhash.inspection.evaluation.quality import rounded
 from scrapy_simhash.pages import make_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Corpus
-    from scrapy_simhash.judging import Document, Match, Verdict
+    from scrapy_simhash.judging import Document, Match
     from scrapy_simhash.pages import PageFingerprint
 
 
@@ -51,29 +51,17 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
         )
     corpus = read_corpus(folder)
     truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
-    with show_steps("pages", orders * len(corpus.pages)) as advance:
-        return crawl(corpus, truth, config, orders, advance)
-
-
-def crawl(
-    corpus: Corpus,
-    truth: Truth,
-    config: Config,
-    orders: int,
-    advance: Callable[[], object] = lambda: None,
-) -> dict[str, Any]:
-    """Judge all pages of a corpus in one store, in so many orders; see `crawl_labelled`."""
-    problems = list(corpus.problems)
-    known = _forget_addresses(corpus)
+    known, problems = _forget_addresses(corpus), list(corpus.problems)
     made: dict[str, PageFingerprint | str] = {}
     crawled: list[dict[str, Any]] = []
-    for seed in range(orders):
-        made = fingerprint_all(known, config, advance, [] if crawled else problems, seed)
-        documents = make_documents(known, made, config)
-        names = sorted(documents)
-        Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
-        drops = _crawl_once({name: documents[name] for name in names}, config)
-        crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
+    with show_steps("pages", orders * len(corpus.pages)) as advance:
+        for seed in range(orders):
+            made = fingerprint_all(known, config, advance, [] if crawled else problems, seed)
+            documents = make_documents(known, made, config)
+            names = sorted(documents)
+            Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
+            drops = _crawl_once([(name, documents[name]) for name in names], config)
+            crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
     return {
         "recipe": asdict(make_recipe(config.extractor, config.features)),
         "distance": config.distance,
@@ -83,11 +71,11 @@ def crawl(
         "unjudged": Counter(page for page in made.values() if isinstance(page, str)),
         "problems": problems,
         "orders": crawled,
-        "mean": {name: _mean(each[name] for each in crawled) for name in _MEANS},
+        "mean": {name: _mean([each[name] for each in crawled]) for name in _MEANS},
     }
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return rounded(fmean(known)) if known else None
 
@@ -106,23 +94,21 @@ def _forget_addresses(corpus: Corpus) -> Corpus:
 
 
 def _crawl_once(
-    documents: Mapping[str, Document | None], config: Config
+    pages: Sequence[tuple[str, Document | None]], config: Config
 ) -> dict[str, tuple[str, Match]]:
     """Judge pages in their order; returned are, for each dropped page, the kept one and why."""
-    names = [name for name, document in documents.items() if document is not None]
+    documents = [
+        (name, structs.replace(document, identity=b"%d" % number, crawl=CRAWL))
+        for number, (name, document) in enumerate(pages)
+        if document is not None
+    ]
     judged: dict[int, str] = {}
     drops = {}
     with open_empty_store(config) as store:
-        for start in range(0, len(names), _PAGES_PER_TRANSACTION):
-            group = names[start : start + _PAGES_PER_TRANSACTION]
-            verdicts: list[Verdict] = store.find_and_add(
-                [
-                    structs.replace(document, identity=b"%d" % number, crawl=CRAWL)
-                    for number, name in enumerate(group, start)
-                    if (document := documents[name]) is not None
-                ]
-            )
-            for name, verdict in zip(group, verdicts, strict=True):
+        for start in range(0, len(documents), _PAGES_PER_TRANSACTION):
+            group = documents[start : start + _PAGES_PER_TRANSACTION]
+            verdicts = store.find_and_add([document for _, document in group])
+            for (name, _), verdict in zip(group, verdicts, strict=True):
                 judged[verdict.document] = name
                 if verdict.match is not None:
                     drops[name] = (judged[verdict.match.document], verdict.match)
@@ -144,12 +130,12 @@ class Truth:
     def __init__(
         self, corpus: Corpus, clusters: Mapping[str, str], grey: Iterable[tuple[str, str]]
     ) -> None:
-        self._document: dict[str, str] = {}
-        together: defaultdict[str, list[str]] = defaultdict(list)
-        for page, cluster in clusters.items():
-            together[cluster].append(page)
-        for first, *others in together.values():
-            self._document.update(dict.fromkeys(others, first))
+        firsts: dict[str, str] = {}  # pages of clusters
+        self._document = {
+            page: firsts[cluster]
+            for page, cluster in clusters.items()
+            if firsts.setdefault(cluster, page) != page
+        }
         by_label = defaultdict(list)
         for pair in corpus.pairs:
             by_label[pair.label].append((pair.first, pair.second))
@@ -182,36 +168,28 @@ class Truth:
         return said or self._documents.get(documents, "unlabelled")
 
 
-@dataclass
-class _Kept:
-    """What a crawl did with the pages of one document, in the order in which they came."""
-
-    kept: list[str] = field(default_factory=list)
-    found: int = 0  # dropped after one was kept, not for another document
-    redundant: int = 0  # came after one was kept
-    wrongly: int = 0  # dropped for another document
-
-
 def _describe(
     corpus: Corpus, truth: Truth, names: Iterable[str], drops: Mapping[str, tuple[str, Match]]
 ) -> dict[str, Any]:
     """Count what one order of the pages gave."""
     said = {name: truth.judge_drop(name, kept) for name, (kept, _) in drops.items()}
-    documents: defaultdict[str, _Kept] = defaultdict(_Kept)
+    # By document: the kept pages in their order, and whether a page was wrongly dropped.
+    kept: defaultdict[str, list[str]] = defaultdict(list)
+    wronged: dict[str, bool] = {}
+    redundant = found = 0  # came after a page of the document was kept; was dropped then
     for name in names:
-        document = documents[truth.document_of(name)]
-        document.redundant += bool(document.kept)
+        document = truth.document_of(name)
+        is_wrong = said.get(name) == "wrong"
+        wronged[document] = wronged.get(document, False) or is_wrong
+        redundant += bool(kept[document])
         if name not in drops:
-            document.kept.append(name)
-        elif said[name] == "wrong":
-            document.wrongly += 1
+            kept[document].append(name)
         else:
-            document.found += bool(document.kept)
+            found += bool(kept[document]) and not is_wrong
     counts = Counter(said.values())
     right, wrong = counts["right"], counts["wrong"]
-    redundant = sum(each.redundant for each in documents.values())
-    found = sum(each.found for each in documents.values())
-    gone = {name: each for name, each in documents.items() if not each.kept}
+    lost = [document for document, is_wrong in wronged.items() if is_wrong and not kept[document]]
+    gone = sum(not pages for pages in kept.values())
     return {
         "dropped": len(drops),
         "right": right,
@@ -222,26 +200,21 @@ def _describe(
         "redundant": redundant,
         "found": found,
         "found_share": rounded(found / redundant) if redundant else None,
-        "lost": sum(bool(each.wrongly) for each in gone.values()),
-        "perhaps_lost": sum(not each.wrongly for each in gone.values()),
-        "lost_documents": [name for name, each in gone.items() if each.wrongly],
-        "redundant_kept": [page for each in documents.values() for page in each.kept[1:]],
+        "lost": len(lost),
+        "perhaps_lost": gone - len(lost),
+        "lost_documents": lost,
+        "redundant_kept": [page for pages in kept.values() for page in pages[1:]],
         "wrong_drops": [
-            _describe_drop(corpus, name, kept, match)
-            for name, (kept, match) in drops.items()
+            {
+                "dropped": name,
+                "dropped_url": corpus.pages[name].url,
+                "kept": original,
+                "kept_url": corpus.pages[original].url,
+                "distance": match.distance,
+                "similarity": match.similarity,
+                "tests": list(match.tests),
+            }
+            for name, (original, match) in drops.items()
             if said[name] == "wrong"
         ],
-    }
-
-
-def _describe_drop(corpus: Corpus, dropped: str, kept: str, match: Match) -> dict[str, Any]:
-    """Describe a drop for people."""
-    return {
-        "dropped": dropped,
-        "dropped_url": corpus.pages[dropped].url,
-        "kept": kept,
-        "kept_url": corpus.pages[kept].url,
-        "distance": match.distance,
-        "similarity": match.similarity,
-        "tests": list(match.tests),
     }

@@ -24,27 +24,23 @@ import lmdb
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.header import design_of
-from scrapy_simhash.stores.lmdb.documents import (
-    HEADER_KEY,
-    LmdbDocuments,
-    open_databases,
-    table_databases,
-    unpack_header,
-)
 from scrapy_simhash.stores.lmdb.environment import DATA_FILE, Environment
 from scrapy_simhash.stores.lmdb.guard import LOCK_FILE
-from scrapy_simhash.stores.lmdb.mending import check_documents
-from scrapy_simhash.stores.lmdb.tables import Layout, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _PROBLEMS_SHOWN = 3
 
 
-def back_up(environment: Environment, target: Path, *, check: bool) -> dict[str, Any]:
-    """Write a snapshot of a store into a new folder, see `stores.Store.backup`."""
+def back_up(
+    environment: Environment,
+    target: Path,
+    inspect: Callable[[Path], tuple[dict[str, Any], list[str]]],
+    *,
+    check: bool,
+) -> dict[str, Any]:
+    """Write a snapshot of a store into a new folder, see `Engine.backup`."""
     target = target.parent.resolve() / target.name
     _require_free(environment.folder, target)
     if check:
@@ -53,7 +49,7 @@ def back_up(environment: Environment, target: Path, *, check: bool) -> dict[str,
         temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
     try:
         environment.read(lambda txn: _copy(environment, txn, temporary / DATA_FILE, target))
-        counted = _inspect(temporary, check=check)
+        counted = _inspect(temporary, inspect)
         with _explained(target):
             sync_folder(temporary)
             # Fails if anything but an empty folder was made there meanwhile.
@@ -86,32 +82,17 @@ def _copy(
         environment.copy(transaction, path)
 
 
-def _inspect(folder: Path, *, check: bool) -> dict[str, Any]:
+def _inspect(
+    folder: Path, inspect: Callable[[Path], tuple[dict[str, Any], list[str]]]
+) -> dict[str, Any]:
     """Open the copy like any store, count its contents and check it."""
-    environment = Environment(folder, readonly=True)
     try:
-        databases = open_databases(environment)
-
-        def work(transaction: lmdb.Transaction[bytes]) -> dict[str, Any]:
-            header = unpack_header(transaction.get(HEADER_KEY, db=databases.header))
-            layout = Layout(design_of(header), table_databases(databases, header))
-            tables = Tables(transaction, layout)
-            if check:
-                _require_sound(
-                    check_documents(LmdbDocuments(transaction, databases, tables, header.addressed))
-                )
-            return {
-                "documents": transaction.stat(databases.documents)["entries"],
-                "fingerprints": tables.count_fingerprints(),
-            }
-
-        counted = environment.read(work)
+        counted, problems = inspect(folder)
     finally:
-        environment.close()
         # LMDB made this file for its readers when the copy was opened.
         (folder / LOCK_FILE).unlink(missing_ok=True)
-    file_bytes = sum(path.stat().st_size for path in folder.iterdir())
-    return {**counted, "file_bytes": file_bytes, "checked": check}
+    _require_sound(problems)
+    return {**counted, "file_bytes": sum(path.stat().st_size for path in folder.iterdir())}
 
 
 def _require_sound(problems: list[str]) -> None:

@@ -161,6 +161,7 @@ class Environment:
         name: str,
         transaction: lmdb.Transaction[bytes] | None = None,
         *,
+        dupsort: bool = False,
         dupfixed: bool = False,
     ) -> lmdb._Database:
         """Open a named database; a write transaction makes it if it does not exist."""
@@ -170,7 +171,7 @@ class Environment:
                     return self._env.open_db(
                         name.encode(),
                         transaction,
-                        dupsort=dupfixed,
+                        dupsort=dupsort,
                         dupfixed=dupfixed,
                         create=transaction is not None,
                     )

@@ -13,22 +13,17 @@ For each table, a fingerprint is in exactly one of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import groupby, takewhile
-from operator import itemgetter
-from struct import iter_unpack
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.tables.permutation import check_fingerprint
 from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
     ROW,
     ROW_BYTES,
-    Prober,
-    find_in_buckets,
+    Sets,
     pack_buckets,
     permuted_of,
     unpack_buckets,
@@ -36,7 +31,7 @@ from scrapy_simhash.tables.probing import (
 from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import lmdb
     from numpy.typing import NDArray
@@ -55,313 +50,287 @@ class TableDatabases(NamedTuple):
 
     base: lmdb._Database
     added: lmdb._Database
-    frozen: lmdb._Database | None
     hot: lmdb._Database
-    building: lmdb._Database | None
+    frozen: lmdb._Database | None = None
+    building: lmdb._Database | None = None
 
 
-class Layout:
-    """The databases of a design's tables and the format of their rows, for any transaction."""
-
-    def __init__(self, design: Design, databases: TableDatabases) -> None:
-        self.design = design
-        self.databases = databases
-        self.prober = Prober(design)
-        # The databases in which each row is a value of its own, except for `hot`.
-        self.single = tuple(filter(None, (databases.added, databases.frozen)))
-        self.key_end = 1 + design.key_bytes
-        self.rest_bytes = ROW_BYTES - self.key_end
-        self.row_format = f"{self.key_end}s{self.rest_bytes}s"
-
-
-@dataclass(eq=False)
 class Tables:
-    """The tables of one design in a transaction."""
+    """The tables in a transaction; the sets of `keyvalues.TABLES`."""
 
-    transaction: lmdb.Transaction[bytes]
-    layout: Layout
+    def __init__(self, transaction: lmdb.Transaction[bytes], databases: TableDatabases) -> None:
+        self.transaction = transaction
+        self.databases = databases
+        # Those in which each row is a value of its own, except for `hot`.
+        frozen = databases.frozen
+        self._single = (databases.added,) if frozen is None else (databases.added, frozen)
 
-    def slices(self) -> Iterator[tuple[int, int, int]]:
-        """Cut the tables into slices of some million rows: table, first key, one after the last."""
-        rows = max(1, self.count_rows())
-        keys = 256**self.layout.design.key_bytes
-        pieces = min(keys, 1 + rows // (_ROWS_PER_SLICE * len(self.layout.design.tables)))
-        for number in range(len(self.layout.design.tables)):
-            for piece in range(pieces):
-                yield number, keys * piece // pieces, keys * (piece + 1) // pieces
+    def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
+        """Read buckets, see `KeyValues.many`."""
+        crowded: list[bytes] = []
+        single: list[bytes] = []
+        if joined := self.transaction.cursor(self.databases.base).getmulti(keys):
+            crowded = [key for key, value in joined if not value]
+            if crowded and not bounded:
+                single.append(self._get_rows(self.databases.hot, crowded))
+                crowded = []
+        # After `compact` this is empty, and testing that is much faster than looking up keys.
+        single += [
+            self._get_rows(database, keys)
+            for database in self._single
+            if self.transaction.cursor(database).first()
+        ]
+        return Sets(joined, single[0] if len(single) == 1 else b"".join(single), crowded)
 
-    def read_slice(
-        self,
-        keys_of: tuple[int, int, int],
-        *,
-        tolerant: bool = False,
-    ) -> NDArray[np.uint64]:
-        """Read a slice, permuted, sorted, distinct, (n,); `tolerant` skips damaged buckets."""
-        number, first, end = keys_of
-        lowest, past = self._key_of(number, first), self._key_of(number, end)
-        cursor = self.transaction.cursor(self.layout.databases.base)
-        buckets = []
-        if cursor.set_range(lowest):
-            for key, value in cursor:
-                if key >= past:
-                    break
-                if len(key) == self.layout.key_end and not len(value) % self.layout.rest_bytes:
-                    buckets.append((key, value))
-                elif not tolerant:
-                    raise StoreError(
-                        f"the tables are damaged: key {key.hex()} has {len(value)} octets, not "
-                        "whole rows; mend them with `scrapy simhash check --rebuild`"
-                    )
-        parts = [permuted_of(unpack_buckets(buckets))]
-        for database in (*self.layout.single, self.layout.databases.hot):
-            cursor = self.transaction.cursor(database)
-            if cursor.set_range(lowest):
-                keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = [
-                    key
-                    for key in takewhile(lambda key: key < past, keys)
-                    if len(key) == self.layout.key_end
-                ]
-                parts.append(permuted_of(self._get_rows(database, wanted)))
-        return sort_distinct(np.concatenate(parts))
-
-    def _key_of(self, number: int, prefix: int) -> bytes:
-        """Make a key; the one past the last key of a table is the first of the next table."""
-        return ((number << 8 * self.layout.design.key_bytes) + prefix).to_bytes(
-            self.layout.key_end, "big"
-        )
-
-    def read_tables(self, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
-        """Read one table after the other: restored, sorted; shape (n,) each; see `read_slice`."""
-        for number, pieces in groupby(self.slices(), key=itemgetter(0)):
-            parts = [self.read_slice(each, tolerant=tolerant) for each in pieces]
-            yield np.sort(self.layout.design.tables[number].restore_array(np.concatenate(parts)))
-
-    def read_all(self) -> NDArray[np.uint64]:
-        """Read all distinct fingerprints, sorted; shape (n,)."""
-        return next(self.read_tables())
-
-    def read_trusted(self) -> NDArray[np.uint64]:
-        """Read the fingerprints that are in two tables or more, as damage affects one; sorted."""
-        content = list(self.read_tables(tolerant=True))
-        found = np.sort(np.concatenate(content))
-        if len(content) > 1:
-            found = sort_distinct(found[1:][found[1:] == found[:-1]])
-        return found
-
-    def count_fingerprints(self) -> int:
-        """Count the fingerprints in the tables; reads the sizes of all buckets."""
-        return self.count_rows() // len(self.layout.design.tables)
-
-    def count_rows(self) -> int:
-        """Count the rows of all tables; reads the sizes of all buckets."""
-        octets = sum(len(value) for _, value in self.transaction.cursor(self.layout.databases.base))
-        return octets // self.layout.rest_bytes + sum(
-            self.transaction.stat(database)["entries"]
-            for database in (*self.layout.single, self.layout.databases.hot)
-        )
-
-    def hot_keys(self) -> list[bytes]:
-        """List the keys of buckets that are too full."""
-        cursor = self.transaction.cursor(self.layout.databases.hot)
-        return list(cursor.iternext_nodup(keys=True, values=False))
-
-    def read(
-        self,
-        keys: tuple[bytes, ...],
-        rows: bytes,
-        distance: int,
-        *,
-        bounded: bool,
-    ) -> tuple[list[NDArray[np.void]], list[bytes]]:
-        """Read the rows that may be near, see `probing.ReadCandidates`."""
-        found: list[NDArray[np.void]] = []
-        hot: list[bytes] = []
-        if buckets := self.transaction.cursor(self.layout.databases.base).getmulti(keys):
-            try:
-                near = find_in_buckets(buckets, rows, distance)
-            except ValueError as error:
-                raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
-            if near is not None:
-                found.append(near)
-            hot = [key for key, value in buckets if not value]
-            if hot and not bounded:
-                found.append(self._get_rows(self.layout.databases.hot, hot))
-                hot = []
-        for database in self.layout.single:
-            # After `compact` this is empty, and testing that is much faster than looking up keys.
-            if not self.transaction.cursor(database).first():
-                continue
-            found.append(self._get_rows(database, keys))
-        return found, hot
-
-    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> NDArray[np.void]:
-        """Get the rows of keys from a database of single rows; shape (n,) of `ROW`."""
+    def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes:
+        """Get the rows of keys from a database of single rows."""
         if not keys:
-            return np.empty(0, ROW)
-        octets = self.transaction.cursor(database).getmulti(
-            keys, dupdata=True, dupfixed_bytes=self.layout.rest_bytes, keyfixed=True
+            return b""
+        rows: bytes = self.transaction.cursor(database).getmulti(  # type: ignore[assignment]
+            keys, dupdata=True, dupfixed_bytes=ROW_BYTES - len(keys[0]), keyfixed=True
         )
-        return np.frombuffer(octets, ROW)
+        return rows
 
-    def _split(self, fingerprint: int) -> Iterator[tuple[bytes, bytes]]:
-        # The width is checked because a DUPFIXED database accepts any, and then loses values.
-        check_fingerprint(fingerprint)
-        return iter_unpack(self.layout.row_format, self.layout.prober.rows(fingerprint))
+    def members(self, key: bytes) -> list[bytes]:
+        """List the rests of a key, ascending."""
+        joined, single, _ = self.many([key], bounded=False)
+        rows = unpack_buckets([*joined, (key, b"")]).tobytes() + bytes(single)
+        rest = len(key)
+        return sorted(rows[at + rest : at + ROW_BYTES] for at in range(0, len(rows), ROW_BYTES))
 
-    def add(self, fingerprint: int) -> None:
-        """Add a fingerprint to every table, unless it is there already."""
-        if self.holds(fingerprint):
-            return
-        added = self.transaction.cursor(self.layout.databases.added)
-        hot = self.transaction.cursor(self.layout.databases.hot)
-        for key, rest in self._split(fingerprint):
-            if hot.set_key(key):
-                hot.put(key, rest)
-            elif added.put(key, rest) and added.count() > _MOST_SINGLE:
-                self._pack(key)
-
-    def holds(self, fingerprint: int) -> bool:
-        """Whether a fingerprint is in the tables; reads one key of one table."""
-        key, rest = next(self._split(fingerprint))
+    def has(self, key: bytes, rest: bytes) -> bool:
+        """Whether a row is in its table."""
         if any(
             self.transaction.cursor(database).set_key_dup(key, rest)
-            for database in (*self.layout.single, self.layout.databases.hot)
+            for database in (*self._single, self.databases.hot)
         ):
             return True
-        value = self.transaction.get(key, default=b"", db=self.layout.databases.base)
+        value = self.transaction.get(key, default=b"", db=self.databases.base)
         at = value.find(rest)
-        while at > 0 and at % self.layout.rest_bytes:
+        while at > 0 and at % len(rest):
             at = value.find(rest, at + 1)
         return at >= 0
 
-    def _cut(self, value: bytes) -> list[bytes]:
-        return [
-            value[at : at + self.layout.rest_bytes]
-            for at in range(0, len(value), self.layout.rest_bytes)
-        ]
+    def add(self, key: bytes, rest: bytes) -> None:
+        """Add a row that is not there."""
+        hot = self.transaction.cursor(self.databases.hot)
+        if hot.set_key(key):
+            hot.put(key, rest)
+            return
+        added = self.transaction.cursor(self.databases.added)
+        if added.put(key, rest) and added.count() > _MOST_SINGLE:
+            self._pack(key)
 
     def _pack(self, key: bytes) -> None:
         """Pack the single rows of a key into its bucket; mark it hot if it gets too full."""
-        value = self.transaction.get(key, default=b"", db=self.layout.databases.base)
-        added = self.transaction.cursor(self.layout.databases.added)
+        value = self.transaction.get(key, default=b"", db=self.databases.base)
+        rest_bytes = ROW_BYTES - len(key)
+        added = self.transaction.cursor(self.databases.added)
         added.set_key(key)
-        if len(value) // self.layout.rest_bytes + added.count() > MOST_IN_BUCKET:
+        if len(value) // rest_bytes + added.count() > MOST_IN_BUCKET:
             self._mark_hot(key)
-        elif self.layout.databases.building is None:
+        elif self.databases.building is None:
             # During a compaction, the base in use must not gain rows that the new base may lack.
-            rests = sorted([*self._cut(value), *added.iternext_dup()])
-            self.transaction.put(key, b"".join(rests), db=self.layout.databases.base)
-            self.transaction.delete(key, db=self.layout.databases.added)
+            rests = sorted([*_cut(key, value), *added.iternext_dup()])
+            self.transaction.put(key, b"".join(rests), db=self.databases.base)
+            self.transaction.delete(key, db=self.databases.added)
 
     def _mark_hot(self, key: bytes) -> None:
         """Move all rows of a key to `hot`, which probes skip."""
-        value = self.transaction.get(key, default=b"", db=self.layout.databases.base)
-        rows = ((key, rest) for rest in self._cut(value))
-        self.transaction.cursor(self.layout.databases.hot).putmulti(rows)
-        for database in self.layout.single:
+        value = self.transaction.get(key, default=b"", db=self.databases.base)
+        self._heat(key, _cut(key, value))
+        for database in self._single:
             self._move(database, key)
-        self.transaction.put(key, b"", db=self.layout.databases.base)
+        self.transaction.put(key, b"", db=self.databases.base)
 
     def _move(self, database: lmdb._Database, key: bytes) -> None:
         """Move the rows of a key from a database to `hot`."""
         cursor = self.transaction.cursor(database)
         if cursor.set_key(key):
-            rests = list(cursor.iternext_dup())
-            self.transaction.cursor(self.layout.databases.hot).putmulti(
-                (key, rest) for rest in rests
-            )
+            self._heat(key, list(cursor.iternext_dup()))
             self.transaction.delete(key, db=database)
 
-    def remove(self, fingerprint: int) -> None:
-        """Remove a fingerprint from every table, if it is there."""
-        for key, rest in self._split(fingerprint):
-            for database in (*self.layout.single, self.layout.databases.hot):
-                self.transaction.delete(key, rest, db=database)
-            for base in filter(None, (self.layout.databases.base, self.layout.databases.building)):
-                self._remove_packed(base, key, rest)
+    def _heat(self, key: bytes, rests: Iterable[bytes]) -> None:
+        self.transaction.cursor(self.databases.hot).putmulti((key, rest) for rest in rests)
 
-    def _remove_packed(self, base: lmdb._Database, key: bytes, rest: bytes) -> None:
-        value = self.transaction.get(key, default=b"", db=base)
-        rests = [other for other in self._cut(value) if other != rest]
-        # An empty value marks a bucket as too full; that is right as long as `hot` has rows of it.
-        if not rests and not self.transaction.cursor(self.layout.databases.hot).set_key(key):
-            self.transaction.delete(key, db=base)
-        elif len(value) > len(rests) * self.layout.rest_bytes:
-            self.transaction.put(key, b"".join(rests), db=base)
+    def discard(self, key: bytes, rest: bytes) -> None:
+        """Remove a row, if it is there."""
+        for database in (*self._single, self.databases.hot):
+            self.transaction.delete(key, rest, db=database)
+        for base in filter(None, (self.databases.base, self.databases.building)):
+            value = self.transaction.get(key, default=b"", db=base)
+            rests = [other for other in _cut(key, value) if other != rest]
+            # An empty value marks a bucket as too full; it is right while `hot` has rows of it.
+            if not rests and not self.transaction.cursor(self.databases.hot).set_key(key):
+                self.transaction.delete(key, db=base)
+            elif len(value) > len(rests) * len(rest):
+                self.transaction.put(key, b"".join(rests), db=base)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Read the rows whose keys begin so: key and rest."""
+        databases = self.databases
+        for database in (databases.base, *self._single, databases.hot):
+            cursor = self.transaction.cursor(database)
+            if cursor.set_range(prefix):
+                for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor):
+                    yield from ((key, rest) for rest in _cut(key, value))
+
+    def rows(self, prefix: bytes, *, tolerant: bool) -> Iterator[bytes]:
+        """Read whole rows whose keys begin so, see `KeyValues.rows`."""
+        yield from self._read_base(prefix, _after(prefix), tolerant=tolerant)
+        for database in (*self._single, self.databases.hot):
+            cursor = self.transaction.cursor(database)
+            if cursor.set_range(prefix):
+                keys = cursor.iternext_nodup(keys=True, values=False)
+                wanted = list(takewhile(lambda key: key.startswith(prefix), keys))
+                yield self._get_rows(database, _of_one_length(wanted))
+
+    def _read_base(self, first: bytes, past: bytes, *, tolerant: bool) -> Iterator[bytes]:
+        """Read the rows of a range of keys from the base, some hundred thousand at a time."""
+        cursor = self.transaction.cursor(self.databases.base)
+        if not cursor.set_range(first):
+            return
+        key_end, size = len(cursor.key()), 0
+        buckets: list[tuple[bytes, bytes]] = []
+        for key, value in cursor:
+            if key >= past:
+                break
+            if len(key) == key_end and not len(value) % (ROW_BYTES - key_end):
+                buckets.append((key, value))
+                size += len(value)
+            elif not tolerant:
+                raise StoreError(
+                    f"the tables are damaged: key {key.hex()} has {len(value)} octets, not whole "
+                    "rows; mend them with `scrapy simhash check --rebuild`"
+                )
+            if size > _ROWS_PER_SLICE:
+                yield unpack_buckets(buckets).tobytes()
+                buckets, size = [], 0
+        yield unpack_buckets(buckets).tobytes()
 
     def clear(self) -> None:
         """Empty all tables, those of a running compaction included."""
-        for database in self.layout.databases:
-            if database is not None:
-                self.transaction.drop(database, delete=False)
+        for database in filter(None, self.databases):
+            self.transaction.drop(database, delete=False)
 
-    def fill(self, fingerprints: NDArray[np.uint64]) -> None:
-        """Write distinct fingerprints, shape (n,), into empty tables."""
-        for number, table in enumerate(self.layout.design.tables):
-            permuted = np.sort(table.permute_array(fingerprints))
-            self.append(self.layout.databases.base, number, permuted)
-
-    def append(
-        self,
-        base: lmdb._Database,
-        number: int,
-        permuted: NDArray[np.uint64],
-    ) -> None:
-        """Write buckets at the end of a base, in full pages; `permuted` is (n,), sorted."""
-        hot = self.transaction.cursor(self.layout.databases.hot)
+    def append(self, base: lmdb._Database, buckets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write buckets at the end of a base, in full pages, in the order of their keys."""
+        found = 0
 
         def pack() -> Iterator[tuple[bytes, bytes]]:
-            for key, value in pack_buckets(number, permuted, self.layout.design.key_bytes):
-                if len(value) <= MOST_IN_BUCKET * self.layout.rest_bytes:
+            nonlocal found
+            for key, value in buckets:
+                found += 1
+                if len(value) <= MOST_IN_BUCKET * (ROW_BYTES - len(key)):
                     yield key, value
                     continue
-                hot.putmulti((key, rest) for rest in self._cut(value))
-                if base is not self.layout.databases.base:
+                self._heat(key, _cut(key, value))
+                if base is not self.databases.base:
                     # The base in use must not keep rows that `hot` has now.
                     self._mark_hot(key)
                 yield key, b""
 
-        buckets, appended = self.transaction.cursor(base).putmulti(pack(), append=True)
-        if appended < buckets:
+        _, appended = self.transaction.cursor(base).putmulti(pack(), append=True)
+        if appended < found:
             # LMDB leaves out keys that are out of order, without an error.
-            raise StoreError(f"table {number}: only {appended} of {buckets} buckets were written")
+            raise StoreError(f"only {appended} of {found} buckets were written")
 
-    def settle(self, base: lmdb._Database) -> None:
-        """Update a new base with the buckets that became too full while it was built."""
-        for key in self.hot_keys():
-            for database in self.layout.single:
-                self._move(database, key)
-            rows = self._get_rows(self.layout.databases.hot, [key])
-            if rows.size > MOST_IN_BUCKET // 2:  # otherwise it becomes an ordinary bucket again
-                self.transaction.put(key, b"", db=base)
-            else:
-                ((_, value),) = pack_buckets(
-                    key[0], np.sort(permuted_of(rows)), self.layout.design.key_bytes
-                )
-                self.transaction.put(key, value, db=base)
-                self.transaction.delete(key, db=self.layout.databases.hot)
+    def measure(self) -> tuple[int, int]:
+        """Measure the bytes of the tables, and count the buckets that are too full."""
+        octets = 0
+        for database in filter(None, self.databases):
+            stat = self.transaction.stat(database)
+            pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+            octets += stat["psize"] * pages
+        return octets, len(self._hot_keys())
 
-    def find_strays(self) -> list[str]:
+    def _hot_keys(self) -> list[bytes]:
+        """List the keys of buckets that are too full."""
+        cursor = self.transaction.cursor(self.databases.hot)
+        return list(cursor.iternext_nodup(keys=True, values=False))
+
+    def find_strays(self, design: Design) -> list[str]:
         """List rows that no probe would find, and wrong marks, one line each."""
         problems = []
-        past = bytes((len(self.layout.design.tables),))
+        past, key_end = bytes((len(design.tables),)), 1 + design.key_bytes
         marked = set()
-        for key, value in self.transaction.cursor(self.layout.databases.base):
-            if key >= past or len(key) != self.layout.key_end:
+        for key, value in self.transaction.cursor(self.databases.base):
+            if key >= past or len(key) != key_end:
                 problems.append(f"key {key.hex()} belongs to table {key[0]}, which does not exist")
-            elif len(value) % self.layout.rest_bytes:
+            elif len(value) % (ROW_BYTES - key_end):
                 problems.append(f"key {key.hex()} has {len(value)} octets, not whole rows")
             elif not value:
                 marked.add(key)
-        for database in (*self.layout.single, self.layout.databases.hot):
+        for database in (*self._single, self.databases.hot):
             problems += [
                 f"key {key.hex()} belongs to table {key[0]}, which does not exist"
                 for key in self.transaction.cursor(database).iternext_nodup(keys=True, values=False)
-                if key >= past or len(key) != self.layout.key_end
+                if key >= past or len(key) != key_end
             ]
-        for key in marked.symmetric_difference(self.hot_keys()):
+        for key in marked.symmetric_difference(self._hot_keys()):
             problems.append(
                 f"key {key.hex()} {'is' if key in marked else 'is not'} marked as too full"
             )
         return problems
+
+    # For compaction
+
+    def slices(self, design: Design) -> Iterator[tuple[bytes, bytes]]:
+        """Cut the tables into slices of some million rows: first key, and one after the last."""
+        fingerprints = sum(map(len, self.rows(bytes(1), tolerant=False))) // ROW_BYTES
+        keys = 256**design.key_bytes
+        pieces = min(keys, 1 + fingerprints // _ROWS_PER_SLICE)
+        bounds = [keys * piece // pieces for piece in range(pieces + 1)]
+        for number in range(len(design.tables)):
+            # The one past the last key of a table is the first of the next table.
+            named = [
+                (number * keys + bound).to_bytes(1 + design.key_bytes, "big") for bound in bounds
+            ]
+            yield from pairwise(named)
+
+    def read_slice(self, piece: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Read a slice as full buckets."""
+        first, past = piece
+        parts = list(self._read_base(first, past, tolerant=False))
+        for database in (*self._single, self.databases.hot):
+            cursor = self.transaction.cursor(database)
+            if cursor.set_range(first):
+                keys = cursor.iternext_nodup(keys=True, values=False)
+                parts.append(self._get_rows(database, list(takewhile(past.__gt__, keys))))
+        return self._pack_rows(first, parts)
+
+    @staticmethod
+    def _pack_rows(key: bytes, parts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Pack rows of one table, that of a key, into buckets."""
+        rows = np.frombuffer(b"".join(parts), ROW)
+        permuted: NDArray[np.uint64] = sort_distinct(permuted_of(rows))
+        return pack_buckets(key[0], permuted, len(key) - 1)
+
+    def settle(self, base: lmdb._Database) -> None:
+        """Update a new base with the buckets that became too full while it was built."""
+        for key in self._hot_keys():
+            for database in self._single:
+                self._move(database, key)
+            rows = self._get_rows(self.databases.hot, [key])
+            if len(rows) > ROW_BYTES * MOST_IN_BUCKET // 2:
+                self.transaction.put(key, b"", db=base)
+            else:  # it becomes an ordinary bucket again
+                ((_, value),) = self._pack_rows(key, [rows])
+                self.transaction.put(key, value, db=base)
+                self.transaction.delete(key, db=self.databases.hot)
+
+
+def _cut(key: bytes, value: bytes) -> list[bytes]:
+    """Cut the bucket of a key into its rests."""
+    rest_bytes = ROW_BYTES - len(key)
+    return [value[at : at + rest_bytes] for at in range(0, len(value), rest_bytes)]
+
+
+def _after(prefix: bytes) -> bytes:
+    """Make a key after all that begin so."""
+    return prefix + b"\xff" * (ROW_BYTES - len(prefix))
+
+
+def _of_one_length(keys: list[bytes]) -> list[bytes]:
+    """Leave out keys of another length, which are damaged."""
+    return [key for key in keys if len(key) == len(keys[0])]

@@ -16,25 +16,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.stores.redis.keys import NEVER
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS
+from scrapy_simhash.stores.redis.leases import Heartbeat
+from scrapy_simhash.stores.redis.places import NEVER
 from scrapy_simhash.stores.redis.scripts import (
     APPLIED,
     APPLY,
     COMMIT,
     LOCK,
-    TOKEN_BYTES,
     UNLOCK,
     even_when_full,
 )
-from scrapy_simhash.stores.redis.server import Heartbeat, Server, is_out_of_memory, script
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET
+from scrapy_simhash.stores.redis.server import Server, is_out_of_memory, script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.stores.redis.documents import RedisDocuments
+    from scrapy_simhash.stores.redis.places import Places
+    from scrapy_simhash.stores.redis.values import RedisValues
 
 
 _APPLY_EVEN_WHEN_FULL = even_when_full(APPLY)
@@ -45,8 +47,8 @@ class Commit(NamedTuple):
 
     seq: bytes
     after: bytes  # the number of the commit before it
-    touched: bytes  # tokens of the fields and keys that it wrote
-    fingerprints: bytes  # those that it gave to documents or took from them
+    written: bytes  # tokens of what it wrote
+    fingerprints: bytes  # those of which it wrote rows
     slots: bytes  # in a cluster, its writes to each other slot
 
 
@@ -64,16 +66,16 @@ def _read_commit(entry: list[Any]) -> Commit:
 class Slots:
     """Applies commits to the slots of a cluster; on a single server, they are there at once."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, places: Places) -> None:
         self._server = server
-        self._keys = server.keys
+        self._places = places
         self._full = False
 
     def split(self, packed: dict[bytes, bytes]) -> tuple[bytes, bytes]:
         """Split the writes of a commit: its script does the first part, `apply` the second."""
         if not self._server.address.cluster:
             return b"".join(packed.values()), b""
-        here = packed.pop(self._keys.tag, b"")
+        here = packed.pop(self._places.tag, b"")
         return here, msgspec.msgpack.encode(packed)
 
     def apply(self, commits: Sequence[Commit]) -> None:
@@ -88,12 +90,12 @@ class Slots:
                 # This commit is valid and must be applied; `require_memory` stops the next one.
                 self._full = True
                 self._run(_APPLY_EVEN_WHEN_FULL, commit.seq, writes)
-        self._server.run_script(APPLIED, [self._keys.applied], commits[-1].seq)
+        self._server.run_script(APPLIED, [self._places.applied], commits[-1].seq)
 
     def _run(self, text: str, seq: bytes, writes: Mapping[bytes, bytes]) -> None:
         self._server.run(
             [
-                script(text, [tag + b":seq", tag + NEVER], seq, MOST_IN_BUCKET, packed)
+                script(text, [tag + b":seq", tag + NEVER], seq, packed)
                 for tag, packed in writes.items()
             ]
         )
@@ -124,6 +126,7 @@ _COMMITS_REMEMBERED = 128
 # The longest that a page waits while others rewrite the tables; then it passes unjudged.
 WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
+_TOKEN_BYTES = 8
 # The lock of a dead process expires after this time; a thread of a living one renews it earlier.
 # redis-py's own lock cannot be taken or kept on a server without memory.
 LOCK_SECONDS = 30.0
@@ -134,25 +137,27 @@ _COMMIT_EVEN_WHEN_FULL = even_when_full(COMMIT)
 class Committer:
     """Commits, and can prevent all other processes from committing (`alone`)."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, places: Places) -> None:
         self._server = server
-        self._keys = server.keys
-        self._slots = Slots(server)
+        self._places = places
+        self._slots = Slots(server, places)
         self._turn = b""
         # In a cluster, the last commit that this process knows to be in all slots.
         self.applied = b""
 
-    def commit(self, stored: RedisDocuments, seq: bytes) -> bool:
+    def commit(self, values: RedisValues) -> bool:
         """Write all changes; False if nothing was written and all must be read and judged again.
 
-        `seq` is the number of the last commit when reading began. After a StoreUnavailableError
-        nothing was written, unless it says that the server did not answer.
+        After a StoreUnavailableError nothing was written, unless it says that the server did not
+        answer.
         """
-        writes, keys = stored.snapshot.writes, self._keys
+        writes, places, seq = values.writes, self._places, values.seq
         if not writes:
             return True
-        fingerprints = np.array(sorted(writes.fingerprints), ">u8").tobytes()
-        token, touched = secrets.token_bytes(16), b"".join(writes.touched)
+        token = secrets.token_bytes(16)
+        fingerprints = b"".join(key for table, key in values.written if table == FINGERPRINTS)
+        tables = {(table, b"") for table, _ in values.written}
+        written = b"".join(_make_tokens(values.written | tables))
         here, elsewhere = self._slots.split(writes.pack())
         if not writes.even_when_full:
             self._slots.require_memory(elsewhere)
@@ -161,9 +166,9 @@ class Committer:
         while True:
             answer, *details = self._server.run_script(
                 _COMMIT_EVEN_WHEN_FULL if writes.even_when_full else COMMIT,
-                [keys.seq, keys.log, keys.lock, keys.applied, keys.tag + NEVER],
-                *(seq, token, self._turn, _COMMITS_REMEMBERED, MOST_IN_BUCKET),
-                *(touched, fingerprints, here, elsewhere),
+                [places.seq, places.log, places.lock, places.applied, places.tag + NEVER],
+                *(seq, token, self._turn, _COMMITS_REMEMBERED, here),
+                *(written, fingerprints, elsewhere),
             )
             if answer == b"done":
                 own = Commit(details[0].partition(b"-")[0], b"", b"", b"", elsewhere)
@@ -173,7 +178,7 @@ class Committer:
             if answer == b"missed":
                 seq_now, missed = details[0], list(map(_read_commit, details[1]))
                 forgotten = not missed or missed[0].after != seq
-                if forgotten or any(_matters(each, stored) for each in missed):
+                if forgotten or any(_matters(commit, values) for commit in missed):
                     return False
                 seq = seq_now
                 between += missed
@@ -214,16 +219,16 @@ class Committer:
         finally:
             self._turn = b""
             keeping.stop()
-            self._server.run_script(UNLOCK, [self._keys.lock], turn)
+            self._server.run_script(UNLOCK, [self._places.lock], turn)
 
     def require_alone(self) -> None:
         """Raise a StoreError if this process was stopped so long that others may have committed."""
         if not self._hold(self._turn, "old"):
             raise StoreError("this process paused, so others may have written; try again")
 
-    def commit_alone(self, stored: RedisDocuments, seq: bytes) -> None:
+    def commit_alone(self, values: RedisValues) -> None:
         """Commit `alone`; a StoreError if others may have committed: then nothing was written."""
-        if not self.commit(stored, seq):
+        if not self.commit(values):
             raise StoreUnavailableError(
                 f"the server at {self._server.address.shown} lost its last commits while this one "
                 "was made; try again"
@@ -231,16 +236,21 @@ class Committer:
 
     def _hold(self, turn: bytes, kind: str) -> bool:
         milliseconds = round(1000 * LOCK_SECONDS)
-        return bool(self._server.run_script(LOCK, [self._keys.lock], turn, milliseconds, kind))
+        return bool(self._server.run_script(LOCK, [self._places.lock], turn, milliseconds, kind))
 
 
-def _matters(commit: Commit, stored: RedisDocuments) -> bool:
-    """Whether this commit may change a judgement."""
-    touched = commit.touched
-    tokens = {touched[at : at + TOKEN_BYTES] for at in range(0, len(touched), TOKEN_BYTES)}
-    if not tokens.isdisjoint(stored.snapshot.read):
+def _make_tokens(keys: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Make the tokens that stand for keys, or for their tables."""
+    return (xxhash.xxh3_64_digest(b"%b %b" % (table.encode(), key)) for table, key in keys)
+
+
+def _matters(commit: Commit, values: RedisValues) -> bool:
+    """Whether a commit may have changed what a transaction read."""
+    written = commit.written
+    tokens = {written[at : at + _TOKEN_BYTES] for at in range(0, len(written), _TOKEN_BYTES)}
+    if not tokens.isdisjoint(_make_tokens(values.read)):
         return True
     came = np.frombuffer(commit.fingerprints, ">u8").astype(np.uint64)
-    asked = np.array(list(stored.asked), np.uint64)
-    within = np.array(list(stored.asked.values()), np.uint8)
-    return bool((np.bitwise_count(came[:, None] ^ asked) <= within).any())
+    probed = np.array(list(values.probed), np.uint64)
+    within = np.array(list(values.probed.values()), np.uint8)
+    return bool((np.bitwise_count(came[:, None] ^ probed) <= within).any())

@@ -6,11 +6,10 @@ With its memory full, it runs only scripts with the flag `allow-oom`: they keep 
 only delete. The scripts are in `lua/`; each lists its keys, arguments and result.
 """
 
+from collections import defaultdict
 from enum import IntEnum
 from importlib.resources import files
 from struct import Struct
-
-import xxhash
 
 _LUA = files(__package__) / "lua"
 
@@ -22,8 +21,8 @@ def _read(name: str, *, writing: bool = True) -> str:
 
 
 BEGIN, COMMIT, APPLY, LEASE = map(_read, ("begin", "commit", "apply", "lease"))
-APPLIED, LOCK, UNLOCK, LOOKUP = (
-    _read(name, writing=False) for name in ("applied", "lock", "unlock", "lookup")
+APPLIED, LOCK, UNLOCK, FOLLOW = (
+    _read(name, writing=False) for name in ("applied", "lock", "unlock", "follow")
 )
 
 
@@ -32,68 +31,46 @@ def even_when_full(text: str) -> str:
     return text.replace("#!lua", "#!lua flags=allow-oom", 1)
 
 
-TOKEN_BYTES = 8
-_CODE_AND_KEY, _FIELD, _VALUE = Struct(">BH"), Struct(">H"), Struct(">I")
-
-
 class Code(IntEnum):
     """The kinds of writes; the scripts know these numbers."""
 
-    FIELD = 1
+    PUT = 1
     """The field of a hash has this value."""
-    NO_FIELD = 2
-    MEMBER = 3
-    """The set has this member."""
-    NO_MEMBER = 4
-    ROW = 5
-    """The field of a hash has this row among others of the same width."""
-    NO_ROW = 6
-    BUCKET_ROW = 7
-    """The same, for a bucket of a table, which may become too full."""
-    NO_BUCKET_ROW = 8
-    NO_KEY = 9
-    VALUE = 10
-    """The key has this value."""
+    DELETE = 2
+    """The hash lacks this field."""
+    ADD = 3
+    """The set in the field of a hash has this member."""
+    DISCARD = 4
+    """The set lacks it."""
+    DROP = 5
+    """The hash lacks this set."""
 
 
-_REMOVING = {Code.NO_FIELD, Code.NO_MEMBER, Code.NO_ROW, Code.NO_BUCKET_ROW, Code.NO_KEY}
+_REMOVING = {Code.DELETE, Code.DISCARD, Code.DROP}
+_HEAD = Struct(">BHHHI")
 
 
-# Each write describes the result ("this row is in the bucket"), not an action, so writing twice
+# Each write describes the result ("this set has the member"), not an action, so writing twice
 # changes nothing.
 class Writes:
-    """The writes of a commit, and the marks by which other commits see if it matters to them."""
+    """The writes of a commit, by the slot of a cluster."""
 
     def __init__(self) -> None:
-        self.touched: set[bytes] = set()  # see `token_of`
-        self.fingerprints: set[int] = set()  # those that documents got or lost
         self.even_when_full = True  # allowed if the server's memory is full: it only deletes
-        self._packed: dict[bytes, list[bytes]] = {}
+        self.size = 0  # in bytes, roughly
+        self._packed: defaultdict[bytes, list[bytes]] = defaultdict(list)
 
     def __bool__(self) -> bool:
         return bool(self._packed)
 
-    def add(self, code: Code, key: bytes, field: bytes = b"", value: bytes = b"") -> None:
-        """Add a write."""
-        self.even_when_full = self.even_when_full and code in _REMOVING
-        self._packed.setdefault(tag_of(key), []).extend(
-            (
-                *(_CODE_AND_KEY.pack(code, len(key)), key),
-                *(_FIELD.pack(len(field)), field),
-                *(_VALUE.pack(len(value)), value),
-            )
-        )
+    def add(self, code: Code, name: bytes, field: bytes, value: bytes = b"", most: int = 0) -> None:
+        """Add a write to a hash; beyond `most` members, a set becomes a key of its own."""
+        if code not in _REMOVING:
+            self.even_when_full = False
+        self.size += len(name) + len(field) + len(value)
+        head = _HEAD.pack(code, most, len(name), len(field), len(value))
+        self._packed[name[: name.index(b"}") + 1]] += (head, name, field, value)
 
     def pack(self) -> dict[bytes, bytes]:
         """Pack the writes by hash tag, and so by slot of a cluster, in order."""
         return {tag: b"".join(packed) for tag, packed in self._packed.items()}
-
-
-def tag_of(key: bytes) -> bytes:
-    """Get the hash tag of a key, which determines its slot."""
-    return key[: key.index(b"}") + 1]
-
-
-def token_of(key: bytes, field: bytes = b"") -> bytes:
-    """Make the token that stands for a field, or for a whole key."""
-    return xxhash.xxh3_64_digest(b"%b %b" % (key, field))

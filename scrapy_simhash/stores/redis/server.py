@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +28,10 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.header import check_crawl_id, new_header
-from scrapy_simhash.stores.records import Header, pack, unpack
-from scrapy_simhash.stores.redis.keys import Keys
-from scrapy_simhash.stores.redis.scripts import LEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from scrapy_simhash.pages import Recipe
     from scrapy_simhash.stores.urls import ServerAddress
 
 
@@ -59,7 +52,6 @@ class Server:
 
     def __init__(self, address: ServerAddress, *, readonly: bool) -> None:
         self.address = address
-        self.keys = Keys(address.prefix)
         with self._explained(StoreUnusableError):
             self._client = self._connect()
             try:
@@ -162,6 +154,11 @@ class Server:
         with self._explained(StoreUnavailableError):
             return set(self._client.scan_iter(pattern, _KEYS_PER_SCAN))
 
+    def measure(self, names: Collection[bytes]) -> int:
+        """Return the server's estimate of the memory that keys take, in bytes (MEMORY USAGE)."""
+        sizes = self.run([("MEMORY", "USAGE", name) for name in names])
+        return sum(size or 0 for size in sizes)
+
     @contextmanager
     def _explained(self, kind: type[StoreUnavailableError | StoreUnusableError]) -> Iterator[None]:
         """Turn errors of redis-py into one that names the cure."""
@@ -236,138 +233,3 @@ def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
 def is_out_of_memory(error: StoreUnavailableError) -> bool:
     """Whether the server refused something because its memory is full."""
     return isinstance(error.__cause__, OutOfMemoryError)
-
-
-# Increased when a version writes data that earlier versions would misread.
-FORMAT = 1
-_KEY = b"store"
-
-
-def make_store(server: Server, recipe: Recipe, design: str, seed: int | None) -> bool:
-    """Write the header of a store that has none; returns whether this call did."""
-    keys = server.keys
-    if server.call("EXISTS", keys.header, opening=True):
-        return False
-    # Reading all keys takes too long; another program's data would use one of these.
-    ours = [keys.seq, keys.log, keys.next, keys.crawls, keys.waiting, keys.chunk(0)]
-    if foreign := [key for key in ours if server.call("EXISTS", key, opening=True)]:
-        raise StoreUnusableError(
-            f"the server at {server.address.shown} has a key {foreign[0].decode()!r}, but no "
-            "header of a store: the data is another program's, or damaged. Name another prefix "
-            "(?prefix=...) in SIMHASH_STORE"
-        )
-    header = new_header(FORMAT, recipe, design, seed, client="redis")
-    return bool(server.call("SET", keys.header, pack_header(header), "NX", opening=True))
-
-
-def pack_header(header: Header) -> bytes:
-    """Pack a header."""
-    return pack(_KEY, header)
-
-
-def unpack_header(packed: bytes | None, shown: str) -> Header:
-    """Read a header, or raise a StoreUnusableError; `shown` is the store's URL for messages."""
-    if packed is None:
-        raise StoreUnusableError(f"there is no store at {shown}; name an existing one")
-    try:
-        header = unpack(Header, _KEY, packed)
-    except StoreError as error:
-        raise StoreUnusableError(
-            f"{error}: the data at {shown} is another program's, damaged, or of a newer version. "
-            "Name another prefix (?prefix=...) in SIMHASH_STORE, restore the server's own backup, "
-            "or open it with the newest scrapy-simhash"
-        ) from error
-    if header.format != FORMAT:
-        raise StoreUnusableError(
-            f"the store at {shown} has format {header.format}, this version reads {FORMAT}: use "
-            f"scrapy-simhash {header.libraries.get('scrapy-simhash')}, which made it"
-        )
-    return header
-
-
-# A server does not notice when a process on another machine dies, so a lease expires. After a
-# `kill -9` the crawl's pending records count for this number of seconds; a page that is dropped for
-# one of them is requested again, or listed as lost. A process that was stopped gets its lease back.
-# This is longer than a working process may pause for a time-out of the server, a full garbage
-# collection, or a move of its virtual machine. Five renewals may fail in this time.
-LEASE_SECONDS = 30.0
-_BEATS_PER_LEASE = 6
-
-
-class Heartbeat:
-    """A thread that calls `beat` at intervals, for instance to renew a lock, until `stop`."""
-
-    def __init__(self, beat: Callable[[], object], seconds: float) -> None:
-        self._ending = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(beat, seconds), name="scrapy_simhash-heartbeat", daemon=True
-        )
-        self._thread.start()
-
-    def _run(self, beat: Callable[[], object], seconds: float) -> None:
-        while not self._ending.wait(seconds):
-            with suppress(StoreError):
-                beat()
-
-    def stop(self) -> None:
-        """End the thread; waits for a call that is running."""
-        self._ending.set()
-        self._thread.join()
-
-
-class RedisLeases:
-    """The leases of the crawls that this process runs; a thread renews them."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._key = server.keys.leases
-        self._token = secrets.token_hex(16)
-        self._heartbeat: Heartbeat | None = None
-        self.held: set[str] = set()
-
-    def take(self, crawl: str) -> None:
-        """Take the lease of a starting crawl; a ValueError for an invalid id or one in use."""
-        check_crawl_id(crawl)
-        if crawl in self.held or not self._beat(crawl, "new"):
-            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
-        self.held.add(crawl)
-        if self._heartbeat is None:
-            self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS / _BEATS_PER_LEASE)
-
-    def _beat(self, crawl: str, kind: str) -> bool:
-        microseconds = round(LEASE_SECONDS * 1_000_000)
-        arguments = (crawl, self._holder(crawl), microseconds, kind)
-        return bool(self._server.run_script(LEASE, [self._key], *arguments))
-
-    def _holder(self, crawl: str) -> str:
-        """Name the holder of a crawl's lease: the crawl, a space, and a token of this process."""
-        return f"{crawl} {self._token}"
-
-    def _keep(self) -> None:
-        for crawl in list(self.held):
-            with suppress(StoreError):
-                self._beat(crawl, "old")
-                if crawl not in self.held:  # given back meanwhile
-                    self._end(crawl)
-
-    def give_back(self, crawl: str) -> None:
-        """End the lease of a crawl, if it has one."""
-        if crawl in self.held:
-            self.held.discard(crawl)
-            self._end(crawl)
-
-    def _end(self, crawl: str) -> None:
-        self._server.call("ZREM", self._key, self._holder(crawl))
-
-    def close(self) -> None:
-        """End every lease that this object took; if the server is gone, they expire."""
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        for crawl in list(self.held):
-            with suppress(StoreError):
-                self.give_back(crawl)
-
-
-def read_holder(holder: bytes) -> str:
-    """Get the crawl from the holder of its lease; ids of crawls have no spaces."""
-    return holder.partition(b" ")[0].decode()

@@ -1,7 +1,7 @@
 #!lua
 -- KEYS: seq, log, lock, applied, a key that never exists. ARGV: the seq that was read, token of this
--- commit, token of the lock or '', commits to remember, rows of a full bucket, what was touched,
--- fingerprints, writes; in a cluster those to other slots, else ''.
+-- commit, token of the lock or '', commits to remember, writes; for the log the keys that were
+-- written, the fingerprints among them, and in a cluster the writes to other slots, else ''.
 -- Returns {'done', seq}, {'missed', seq, commits since}, or {'locked'}.
 local last = redis.call('GET', KEYS[1]) or '0'
 if last ~= ARGV[1] then
@@ -14,7 +14,7 @@ if last ~= ARGV[1] then
 end
 local holder = redis.call('GET', KEYS[3])
 if holder and holder ~= ARGV[3] or not holder and ARGV[3] ~= '' then return {'locked'} end
-if ARGV[9] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
+if ARGV[8] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
   -- The oldest commit is forgotten now, and must be everywhere.
   local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1][1]
   if tonumber((oldest:gsub('-.*', ''))) > tonumber(redis.call('GET', KEYS[4]) or '0') then
@@ -22,8 +22,8 @@ if ARGV[9] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
   end
 end
 local seq = string.format('%.0f', math.max(now(), tonumber(last) + 1))
-apply(ARGV[8], tonumber(ARGV[5]))
+apply(ARGV[5])
 redis.call('SET', KEYS[1], seq)
 redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[4], seq, 'after', last, 'token', ARGV[2],
-  'touched', ARGV[6], 'fingerprints', ARGV[7], 'slots', ARGV[9])
+  'written', ARGV[6], 'fingerprints', ARGV[7], 'slots', ARGV[8])
 return {'done', seq}

@@ -1,68 +1,72 @@
--- A commit is a run of writes, see `Writes`: code, key, field, value each.
--- A bucket beyond `limit` rows becomes a set of its own, which probes pass over, and an empty value
--- marks it; when it has lost half of them it is a bucket again.
-local function find_row(value, row)
+-- A commit is a run of writes, see `Writes`: code, limit, and lengths of key, field and value; these.
+-- A set is a field with its members side by side. Beyond `limit` members it becomes a sorted set of
+-- its own, and an empty field marks it; when it has lost half of them it is a field again.
+local function full_of(key, field)
+  return key .. ':full:' .. (string.gsub(field, '.', function(octet)
+    return string.format('%02x', octet:byte())
+  end))
+end
+
+local function find_member(set, member)
   local at = 0
   repeat
-    at = string.find(value, row, at + 1, true)
-  until not at or (at - 1) % #row == 0
+    at = string.find(set, member, at + 1, true)
+  until not at or (at - 1) % #member == 0
   return at
 end
 
-local function add_row(key, field, row, limit, full)
-  local value = redis.call('HGET', key, field)
-  if not value then
-    redis.call('HSET', key, field, row)
-  elseif value == '' then
-    redis.call('SADD', full, row)
-  elseif not find_row(value, row) then
-    if limit and #value >= limit * #row then
-      for at = 1, #value, #row do
-        redis.call('SADD', full, string.sub(value, at, at + #row - 1))
-      end
-      redis.call('SADD', full, row)
-      redis.call('HSET', key, field, '')
-    else
-      redis.call('HSET', key, field, value .. row)
+local function add(key, field, member, limit)
+  local set = redis.call('HGET', key, field)
+  if not set and limit > 0 then
+    redis.call('HSET', key, field, member)
+  elseif not set or set == '' then
+    redis.call('HSET', key, field, '')
+    redis.call('ZADD', full_of(key, field), 0, member)
+  elseif not find_member(set, member) then
+    if #set < limit * #member then
+      redis.call('HSET', key, field, set .. member)
+      return
     end
+    local full = full_of(key, field)
+    for at = 1, #set, #member do
+      redis.call('ZADD', full, 0, string.sub(set, at, at + #member - 1))
+    end
+    redis.call('ZADD', full, 0, member)
+    redis.call('HSET', key, field, '')
   end
 end
 
-local function drop_row(key, field, row, limit, full)
-  local value = redis.call('HGET', key, field)
-  if not value then return end
-  if value == '' then
-    redis.call('SREM', full, row)
-    if redis.call('SCARD', full) > limit / 2 then return end
-    value = table.concat(redis.call('SMEMBERS', full))
+local function discard(key, field, member, limit)
+  local set = redis.call('HGET', key, field)
+  if set == '' then
+    local full = full_of(key, field)
+    redis.call('ZREM', full, member)
+    if redis.call('ZCARD', full) > limit / 2 then return end
+    set = table.concat(redis.call('ZRANGE', full, 0, -1))
     redis.call('DEL', full)
   else
-    local at = find_row(value, row)
+    local at = set and find_member(set, member)
     if not at then return end
-    value = string.sub(value, 1, at - 1) .. string.sub(value, at + #row)
+    set = string.sub(set, 1, at - 1) .. string.sub(set, at + #member)
   end
-  if value == '' then redis.call('HDEL', key, field) else redis.call('HSET', key, field, value) end
+  if set == '' then redis.call('HDEL', key, field) else redis.call('HSET', key, field, set) end
 end
 
-local function hex(field)
-  return (string.gsub(field, '.', function(octet) return string.format('%02x', octet:byte()) end))
-end
-
-local function apply(writes, limit)
+local function apply(writes)
   local at = 1
-  local code, key, field, value
   while at <= #writes do
-    code, key, field, value, at = struct.unpack('>BI2c0I2c0I4c0', writes, at)
+    local code, limit, of_key, of_field, of_value, start = struct.unpack('>BI2I2I2I4', writes, at)
+    local key = string.sub(writes, start, start + of_key - 1)
+    local field = string.sub(writes, start + of_key, start + of_key + of_field - 1)
+    at = start + of_key + of_field + of_value
+    local value = string.sub(writes, at - of_value, at - 1)
     if code == 1 then redis.call('HSET', key, field, value)
     elseif code == 2 then redis.call('HDEL', key, field)
-    elseif code == 3 then redis.call('SADD', key, value)
-    elseif code == 4 then redis.call('SREM', key, value)
-    elseif code == 5 then add_row(key, field, value)
-    elseif code == 6 then drop_row(key, field, value)
-    elseif code == 7 then add_row(key, field, value, limit, key .. ':full:' .. hex(field))
-    elseif code == 8 then drop_row(key, field, value, limit, key .. ':full:' .. hex(field))
-    elseif code == 9 then redis.call('DEL', key)
-    elseif code == 10 then redis.call('SET', key, value)
+    elseif code == 3 then add(key, field, value, limit)
+    elseif code == 4 then discard(key, field, value, limit)
+    elseif code == 5 then
+      redis.call('HDEL', key, field)
+      redis.call('DEL', full_of(key, field))
     end
   end
 end

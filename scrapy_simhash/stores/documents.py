@@ -1,0 +1,566 @@
+"""The documents of a store as one transaction sees them, over the rows of any kind of store.
+
+A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
+document has it, too, a member of zeros records that it was bulk-loaded. A kind that may lose rows
+of one table and not of another (`marks_bulk_loaded`) has that member for each of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from scrapy_simhash.errors import DamagedError, StoreError
+from scrapy_simhash.judging.documents import CrawlRecord, Document, Record, State, Waiting
+from scrapy_simhash.judging.judge import MOST_CANDIDATES
+from scrapy_simhash.judging.rows import VERSION
+from scrapy_simhash.simhash import hamming_distance
+from scrapy_simhash.stores.keyvalues import (
+    ACTING,
+    ADDRESSES,
+    ALIASES,
+    CRAWLS,
+    DOCUMENTS,
+    DUPLICATES,
+    FINGERPRINTS,
+    FORMS,
+    IDENTITIES,
+    SINKS,
+    TABLES,
+    TEXTS,
+    WAITING,
+    KeyValues,
+)
+from scrapy_simhash.stores.records import (
+    address_row,
+    number_in,
+    number_of,
+    octets,
+    pack,
+    pack_identity,
+    scope_hash,
+    unpack,
+    unpack_identity,
+)
+from scrapy_simhash.stores.rulebook import find_form
+from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
+from scrapy_simhash.tables.sets import contains, sort_distinct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.tables import Design
+
+_Query: TypeAlias = tuple[int, int, int | None, bool]
+BULK_LOADED = bytes(16)
+_MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
+
+
+class _Probed:
+    """What a transaction on a server probed ahead, for it asks again when it judges."""
+
+    def __init__(self) -> None:
+        self._found: dict[_Query, Probe] = {}
+        self._added: set[int] = set()
+        self._removed: set[int] = set()
+
+    def note(self, fingerprint: int, *, added: bool) -> None:
+        """Note that the transaction added a fingerprint to the tables, or removed it."""
+        (self._added if added else self._removed).add(fingerprint)
+        (self._removed if added else self._added).discard(fingerprint)
+
+    def get(self, query: _Query, probe: Callable[[int, int, int | None, bool], Probe]) -> Probe:
+        """Get the answer to a query, with what changed since it was found."""
+        if query not in self._found:
+            self._found[query] = probe(*query)
+            return self._found[query]
+        near, complete_bits = self._found[query]
+        fingerprint, distance, most, _ = query
+        changed = self._added | self._removed
+        near = [found for found in near if found[1] not in changed]
+        near += [
+            (bits, added)
+            for added in self._added
+            if (bits := hamming_distance(fingerprint, added)) <= distance
+        ]
+        return Probe(sorted(near)[:most], complete_bits)
+
+
+class Documents:
+    """The documents, the tables and the rows of URL rules in one transaction.
+
+    Args:
+        values: the transaction.
+        prober: of the design that the tables have.
+    """
+
+    def __init__(self, values: KeyValues, prober: Prober) -> None:
+        self.values = values
+        self.remote = values.remote
+        """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
+        self._prober = prober
+        self._probed = _Probed() if values.remote else None
+
+    @property
+    def design(self) -> Design:
+        """The design of the tables."""
+        return self._prober.design
+
+    # Records
+
+    def get(self, number: int) -> Record | None:
+        """Get a record, or None."""
+        key = octets(number)
+        packed = self.values.get(DOCUMENTS, key)
+        return None if packed is None else unpack(Record, key, packed)
+
+    def put(
+        self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
+    ) -> None:
+        """Write a record, its text unless that is None, and let these identities lead to it.
+
+        Its own one does in any case, others unless they lead to another document.
+        """
+        key = octets(number)
+        self.values.put(DOCUMENTS, key, pack(key, record))
+        for name in names:
+            self._name(number, name, own=name == record.identity)
+        if text is not None:
+            self.values.put(TEXTS, key, zlib.compress(text.encode()))
+
+    def _name(self, number: int, identity: bytes, *, own: bool) -> None:
+        """Make an identity lead to a document; if not its own, only one that leads to none."""
+        values, row = self.values, pack_identity(identity, number)
+        before = values.get(IDENTITIES, identity)
+        if before == row or not (own or before is None):
+            return
+        values.put(IDENTITIES, identity, row)
+        if not own:
+            values.add(ALIASES, octets(number), identity)
+        elif before is not None:
+            values.discard(ALIASES, before[:8], identity)
+
+    def add(
+        self,
+        number: int,
+        record: Record,
+        text: str | None = None,
+        *,
+        aliases: Iterable[bytes] = (),
+        waiting: Waiting | None = None,
+    ) -> int:
+        """Write a document and all that leads to it; one of this number must have been taken out.
+
+        Args:
+            number: of the document; the next one in place of 0.
+            record: of the document.
+            text: None leaves what is kept as it is.
+            aliases: lead to the document, too, unless they lead to another one.
+            waiting: of a drop that may have to be taken back.
+
+        Returns:
+            The number of the document.
+        """
+        number = number or self.next_number()
+        if record.url:
+            self.values.add(ADDRESSES, *address_row(record.url, number))
+        if record.state == State.DUPLICATE:
+            self.values.add(DUPLICATES, octets(record.original), octets(number))
+            if waiting is not None:
+                self.put_waiting(number, waiting)
+        else:
+            self._index(number, record)
+        self.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
+        return number
+
+    def take_out(self, number: int, record: Record) -> None:
+        """Delete every entry by which a document is found from elsewhere; its record stays."""
+        if record.url:
+            self.values.discard(ADDRESSES, *address_row(record.url, number))
+        if record.state == State.DUPLICATE:
+            self.values.discard(DUPLICATES, octets(record.original), octets(number))
+            self.drop_waiting(number)
+        else:
+            self._unindex(number, record)
+
+    def remove(self, number: int, record: Record) -> None:
+        """Delete a document that was taken out, with its text and identities."""
+        key = octets(number)
+        for identity in (record.identity, *self.values.members(ALIASES, key)):
+            if self.find_number(identity) == number:
+                self.values.delete(IDENTITIES, identity)
+        for table in (DOCUMENTS, TEXTS, WAITING, DUPLICATES, ALIASES):
+            self.values.delete(table, key)
+
+    def next_number(self) -> int:
+        """Take the next document number; from 1, never given twice."""
+        # Documents copied from another store keep their numbers, and a server may lose its counter.
+        while self.values.get(DOCUMENTS, octets(number := self.values.take_number())) is not None:
+            pass
+        return number
+
+    def reserve(self, numbers: Sequence[int]) -> None:
+        """Give these numbers, of documents that are copied, to no other document."""
+        if numbers:
+            self.values.take_number(max(numbers) - 1)
+            self.prefetch_documents(numbers)
+
+    def list_newest(self, most: int) -> list[tuple[int, Record]]:
+        """Read so many records, those with the highest numbers, newest first."""
+        return list(deque(self, maxlen=most))[::-1]
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        """Read every record, in the order in which the documents came."""
+        for key, packed in self.values.scan(DOCUMENTS):
+            yield number_of(key), unpack(Record, key, packed)
+
+    def scan(self) -> Iterator[tuple[int, Record | DamagedError]]:
+        """Read every record, by ascending number; yields an error in place of a damaged one."""
+        for key, packed in self.values.scan(DOCUMENTS):
+            try:
+                yield number_of(key), unpack(Record, key, packed)
+            except DamagedError as error:
+                yield number_of(key), error
+
+    # Identities and URLs
+
+    def find_number(self, identity: bytes) -> int | None:
+        """Get the number of the document with this identity or alias."""
+        value = self.values.get(IDENTITIES, identity)
+        return None if value is None else unpack_identity(identity, value)
+
+    def list_aliases(self, number: int) -> tuple[bytes, ...]:
+        """List the identities, other than its own, that lead to a document."""
+        found = self.values.members(ALIASES, octets(number))
+        return tuple(identity for identity in found if self.find_number(identity) == number)
+
+    def list_at(self, url: str) -> list[tuple[int, Record]]:
+        """Read the records with a URL."""
+        key, member = address_row(url, 0)
+        digest = member[:1]
+        numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, digest)))
+        self.prefetch_rows((), records=numbers)
+        records = zip(numbers, map(self.get, numbers), strict=True)
+        return [
+            (number, record)
+            for number, record in records
+            if record is not None and record.url == url
+        ]
+
+    # Fingerprints
+
+    def _index(self, number: int, record: Record) -> None:
+        """Make a document findable by its fingerprints."""
+        values, row = self.values, scope_hash(record.scope) + octets(number)
+        for fingerprint in record.fingerprints:
+            key = octets(fingerprint)
+            if not values.members(FINGERPRINTS, key, most=1):
+                rows = self._prober.split(fingerprint)
+                if not values.marks_bulk_loaded and values.has(TABLES, *rows[0]):
+                    values.add(FINGERPRINTS, key, BULK_LOADED)
+                else:
+                    for table_row in rows:
+                        values.add(TABLES, *table_row)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=True)
+            values.add(FINGERPRINTS, key, row)
+
+    def _unindex(self, number: int, record: Record) -> None:
+        """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        values, row = self.values, scope_hash(record.scope) + octets(number)
+        for fingerprint in record.fingerprints:
+            key = octets(fingerprint)
+            if not values.has(FINGERPRINTS, key, row):
+                continue
+            values.discard(FINGERPRINTS, key, row)
+            if not values.members(FINGERPRINTS, key, most=1):
+                for table_row in self._prober.split(fingerprint):
+                    values.discard(TABLES, *table_row)
+                if self._probed is not None:
+                    self._probed.note(fingerprint, added=False)
+
+    def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
+        """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
+        if not self.values.marks_bulk_loaded:
+            indexed, _ = self.read_indexed()
+            fingerprints = indexed[contains(fingerprints, indexed)]
+        marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
+        self.values.fill(FINGERPRINTS, marked)
+
+    def near(
+        self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
+    ) -> Probe:
+        """Find stored fingerprints within a distance, see `Prober.probe`."""
+        probe = (fingerprint, distance, most, bounded)
+        if self._probed is None:
+            return self._probe(*probe)
+        return self._probed.get(probe, self._probe)
+
+    def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
+        many, near = self.values.many, (fingerprint, distance)
+        try:
+            return self._prober.probe(
+                lambda keys, skip: many(keys, near, bounded=skip),
+                fingerprint,
+                distance,
+                most,
+                bounded=bounded,
+            )
+        except ValueError as error:
+            raise StoreError(f"the tables are damaged: {error}; rebuild them") from error
+
+    def numbers(
+        self, fingerprint: int, scope: str | None = None, most: int | None = None
+    ) -> list[int]:
+        """List the documents that have exactly this fingerprint, oldest first within a scope.
+
+        `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
+        """
+        key = octets(fingerprint)
+        if scope is None:  # the mark, whose number is 0, comes first
+            found = self.values.members(FINGERPRINTS, key, most=most)
+            if not found and not self.values.marks_bulk_loaded:
+                return [0]
+            return [number_of(row[8:]) for row in found]
+        found = self.values.members(FINGERPRINTS, key, scope_hash(scope), most)
+        numbers = [number_of(row[8:]) for row in found]
+        return [0, *numbers][:most] if self.is_bulk_loaded(fingerprint) else numbers
+
+    def is_bulk_loaded(self, fingerprint: int) -> bool:
+        """Whether a fingerprint in the tables was bulk-loaded."""
+        key = octets(fingerprint)
+        if self.values.marks_bulk_loaded:
+            return self.values.has(FINGERPRINTS, key, BULK_LOADED)
+        return self.values.members(FINGERPRINTS, key, most=1) in ([], [BULK_LOADED])
+
+    def read_fingerprints(self) -> NDArray[np.uint64]:
+        """Read the distinct fingerprints of the tables, sorted; shape (n,). Reads one table."""
+        return self.read_table(0)
+
+    def read_table(self, number: int, *, tolerant: bool = False) -> NDArray[np.uint64]:
+        """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
+        table = self.design.tables[number]
+        parts = [np.empty(0, np.uint64)]
+        slices = self.values.rows(TABLES, bytes((number,)), tolerant=tolerant)
+        parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
+        return sort_distinct(table.restore_array(np.concatenate(parts)))
+
+    def read_tables(self, *, tolerant: bool = False) -> Iterator[NDArray[np.uint64]]:
+        """Read one table after the other, see `read_table`."""
+        for number in range(len(self.design.tables)):
+            yield self.read_table(number, tolerant=tolerant)
+
+    def count_fingerprints(self) -> int:
+        """Count the fingerprints in the tables; reads one table."""
+        return sum(map(len, self.values.rows(TABLES, bytes(1)))) // ROW.itemsize
+
+    def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
+        """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
+        self.values.clear(TABLES)
+        for number, table in enumerate(design.tables):
+            permuted = np.sort(table.permute_array(fingerprints))
+            self.values.fill(TABLES, pack_buckets(number, permuted, design.key_bytes))
+
+    def read_indexed(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
+
+        Both sorted, shape (n,). Reads all rows.
+        """
+        parts = [np.frombuffer(rows, _MEMBER) for rows in self.values.rows(FINGERPRINTS)]
+        members = np.concatenate(parts) if parts else np.empty(0, _MEMBER)
+        keys = members["key"].astype(np.uint64)
+        noted = keys[members["member"] == np.void(BULK_LOADED)]
+        return sort_distinct(keys), sort_distinct(noted)
+
+    def list_bulk_loaded(self) -> NDArray[np.uint64]:
+        """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
+        held, (indexed, noted) = self.read_fingerprints(), self.read_indexed()
+        if self.values.marks_bulk_loaded:
+            return noted
+        return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
+
+    # What goes with documents
+
+    def get_text(self, number: int) -> str | None:
+        """Get a document's main text, or None where none was kept."""
+        packed = self.values.get(TEXTS, octets(number))
+        try:
+            return None if packed is None else zlib.decompress(packed).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise StoreError(f"text of document {number} is damaged: {error}") from error
+
+    def drop_text(self, number: int) -> None:
+        """Forget a document's main text."""
+        self.values.delete(TEXTS, octets(number))
+
+    def list_texts(self) -> set[int]:
+        """List the documents whose main texts are kept, by their numbers."""
+        return {number_of(key) for key, _ in self.values.scan(TEXTS)}
+
+    def list_duplicates(self, original: int) -> list[int]:
+        """List the near-duplicates of a document."""
+        return [number_of(found) for found in self.values.members(DUPLICATES, octets(original))]
+
+    def get_waiting(self, number: int) -> Waiting | None:
+        """Get what `put_waiting` noted, or None."""
+        key = octets(number)
+        packed = self.values.get(WAITING, key)
+        return None if packed is None else unpack(Waiting, key, packed)
+
+    def put_waiting(self, number: int, waiting: Waiting) -> None:
+        """Note that the drop of a document may have to be taken back."""
+        key = octets(number)
+        self.values.put(WAITING, key, pack(key, waiting))
+
+    def drop_waiting(self, number: int) -> None:
+        """Note that the drop of a document is settled; harmless when it is."""
+        self.values.delete(WAITING, octets(number))
+
+    def list_waiting(self) -> list[tuple[int, Waiting]]:
+        """List the drops that may have to be taken back: few, those of the last seconds."""
+        rows = sorted(self.values.scan(WAITING))
+        return [(number_of(key), unpack(Waiting, key, packed)) for key, packed in rows]
+
+    def get_crawl(self, crawl: str) -> CrawlRecord | None:
+        """Get the record of a crawl, or None."""
+        packed = self.values.get(CRAWLS, crawl.encode())
+        return None if packed is None else unpack(CrawlRecord, crawl.encode(), packed)
+
+    def put_crawl(self, crawl: str, record: CrawlRecord) -> None:
+        """Write the record of a crawl."""
+        self.values.put(CRAWLS, crawl.encode(), pack(crawl.encode(), record))
+
+    def list_crawls(self) -> dict[str, CrawlRecord]:
+        """Read all crawls, by their ids."""
+        rows = sorted(self.values.scan(CRAWLS))
+        return {key.decode(): unpack(CrawlRecord, key, packed) for key, packed in rows}
+
+    # Rows of URL rules and of what goes with them, which `urls.records` packs
+
+    def get_row(self, table: str, key: bytes) -> bytes | None:
+        """Get a row of a table, or None."""
+        return self.values.get(table, key)
+
+    def put_row(self, table: str, key: bytes, row: bytes) -> None:
+        """Write a row of a table."""
+        self.values.put(table, key, row)
+
+    def drop_row(self, table: str, key: bytes) -> None:
+        """Delete a row of a table, if it is there."""
+        self.values.delete(table, key)
+
+    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Read the rows of a table whose keys begin so; in no order on a server."""
+        return self.values.scan(table, prefix)
+
+    def count_rows(self, table: str) -> int:
+        """Count the rows of a table; reads none."""
+        return self.values.count(table)
+
+    def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
+        """Draw some keys of a table that begin so; the cost does not grow with the table."""
+        return self.values.draw(table, prefix, most)
+
+    # Reading ahead, where each read is a round trip
+
+    def prefetch(
+        self,
+        documents: Sequence[Document],
+        marked: Sequence[int],
+        distance: int,
+        rows: Iterable[tuple[str, bytes]] = (),
+        counts: Iterable[str] = (),
+    ) -> None:
+        """Read what judging documents and marking others will need: three steps for a group.
+
+        Identities and buckets; then the documents of the neighbours; then their records. `rows` and
+        `counts` come along, with the documents that normal forms among them lead to.
+        """
+        if not self.remote:
+            return
+        rows = [(ACTING, VERSION), *rows]
+        probes = [
+            (document.scope, fingerprint, 0 if document.stub else distance)
+            for document in documents
+            for fingerprint in document.fingerprints
+        ]
+        identities = [name for page in documents for name in (page.identity, *page.aliases)]
+        keys = {octets(number) for number in marked}
+        wanted = [(IDENTITIES, identity) for identity in identities]
+        wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
+        wanted += self._list_keys({probe[1:] for probe in probes})
+        self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
+        near: set[bytes] = set()
+        for scope, fingerprint, bits in probes:
+            # The same call as the judge's.
+            probe = self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True)
+            found = [fingerprint, *(found for _, found in probe.near[:MOST_CANDIDATES])]
+            near.update(octets(one) + scope_hash(scope) for one in found)
+        known = [number for name in identities if (number := self.find_number(name))]
+        formed = {find_form(self, key) for table, key in rows if table == FORMS} - {0}
+        waiting = [found for number in marked for found in self.list_duplicates(number)]
+        wanted = [(FINGERPRINTS, key) for key in near]
+        wanted += [(WAITING, octets(number)) for number in waiting]
+        self._fetch_documents([*known, *formed], wanted)
+        candidates = {
+            number
+            for scope, fingerprint, bits in probes
+            for _, found in self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True).near
+            for number in self.numbers(found, scope, MOST_CANDIDATES)
+        }
+        # A page that changed leaves the fingerprints that it had.
+        records = [record for number in known if (record := self.get(number)) is not None]
+        before = {
+            octets(fingerprint) + scope_hash(record.scope)
+            for record in records
+            for fingerprint in record.fingerprints
+        }
+        originals = {record.original for number in formed if (record := self.get(number))}
+        self._fetch_documents(
+            (candidates | originals) - {0}, [(FINGERPRINTS, key) for key in before]
+        )
+
+    def _fetch_documents(
+        self, numbers: Iterable[int], wanted: Iterable[tuple[str, bytes]] = ()
+    ) -> None:
+        """Read records, and what is known of them as sinks."""
+        keys = list(map(octets, numbers))
+        records = [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
+        self.values.fetch([*wanted, *records])
+
+    def _list_keys(self, probes: Iterable[tuple[int, int]]) -> list[tuple[str, bytes]]:
+        """List the keys that probes read, each once."""
+        keys = (self._prober.keys(self._prober.rows(found), bits) for found, bits in probes)
+        return [(TABLES, key) for key in dict.fromkeys(key for some in keys for key in some)]
+
+    def prefetch_matches(self, fingerprint: int, distance: int) -> None:
+        """Read what finding the matches of a fingerprint will need."""
+        if self.remote:
+            self.values.fetch(self._list_keys([(fingerprint, distance)]))
+            near = [found for _, found in self.near(fingerprint, distance).near]
+            self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
+            self._fetch_documents(n for found in near for n in self.numbers(found) if n)
+
+    def prefetch_rows(
+        self,
+        rows: Iterable[tuple[str, bytes]],
+        *,
+        identities: Iterable[bytes] = (),
+        records: Iterable[int] = (),
+    ) -> None:
+        """Read rows of tables, given by table and key, and other things."""
+        if self.remote:
+            wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
+            self._fetch_documents(records, wanted)
+
+    def prefetch_documents(self, numbers: Iterable[int]) -> None:
+        """Read all that goes with documents: for copying and for deletion."""
+        if self.remote:
+            tables = (DOCUMENTS, DUPLICATES, ALIASES, WAITING, TEXTS)
+            keys = list(map(octets, numbers))
+            self.values.fetch((table, key) for table in tables for key in keys)

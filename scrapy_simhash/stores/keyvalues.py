@@ -1,0 +1,332 @@
+"""What a kind of store implements: tables of rows and of sets, transactions, and leases.
+
+Everything else about a store is written once above this interface: documents, probes, checks,
+mending, merging. The rows of all kinds are::
+
+    table          key                            value, or members
+    header         b"store"                       Header
+    documents      number                         Record
+    identities     identity or alias              number + 4 bytes of a checksum
+    waiting        number of a near-duplicate     Waiting: its original was pending
+    crawls         id of a crawl                  CrawlRecord
+    texts          number                         main text, zlib
+    rules          key of a URL rule (8)          UrlRuleRecord
+    acting         the same, or "version"         the rules that act, and how often they changed
+    forms          digest of a normal form (16)   Form
+    parked         key of a rule + digest (16)    Parked
+    released       digest (8)                     Parked
+    sinks          number                         Sink
+    links          digest (8)                     Link
+
+    aliases        number                         identities other than its own, 1 to 64 bytes
+    fingerprints   fingerprint                    scope hash (8) + number (8)
+    duplicates     number of an original          number of a near-duplicate
+    addresses      digest of a URL (2)            1 byte more of the digest + number (5)
+    tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
+
+Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
+value a key; those below it hold a *set* of members, which all have the width above, except for
+aliases. What a row means is not a kind's business, and kinds compute no checksums.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.probing import Sets
+
+Result = TypeVar("Result")
+Inspect: TypeAlias = "Callable[[Engine], tuple[dict[str, Any], list[str]]]"
+
+HEADER = "header"
+DOCUMENTS = "documents"
+IDENTITIES = "identities"
+WAITING = "waiting"
+CRAWLS = "crawls"
+TEXTS = "texts"
+RULES = "rules"
+ACTING = "acting"
+FORMS = "forms"
+PARKED = "parked"
+RELEASED = "released"
+SINKS = "sinks"
+LINKS = "links"
+ALIASES = "aliases"
+FINGERPRINTS = "fingerprints"
+DUPLICATES = "duplicates"
+ADDRESSES = "addresses"
+TABLES = "tables"
+
+# Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
+ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
+# The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
+# together (`probing.ROW_BYTES`), so the width follows from any key.
+SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, TABLES: -1}
+_ROWS_PER_SLICE = 65_536
+
+
+class KeyValues(ABC):
+    """One transaction. It sees its own writes; all of them become durable at once, or none do.
+
+    A kind on which others may commit meanwhile must find out whether that matters. `get`,
+    `members`, `has` and `scan` read a key (or all keys of a table), also where nothing is there;
+    `put`, `delete`, `add` and `discard` write one. A transaction may commit if nobody else wrote a
+    key that it read since it began to read. `count`, `fetch`, `draw` and `many` read no key in this
+    sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
+    writes. In place of them `many` names the fingerprint and the distance: another transaction
+    matters if it wrote a key of FINGERPRINTS (these are fingerprints) within that distance. `has`
+    on TABLES is covered by that, too.
+    """
+
+    remote: ClassVar[bool] = False
+    """Whether a read is a round trip; only then is it worthwhile to call `fetch`."""
+
+    marks_bulk_loaded: ClassVar[bool] = False
+    """Whether rows of one table may be lost and not those of another, see `stores.documents`."""
+
+    @abstractmethod
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Get the value of a key, or None."""
+
+    @abstractmethod
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Write the value of a key, whatever was there."""
+
+    @abstractmethod
+    def delete(self, table: str, key: bytes) -> None:
+        """Delete a key with its value, or a whole set, if it is there."""
+
+    @abstractmethod
+    def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Read keys that begin so with their values; of a set, the key once with each member.
+
+        DOCUMENTS come in ascending order of their keys, others in any order. The table must not be
+        changed by this transaction before the last row was read.
+        """
+
+    @abstractmethod
+    def count(self, table: str) -> int:
+        """Count the keys of a table of values; reads none of them. Cost: constant."""
+
+    @abstractmethod
+    def members(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> list[bytes]:
+        """List members of a set that begin so, ascending; the first ones, if more than `most`."""
+
+    @abstractmethod
+    def has(self, table: str, key: bytes, member: bytes) -> bool:
+        """Whether a set has a member."""
+
+    @abstractmethod
+    def add(self, table: str, key: bytes, member: bytes) -> None:
+        """Add a member to a set, unless it is there."""
+
+    @abstractmethod
+    def discard(self, table: str, key: bytes, member: bytes) -> None:
+        """Remove a member from a set, if it is there."""
+
+    @abstractmethod
+    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
+        """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
+
+        Args:
+            keys: distinct, all of one length.
+            near: the fingerprint, and the distance in bits, for which these are the keys.
+            bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
+                and cease to do so at other sizes, as long as no set of more than 1.25 times as many
+                is read, and none of fewer than half as many is passed over.
+        """
+
+    @abstractmethod
+    def take_number(self, above: int = 0) -> int:
+        """Take a document number: larger than `above`, and than all that were taken before.
+
+        A transaction that is given up may leave a gap. After a loss of data on a server, the number
+        may be in use: the caller looks.
+        """
+
+    def fetch(
+        self,
+        wanted: Iterable[tuple[str, bytes]] = (),
+        *,
+        counts: Iterable[str] = (),
+        numbers: int = 0,
+    ) -> None:
+        """Read ahead in one round trip; where reads are none, do nothing.
+
+        Args:
+            wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
+                of FINGERPRINTS stands the prefix of the members to be read, if not all are; what
+                they lead to may come along: documents and sinks of the first 1,024.
+            counts: tables that `count` will count.
+            numbers: how many numbers `take_number` may take, with the documents that, against
+                expectation, have them.
+        """
+        del wanted, counts, numbers
+
+    # What follows is right for every kind, and worth writing anew for a large one.
+
+    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
+        """Read all sets of a table whose keys begin so, but ALIASES.
+
+        Yields slices of some megabytes: members, each behind its key, side by side, in any order.
+        Where members can be damaged so that they have a wrong width, it raises a StoreError;
+        `tolerant` leaves them out.
+        """
+        del tolerant
+        found: list[bytes] = []
+        for key, member in self.scan(table, prefix):
+            found.append(key + member)
+            if len(found) == _ROWS_PER_SLICE:
+                yield b"".join(found)
+                found.clear()
+        yield b"".join(found)
+
+    def clear(self, table: str) -> None:
+        """Delete all keys of a table. Others may go on to read TABLES as they are."""
+        for key in {key for key, _ in self.scan(table)}:
+            self.delete(table, key)
+
+    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write many sets.
+
+        Args:
+            table: TABLES, which this transaction cleared, or FINGERPRINTS.
+            sets: keys and their sorted members side by side; keys ascend over all calls.
+        """
+        for key, joined in sets:
+            width = width_of(table, key)
+            for at in range(0, len(joined), width):
+                self.add(table, key, joined[at : at + width])
+
+    def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
+        """Draw keys that begin so, at random; of a rare prefix a large server may give fewer."""
+        keys = [key for key, _ in self.scan(table, prefix)]
+        return random.sample(keys, min(most, len(keys)))
+
+    def measure_tables(self) -> tuple[int, int]:
+        """Measure the bytes that TABLES take, and count the sets that `many` passes over."""
+        sizes = Counter(key for key, _ in self.scan(TABLES))
+        octets = sum(count * (ROW_BYTES - len(key)) + len(key) for key, count in sizes.items())
+        return octets, sum(count > MOST_IN_BUCKET for count in sizes.values())
+
+    def find_strays(self, design: Design) -> list[str]:
+        """List what is wrong with how this kind lays out the tables of a design, one line each."""
+        del design
+        return []
+
+
+class Leases(Protocol):
+    """The leases of the crawls that use a store; one ends with its process, however that ends."""
+
+    def take(self, crawl: str) -> None:
+        """Take the lease of a crawl that starts here; a StoreError if another process has it."""
+
+    def give_back(self, crawl: str) -> None:
+        """End the lease of a crawl, if this process has it."""
+
+    def alive(self, crawl: str) -> bool:
+        """Whether the lease of a crawl is valid; on a server, when the transaction began."""
+
+
+class Engine(ABC):
+    """A store of one kind: where it is, its transactions, and what is the kind's own.
+
+    Making one changes nothing; `open` opens it. `Store` does all else, and wraps `errors` in a
+    StoreUnavailableError.
+    """
+
+    kind: ClassVar[str]
+    """Name of the kind; a store that another kind made is refused."""
+    client: ClassVar[str] = ""
+    """The distribution that this kind uses; a store's header notes its version."""
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Errors of the kind itself, which transactions may raise."""
+    durable: ClassVar[bool] = True
+    """Whether anything is kept when the store is closed."""
+    shared: ClassVar[bool] = False
+    """Whether others may commit while a transaction reads, so that a check repeats itself."""
+
+    url: str
+    """Where the store is, for display, without password."""
+    readonly: bool
+    leases: Leases
+    restarts: int = 0
+    """How many times a writing transaction began again, because of what others committed."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is a store; called before `open`, and changes nothing."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open the store, or make an empty one, without any rows, where there is none.
+
+        Raises:
+            StoreUnusableError: it cannot be opened or, with `readonly`, there is none.
+        """
+
+    @abstractmethod
+    def read(self, work: Callable[[KeyValues], Result]) -> Result:
+        """Run a function that reads; it may run several times, and must keep nothing."""
+
+    @abstractmethod
+    def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
+        """Run a function and commit what it wrote, durably; it may run several times.
+
+        If it raises, nothing is written, and the error goes on. With `alone` nobody else commits
+        from its begin to its end: for work that reads or rewrites a whole table.
+
+        Raises:
+            StoreUnavailableError: nothing was written, unless it says that this is not known.
+        """
+
+    @abstractmethod
+    def measure(self) -> tuple[str, int]:
+        """Measure the size of the store in bytes; returns its name, such as `file_bytes`, too."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store, and give back all leases of this process; a second call is harmless."""
+
+    # What follows few kinds have.
+
+    def find_damage(self) -> list[str]:
+        """List what is wrong below the rows, as in a file, one line each."""
+        return []
+
+    def settle(self, check: Callable[[], list[str]]) -> None:
+        """Called when the store is open; `check` lists its problems, if there may be any."""
+        del check
+
+    def compact(self, design: Design, progress: Callable[[int, int], object]) -> None:
+        """Rewrite TABLES as small as they can be, while others write; see `Store.compact`."""
+        del design
+        progress(1, 1)
+
+    def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
+        """Copy the store, see `Store.backup`.
+
+        `inspect` opens the engine of a copy, counts what is in it, and lists its problems.
+        """
+        del inspect, check
+        raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
+
+
+def width_of(table: str, key: bytes) -> int:
+    """Tell the width in bytes of the members of a set; 0 where they differ."""
+    width = SETS[table]
+    return width if width >= 0 else ROW_BYTES - len(key)

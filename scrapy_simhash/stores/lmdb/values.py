@@ -1,0 +1,195 @@
+"""The rows of a store in LMDB: one transaction, and the databases that it uses.
+
+Each table of `keyvalues` is a database of its name; those of sets are DUPSORT. The header's also
+has the number of the next document, and which databases the permuted tables use, see `tables`.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice, product, takewhile
+from secrets import token_bytes
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_simhash.stores.keyvalues import HEADER, SETS, TABLES, VALUES, KeyValues
+from scrapy_simhash.stores.lmdb.tables import TableDatabases, Tables
+from scrapy_simhash.stores.records import number_of, octets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import lmdb
+
+    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.probing import Sets
+
+_NEXT, _STATE = b"next", b"tables"
+_ROWS_PER_SLICE = 65_536
+# By the name of the database: whether it has several values a key, and whether of one width.
+DATABASES = {
+    **dict.fromkeys(VALUES, (False, False)),
+    **{name: (True, width > 0) for name, width in SETS.items() if name != TABLES},
+    **dict.fromkeys(("base0", "base1"), (False, False)),
+    **dict.fromkeys(("added0", "added1", "hot"), (True, True)),
+}
+
+
+class State(NamedTuple):
+    """Which of two databases of each kind the tables use; `compacting` fills the other base."""
+
+    base: int = 0
+    added: int = 0
+    compacting: int = 0
+
+
+class Databases:
+    """The databases of a store, by their names, and those that the tables use in each state."""
+
+    def __init__(self, handles: dict[str, lmdb._Database]) -> None:
+        self.handles = handles
+        self._tables = {
+            bytes((base, added, compacting)): TableDatabases(
+                handles[f"base{base}"],
+                handles[f"added{added}"],
+                handles["hot"],
+                handles[f"added{1 - added}"] if compacting else None,
+                handles[f"base{1 - base}"] if compacting else None,
+            )
+            for base, added, compacting in product((0, 1), repeat=3)
+        }
+
+    def of_tables(self, packed: bytes | None) -> TableDatabases:
+        """Get the databases of the tables in a state as it is stored."""
+        return self._tables[packed or bytes(State())]
+
+
+class LmdbValues(KeyValues):
+    """A transaction of LMDB, see `KeyValues`."""
+
+    def __init__(self, transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
+        self.transaction = transaction
+        self.databases = databases.handles
+        self._of_tables = databases.of_tables
+        packed = transaction.get(_STATE, db=self.databases[HEADER])
+        self.tables = Tables(transaction, self._of_tables(packed))
+
+    @property
+    def state(self) -> State:
+        """Which databases the tables use; other transactions see a change when this one ends."""
+        packed = self.transaction.get(_STATE, db=self.databases[HEADER])
+        return State(*(packed or ()))
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.transaction.put(_STATE, bytes(state), db=self.databases[HEADER])
+        self.tables = Tables(self.transaction, self._of_tables(bytes(state)))
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        return self.transaction.get(key, db=self.databases[table])
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        self.transaction.put(key, value, db=self.databases[table])
+
+    def delete(self, table: str, key: bytes) -> None:
+        self.transaction.delete(key, db=self.databases[table])
+
+    def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        if table == TABLES:
+            yield from self.tables.scan(prefix)
+            return
+        cursor = self.transaction.cursor(self.databases[table])
+        if cursor.set_range(prefix):
+            for key, value in cursor:
+                if not key.startswith(prefix):
+                    break
+                yield key, value
+
+    def count(self, table: str) -> int:
+        entries: int = self.transaction.stat(self.databases[table])["entries"]
+        return entries
+
+    def members(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> list[bytes]:
+        if table == TABLES:
+            found = self.tables.members(key)
+            return [rest for rest in found if rest.startswith(prefix)][:most]
+        cursor = self.transaction.cursor(self.databases[table])
+        if not (cursor.set_range_dup(key, prefix) if prefix else cursor.set_key(key)):
+            return []
+        if most == 1 and not prefix:
+            return [cursor.value()]
+        members = islice(cursor.iternext_dup(), most)
+        if not prefix:
+            return list(members)
+        return list(takewhile(lambda member: member.startswith(prefix), members))
+
+    def has(self, table: str, key: bytes, member: bytes) -> bool:
+        if table == TABLES:
+            return self.tables.has(key, member)
+        return self.transaction.cursor(self.databases[table]).set_key_dup(key, member)
+
+    def add(self, table: str, key: bytes, member: bytes) -> None:
+        if table == TABLES:
+            self.tables.add(key, member)
+        else:
+            # In a database of members of one width, LMDB takes any, and then loses some.
+            assert SETS[table] in {0, len(member)}  # noqa: S101
+            self.transaction.put(key, member, db=self.databases[table])
+
+    def discard(self, table: str, key: bytes, member: bytes) -> None:
+        if table == TABLES:
+            self.tables.discard(key, member)
+        else:
+            self.transaction.delete(key, member, db=self.databases[table])
+
+    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
+        del near
+        return self.tables.many(keys, bounded=bounded)
+
+    def take_number(self, above: int = 0) -> int:
+        packed = self.transaction.get(_NEXT, db=self.databases[HEADER])
+        number = max(1 if packed is None else number_of(packed), above + 1)
+        self.transaction.put(_NEXT, octets(number + 1), db=self.databases[HEADER])
+        return number
+
+    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
+        if table == TABLES:
+            yield from self.tables.rows(prefix, tolerant=tolerant)
+            return
+        rows = self.scan(table, prefix)
+        while some := b"".join(chain.from_iterable(islice(rows, _ROWS_PER_SLICE))):
+            yield some
+
+    def clear(self, table: str) -> None:
+        if table == TABLES:
+            self.tables.clear()
+            self.state = self.state._replace(compacting=0)
+        else:
+            self.transaction.drop(self.databases[table], delete=False)
+
+    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        if table == TABLES:
+            self.tables.append(self.tables.databases.base, sets)
+        else:
+            super().fill(table, sets)
+
+    def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
+        # Keys are digests: those from a random place on, then the first ones.
+        cursor = self.transaction.cursor(self.databases[table])
+        place = prefix + token_bytes(8)
+        keys: list[bytes] = []
+        for first, end in ((place, None), (prefix, place)):
+            if not cursor.set_range(first):
+                continue
+            for key in cursor.iternext(values=False):
+                ended = not key.startswith(prefix) or (end is not None and key >= end)
+                if ended or len(keys) == most:
+                    break
+                keys.append(key)
+        return keys
+
+    def measure_tables(self) -> tuple[int, int]:
+        return self.tables.measure()
+
+    def find_strays(self, design: Design) -> list[str]:
+        return self.tables.find_strays(design)

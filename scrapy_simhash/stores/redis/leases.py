@@ -1,0 +1,110 @@
+"""The leases of crawls on a server: they expire, unless a thread renews them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores.header import check_crawl_id
+from scrapy_simhash.stores.redis.scripts import LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scrapy_simhash.stores.redis.server import Server
+
+# A server does not notice when a process on another machine dies, so a lease expires. After a
+# `kill -9` the crawl's pending records count for this number of seconds; a page that is dropped for
+# one of them is requested again, or listed as lost. A process that was stopped gets its lease back.
+# This is longer than a working process may pause for a time-out of the server, a full garbage
+# collection, or a move of its virtual machine. Five renewals may fail in this time.
+LEASE_SECONDS = 30.0
+_BEATS_PER_LEASE = 6
+
+
+class Heartbeat:
+    """A thread that calls `beat` at intervals, for instance to renew a lock, until `stop`."""
+
+    def __init__(self, beat: Callable[[], object], seconds: float) -> None:
+        self._ending = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(beat, seconds), name="scrapy_simhash-heartbeat", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, beat: Callable[[], object], seconds: float) -> None:
+        while not self._ending.wait(seconds):
+            with suppress(StoreError):
+                beat()
+
+    def stop(self) -> None:
+        """End the thread; waits for a call that is running."""
+        self._ending.set()
+        self._thread.join()
+
+
+class RedisLeases:
+    """The leases of the crawls that this process runs; a thread renews them."""
+
+    def __init__(self, server: Server, key: bytes) -> None:
+        self._server = server
+        self._key = key
+        self._living: set[str] = set()
+        self._token = secrets.token_hex(16)
+        self._heartbeat: Heartbeat | None = None
+        self._held: set[str] = set()
+
+    def alive(self, crawl: str) -> bool:
+        """Whether the lease of a crawl was valid when the last transaction began."""
+        return crawl in self._living or crawl in self._held
+
+    def take_over(self, holders: Iterable[bytes]) -> None:
+        """Take over which leases are valid, by their holders."""
+        # Ids of crawls have no spaces.
+        self._living = {holder.partition(b" ")[0].decode() for holder in holders}
+
+    def take(self, crawl: str) -> None:
+        """Take the lease of a starting crawl; a ValueError for an invalid id or one in use."""
+        check_crawl_id(crawl)
+        self._server.warn_of_loss()
+        if crawl in self._held or not self._beat(crawl, "new"):
+            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
+        self._held.add(crawl)
+        if self._heartbeat is None:
+            self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS / _BEATS_PER_LEASE)
+
+    def _beat(self, crawl: str, kind: str) -> bool:
+        microseconds = round(LEASE_SECONDS * 1_000_000)
+        arguments = (crawl, self._holder(crawl), microseconds, kind)
+        return bool(self._server.run_script(LEASE, [self._key], *arguments))
+
+    def _holder(self, crawl: str) -> str:
+        """Name the holder of a crawl's lease: the crawl, a space, and a token of this process."""
+        return f"{crawl} {self._token}"
+
+    def _keep(self) -> None:
+        for crawl in list(self._held):
+            with suppress(StoreError):
+                self._beat(crawl, "old")
+                if crawl not in self._held:  # given back meanwhile
+                    self._end(crawl)
+
+    def give_back(self, crawl: str) -> None:
+        """End the lease of a crawl, if it has one."""
+        if crawl in self._held:
+            self._held.discard(crawl)
+            self._end(crawl)
+
+    def _end(self, crawl: str) -> None:
+        self._server.call("ZREM", self._key, self._holder(crawl))
+
+    def close(self) -> None:
+        """End every lease that this object took; if the server is gone, they expire."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        for crawl in list(self._held):
+            with suppress(StoreError):
+                self.give_back(crawl)

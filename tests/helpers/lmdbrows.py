@@ -1,0 +1,25 @@
+"""Look below the rows of an LMDB store: at its databases, in a transaction that writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import lmdb
+
+    from scrapy_simhash.stores import Store
+
+    Databases = dict[str, lmdb._Database]
+
+Result = TypeVar("Result")
+
+
+def in_lmdb(store: Store, work: Callable[[lmdb.Transaction[bytes], Databases], Result]) -> Result:
+    """Run a function with a transaction, and the databases by their names."""
+
+    def begin(stored: Any) -> Result:
+        return work(stored.values.transaction, stored.values.databases)
+
+    return store.write(begin)

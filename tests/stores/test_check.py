@@ -1,0 +1,412 @@
+"""The cross-check finds whatever is damaged, and a rebuild mends it, in every kind of store.
+
+Damage is done to the rows below the interface of all kinds, and in LMDB to packed rows below that.
+"""
+
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.errors import StoreError
+from scrapy_simhash.judging.documents import Waiting
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.documents import BULK_LOADED, Documents
+from scrapy_simhash.stores.keyvalues import (
+    ACTING,
+    ADDRESSES,
+    ALIASES,
+    CRAWLS,
+    DOCUMENTS,
+    DUPLICATES,
+    FINGERPRINTS,
+    HEADER,
+    IDENTITIES,
+    SETS,
+    TABLES,
+    TEXTS,
+    VALUES,
+    WAITING,
+    KeyValues,
+)
+from scrapy_simhash.stores.records import (
+    address_row,
+    number_of,
+    octets,
+    pack,
+    pack_identity,
+    scope_hash,
+    unpack,
+)
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.probing import Prober
+from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.lmdbrows import in_lmdb
+
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
+URL = "http://site.example/"
+# That are flipped in each row, one at a time; 100 for nearly all of them.
+BITS_PER_ROW = int(os.environ.get("SIMHASH_TEST_BITS_PER_ROW", "2"))
+
+Row = tuple[str, bytes, bytes]
+
+
+@pytest.fixture
+def store(home: str) -> Iterator[Store]:
+    """A store with rows of every kind."""
+    with begin_crawl(home, tables="4") as store:
+        store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
+        pages = [
+            document("original", A, D, text="text"),
+            document("near", A ^ 1, aliases=(b"alias",)),
+            document("of a loaded one", C ^ 1, scope="s"),
+            document("stub", 5, stub=True),
+            document("scoped", B, scope="s"),
+            document("waiting", B ^ 1, scope="s"),
+        ]
+        found = store.find_and_add(pages)
+        statuses = ["new", "near_duplicate", "near_duplicate", "new", "new", "near_duplicate"]
+        assert [verdict.status for verdict in found] == statuses
+        store.mark_done([1], CRAWL)
+        store.find_and_add([], requests={6: b"request"})
+        assert store.check() == []
+        yield store
+
+
+def read_rows(store: Store) -> set[Row]:
+    """Read the rows of all tables; members of sets with their keys."""
+
+    def work(stored: Documents) -> set[Row]:
+        tables = [table for table in (*VALUES, *SETS) if table != HEADER]
+        return {(table, *row) for table in tables for row in stored.values.scan(table)}
+
+    return store.read(work)
+
+
+def write_rows(gone: set[Row], come: set[Row], stored: Documents) -> None:
+    values = stored.values
+    for table, key, value in gone:
+        if table in SETS:
+            values.discard(table, key, value)
+        else:
+            values.delete(table, key)
+    for table, key, value in come:
+        (values.add if table in SETS else values.put)(table, key, value)
+
+
+def row_of(table: int, fingerprint: int) -> tuple[bytes, bytes]:
+    return Prober(parse_design("4")).split(fingerprint)[table]
+
+
+def flip(value: bytes, bit: int) -> bytes:
+    return (int.from_bytes(value, "big") ^ 1 << bit).to_bytes(len(value), "big")
+
+
+def flip_record(values: KeyValues, number: int) -> None:
+    packed = values.get(DOCUMENTS, octets(number))
+    assert packed
+    values.put(DOCUMENTS, octets(number), flip(packed, 9))
+
+
+def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
+    return octets(fingerprint), scope_hash(scope) + octets(number)
+
+
+def leave_tables(values: KeyValues, fingerprint: int) -> None:
+    for table in range(4):
+        values.discard(TABLES, *row_of(table, fingerprint))
+
+
+Plant = Callable[[KeyValues], object]
+MENDED: dict[str, tuple[Plant, str]] = {
+    "not in the first table": (
+        lambda values: values.discard(TABLES, *row_of(0, A)),
+        f"fingerprint {A:016x} is not in both table 0 and 1",
+    ),
+    "not in another table": (
+        lambda values: values.discard(TABLES, *row_of(2, A)),
+        f"fingerprint {A:016x} is not in both table 0 and 2",
+    ),
+    "only in one table": (
+        lambda values: values.add(TABLES, *row_of(0, 77)),
+        f"{77:016x} is not in both table 0 and 1",
+    ),
+    "in no table": (
+        lambda values: leave_tables(values, A),
+        f"fingerprint {A:016x} of document 1 ('{URL}original') is in no table",
+    ),
+    "fingerprint leads nowhere": (
+        lambda values: values.discard(FINGERPRINTS, *lead(B, 5, "s")),
+        f"document 5 ('{URL}scoped') is not found by its fingerprint {B:016x}",
+    ),
+    "fingerprint leads to another": (
+        lambda values: values.add(FINGERPRINTS, *lead(B, 1)),
+        f"fingerprint {B:016x} leads to document 1, which does not have it",
+    ),
+    "fingerprint leads to nobody": (
+        lambda values: values.add(FINGERPRINTS, *lead(B, 9, "s")),
+        f"fingerprint {B:016x} leads to document 9, which does not have it",
+    ),
+    "fingerprint leads to a document of another scope": (
+        lambda values: values.add(FINGERPRINTS, *lead(B, 5)),
+        f"fingerprint {B:016x} leads to document 5, which does not have it",
+    ),
+    "noted as bulk-loaded, and in no table": (
+        lambda values: values.add(FINGERPRINTS, octets(79), BULK_LOADED),
+        f"fingerprint {79:016x} is noted as bulk-loaded, but is in no table",
+    ),
+    "near-duplicate gone": (
+        lambda values: values.delete(DOCUMENTS, octets(2)),
+        f"identity {b'near'.hex()} leads to no document",
+    ),
+    "identity gone": (
+        lambda values: values.delete(IDENTITIES, b"scoped"),
+        f"document 5 ('{URL}scoped') is not found by its identity",
+    ),
+    "identity leads to another document": (
+        lambda values: values.put(IDENTITIES, b"scoped", pack_identity(b"scoped", 1)),
+        f"document 5 ('{URL}scoped') is not found by its identity",
+    ),
+    "alias leads to no document": (
+        lambda values: values.put(IDENTITIES, b"alias", pack_identity(b"alias", 9)),
+        f"identity {b'alias'.hex()} leads to no document",
+    ),
+    "alias damaged": (
+        lambda values: values.put(IDENTITIES, b"alias", bytes(12)),
+        f"damaged identity {b'alias'.hex()}: checksum differs",
+    ),
+    "alias of nobody": (
+        lambda values: values.add(ALIASES, octets(9), b"no one"),
+        f"identity {b'no one'.hex()} is an alias of document 9, which is not there",
+    ),
+    "edge of a near-duplicate gone": (
+        lambda values: values.discard(DUPLICATES, octets(1), octets(2)),
+        f"document 2 ('{URL}near') is not listed as a near-duplicate of document 1",
+    ),
+    "edge of no near-duplicate": (
+        lambda values: values.add(DUPLICATES, octets(1), octets(5)),
+        "document 5 is listed as a near-duplicate of 1, but is not",
+    ),
+    "edge of nobody": (
+        lambda values: values.add(DUPLICATES, octets(1), octets(9)),
+        "document 9 is listed as a near-duplicate of 1, but is not",
+    ),
+    "drop that waits damaged": (
+        lambda values: values.put(WAITING, octets(6), b"nothing"),
+        "the note about the drop of document 6 is damaged",
+    ),
+    "not found by its URL": (
+        lambda values: values.discard(ADDRESSES, *address_row(f"{URL}scoped", 5)),
+        f"document 5 ('{URL}scoped') is not found by its URL",
+    ),
+    "URL leads to another": (
+        lambda values: values.add(ADDRESSES, *address_row(f"{URL}original", 5)),
+        "the index of URLs leads to document 5 by a URL that it does not have",
+    ),
+}
+LOST: dict[str, tuple[Plant, str]] = {
+    "original gone": (
+        lambda values: values.delete(DOCUMENTS, octets(1)),
+        f"document 2 ('{URL}near') is a near-duplicate of document 1, which no longer exists",
+    ),
+    "flipped bit in a record": (
+        lambda values: flip_record(values, 5),
+        "damaged record at key 0000000000000005: checksum differs",
+    ),
+    "record of another document": (
+        lambda values: values.put(DOCUMENTS, octets(5), values.get(DOCUMENTS, octets(1)) or b""),
+        "damaged record at key 0000000000000005: checksum differs",
+    ),
+    "crawl damaged": (lambda values: values.put(CRAWLS, CRAWL.encode(), b"x"), "damaged crawl"),
+    "text damaged": (
+        lambda values: values.put(TEXTS, octets(1), b"no zlib"),
+        "text of document 1 is damaged",
+    ),
+    "text of nobody": (
+        lambda values: values.put(TEXTS, octets(9), zlib.compress(b"text")),
+        "there is a text of document 9, but no such document",
+    ),
+}
+
+
+def plant(store: Store, name: str) -> str:
+    """Damage a store; returns what its check must say."""
+    damage, told = (MENDED | LOST)[name]
+    store.write(lambda stored: damage(stored.values))
+    return told
+
+
+@pytest.mark.parametrize("name", [*MENDED, *LOST])
+def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
+    before, stored = read_rows(store), store.fingerprints().tolist()
+    told = plant(store, name)
+    assert any(told in problem for problem in store.check()), store.check()
+    done = store.rebuild()
+    if name in LOST:
+        assert any(told in problem for problem in store.check())
+        return
+    assert store.check() == []
+    if name == "noted as bulk-loaded, and in no table":
+        # Where rows of one table may be lost, and not those of another, the mark is believed.
+        assert store.fingerprints().tolist() in (stored, sorted([*stored, 79]))
+        return
+    assert store.fingerprints().tolist() == stored
+    assert done["fingerprints"] == len(stored)
+    if name not in {"near-duplicate gone", "alias leads to no document", "alias damaged"}:
+        after = {row for row in read_rows(store) if row[0] != WAITING}
+        assert after == {row for row in before if row[0] != WAITING}
+
+
+def is_harmless(row: Row, flipped: Row) -> bool:
+    """Whether a flipped bit changes nothing, or nothing that anybody could know.
+
+    The bits that fill up the last octet of a text mean nothing, and a text does not say whose it
+    is; no document has the number of a counter.
+    """
+    if row[0] == TEXTS:
+        with_text = {1, 2, 3, 4, 5, 6}
+        try:
+            same = zlib.decompress(flipped[2]) == zlib.decompress(row[2])
+        except zlib.error:
+            return False
+        return same and number_of(flipped[1]) in with_text
+    return row[0] == ACTING
+
+
+@pytest.mark.parametrize("home", ["lmdb", "memory"], indirect=True)
+def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
+    """Nothing is lost by it but what only the damaged row said.
+
+    A server checks what it holds by itself, and there a mark of what was bulk-loaded is believed.
+    """
+    draw = random.Random(7)  # noqa: S311 - reproducible
+    sound, stored = read_rows(store), store.fingerprints().tolist()
+    assert len({table for table, *_ in sound}) > 10
+    for row in sorted(sound):
+        table, key, value = row
+        octets_ = key + value if table != TABLES else key[1:] + value
+        for bit in draw.sample(range(8 * len(octets_)), BITS_PER_ROW):
+            flipped = key[: len(key) + len(value) - len(octets_)] + flip(octets_, bit)
+            other = table, flipped[: len(key)], flipped[len(key) :]
+            store.write(partial(write_rows, {row}, {other}))
+            problems = store.check()
+            assert bool(problems) != is_harmless(row, other), (row, other, problems)
+            store.rebuild()
+            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, WAITING}:
+                assert store.check() == [], (row, other)
+                assert store.fingerprints().tolist() == stored
+            now = read_rows(store)
+            lost = {each for each in sound - now if each[0] not in {WAITING, DOCUMENTS}}
+            # An alias, that a fingerprint of a document was loaded; and rows of other tables.
+            assert lost <= {row} or table in {DOCUMENTS, ALIASES, ACTING}, (row, other, lost)
+            store.write(partial(write_rows, now - sound, sound - now))
+    assert store.check() == []
+
+
+def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
+    """Its request is lost."""
+
+    def read(stored: Documents) -> bytes:
+        return stored.values.get(WAITING, octets(6)) or b""
+
+    digest = unpack(Waiting, octets(6), store.read(read)).text_digest
+    plant(store, "drop that waits damaged")
+    store.rebuild()
+    assert store.read(read) == pack(octets(6), Waiting(5, digest, CRAWL))
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
+    """Only the record is damaged: its rows and fingerprints are as they were, and stay so."""
+    stored = store.fingerprints().tolist()
+    store.write(lambda documents: flip_record(documents.values, number))
+    rows, problems = read_rows(store), store.check()
+    assert f"damaged record at key {number:016x}: checksum differs" in problems
+    counted = {"fingerprints": len(stored), "tables": 4, "damaged": 1}
+    assert store.rebuild() == counted
+    assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
+    if number not in {5, 6}:  # whether a drop waits for a damaged record cannot be counted
+        assert store.stats()["damaged"] == 1
+    assert store.bulk_load(np.array([99], np.uint64)) == 1
+    assert store.fingerprints().tolist() == sorted([*stored, 99])
+    store.write(lambda documents: flip_record(documents.values, number))  # flipped back
+    store.rebuild()
+    assert store.check() == []
+
+
+def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:
+    """Reading it is an error of the store, which lets pages pass unjudged."""
+    assert "damaged" not in store.stats()
+    plant(store, "flipped bit in a record")
+    with pytest.raises(StoreError, match="damaged record"):
+        store.find_and_add([document("d", B, scope="s")])
+    assert store.find_and_add([document("e", 0x5A5A << 30)])[0].status == "new"
+
+
+def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
+    store.end_crawl(CRAWL)
+    plant(store, "alias damaged")
+    cure = r"damaged identity .*; mend it with `scrapy simhash check --rebuild`"
+    with pytest.raises(StoreError, match=cure):
+        store.delete([1])
+    assert store.rebuild()["fingerprints"]
+    store.write(lambda stored: flip_record(stored.values, 2))
+    cure = r"damaged record at key 0+2: .*; restore the store from a backup"
+    for work in (lambda: store.select(lambda _: True), lambda: store.delete([2])):
+        with pytest.raises(StoreError, match=cure):
+            work()
+
+
+@pytest.mark.parametrize("tables", ["4", "20"])
+def test_an_empty_store_is_consistent(home: str, tables: str) -> None:
+    with begin_crawl(home, tables=tables) as store:
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("name", ["base", "added", "hot"])
+def test_flipped_bits_of_packed_rows_are_found_and_mended(
+    in_memory: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As LMDB has them: packed, single, and of buckets that are too full."""
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+    draw = random.Random(name)  # noqa: S311 - reproducible
+
+    def damage(txn: Any, dbs: Any) -> None:
+        rows = [
+            (dbs[each], *row)
+            for each in dbs
+            if each.startswith(name)
+            for row in txn.cursor(dbs[each])
+        ]
+        database, key, value = draw.choice(rows)
+        flipped = flip(key + value, draw.randrange(8 * len(key + value)))
+        txn.delete(key, value, db=database)
+        txn.put(flipped[: len(key)], flipped[len(key) :], db=database)
+
+    for number in range(10 * BITS_PER_ROW):
+        with begin_crawl(str(in_memory / f"{number}"), tables="4") as store:
+            store.bulk_load(np.array([C, *(7 << 48 | n << 8 for n in (1, 2, 4))], np.uint64))
+            store.find_and_add([document("single", A), document("other", B)])
+            stored = store.fingerprints().tolist()
+            in_lmdb(store, damage)
+            assert store.check() != []
+            store.rebuild()
+            assert (store.check(), store.fingerprints().tolist()) == ([], stored)
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_numbers_in_use_are_passed_over(home: str) -> None:
+    """If the counter is damaged, or a server lost it."""
+    with begin_crawl(home) as store:
+        store.find_and_add([document("a", A), document("b", B)])
+        in_lmdb(store, lambda txn, dbs: txn.delete(b"next", db=dbs["header"]))
+        assert store.find_and_add([document("c", C)])[0].document == 3
+        assert store.check() == []

@@ -1,0 +1,228 @@
+"""Every kind of store keeps rows as dicts and sets do, and a new kind needs little more."""
+
+import lzma
+import sqlite3
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailableError
+from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import (
+    ALIASES,
+    DUPLICATES,
+    FINGERPRINTS,
+    IDENTITIES,
+    LINKS,
+    TEXTS,
+    WAITING,
+    KeyValues,
+)
+from tests.golden.documents import list_episodes, run_episode
+from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.processes import ROOT
+from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
+
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+CALLS = 10_000
+CALLS_PER_TRANSACTION = 40
+VALUES = (IDENTITIES, TEXTS, WAITING, LINKS)
+SETS = {ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16}
+# All that a pattern of Redis gives a meaning to, and some that begin alike.
+KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
+NUMBERS = [number.to_bytes(8, "big") for number in (0, 1, 2, 255, 256, 2**63, 2**64 - 1)]
+
+
+class Oracle:
+    """Rows in dicts; a kind must answer as these do."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, bytes], bytes] = {}
+        self.sets: dict[tuple[str, bytes], set[bytes]] = {}
+
+    def copy(self) -> "Oracle":
+        other = Oracle()
+        other.values = dict(self.values)
+        other.sets = {key: set(members) for key, members in self.sets.items()}
+        return other
+
+    def scan(self, table: str) -> list[tuple[bytes, bytes]]:
+        rows = [(key, value) for (name, key), value in self.values.items() if name == table]
+        rows += [
+            (key, member)
+            for (name, key), members in self.sets.items()
+            if name == table
+            for member in members
+        ]
+        return sorted(rows)
+
+
+def call(draw: Random, values: KeyValues, oracle: Oracle) -> None:
+    """Make a random call, and compare what it gives with what the oracle does."""
+    if draw.random() < 0.5:
+        call_value(draw, values, oracle)
+    else:
+        call_set(draw, values, oracle)
+
+
+def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
+    table = draw.choice(VALUES)
+    key = draw.choice(KEYS if table == IDENTITIES else NUMBERS)
+    action = draw.choice(("put", "put", "get", "get", "delete", "scan", "count"))
+    if action == "put":
+        value = draw.randbytes(draw.choice((0, 1, 30, 600)))
+        values.put(table, key, value)
+        oracle.values[table, key] = value
+    elif action == "delete":
+        values.delete(table, key)
+        oracle.values.pop((table, key), None)
+    elif action == "scan":
+        prefix = key[: draw.randint(0, 2)]
+        rows = [row for row in oracle.scan(table) if row[0].startswith(prefix)]
+        assert sorted(values.scan(table, prefix)) == rows
+    elif action == "count" and table in {WAITING, LINKS}:
+        assert values.count(table) == len(oracle.scan(table))
+    assert values.get(table, key) == oracle.values.get((table, key))
+
+
+def call_set(draw: Random, values: KeyValues, oracle: Oracle) -> None:
+    table, width = draw.choice(list(SETS.items()))
+    key = draw.choice(NUMBERS)
+    member = draw.choice(KEYS) if not width else draw.choice(NUMBERS) * (width // 8)
+    members = oracle.sets.setdefault((table, key), set())
+    action = draw.choice(("add", "add", "add", "discard", "discard", "members", "delete", "scan"))
+    if action == "add":
+        values.add(table, key, member)
+        members.add(member)
+    elif action == "discard":
+        values.discard(table, key, member)
+        members.discard(member)
+    elif action == "delete" and draw.random() < 0.2:
+        values.delete(table, key)
+        members.clear()
+    elif action == "scan":
+        assert sorted(values.scan(table)) == oracle.scan(table)
+    prefix, most = member[: draw.choice((0, 1, 8))], draw.choice((None, 1, 3))
+    expected = sorted(each for each in members if each.startswith(prefix))
+    assert values.members(table, key, prefix, most) == expected[:most]
+    assert values.has(table, key, member) == (member in members)
+
+
+def make_calls(
+    draw: Random,
+    state: Any,
+    oracle: Oracle,
+    numbers: list[int],
+    given_up: bool,
+    stored: Documents,
+) -> Oracle:
+    """Make the calls of one transaction, which may run several times; returns what they leave."""
+    draw.setstate(state)
+    ours = oracle.copy()
+    for _ in range(CALLS_PER_TRANSACTION):
+        call(draw, stored.values, ours)
+    number = stored.values.take_number(draw.choice((0, 0, numbers[-1] + 5)))
+    assert number > numbers[-1]
+    if given_up:
+        raise StoreError("given up")
+    numbers.append(number)
+    return ours
+
+
+def run_calls(store: Store, calls: int, seed: int) -> None:
+    """Make random calls in transactions, some of which are given up."""
+    draw, oracle = Random(seed), Oracle()  # noqa: S311
+    numbers = [0]
+    for _ in range(calls // CALLS_PER_TRANSACTION):
+        state, given_up = draw.getstate(), draw.random() < 0.2
+        work = partial(make_calls, draw, state, oracle, numbers, given_up)
+        if given_up:
+            with pytest.raises(StoreError, match="given up"):
+                store.write(work)
+        else:
+            oracle = store.write(work)
+    everything = store.read(
+        lambda stored: {table: sorted(stored.values.scan(table)) for table in (*VALUES, *SETS)}
+    )
+    assert everything == {table: oracle.scan(table) for table in (*VALUES, *SETS)}
+
+
+def test_rows_are_those_of_dicts_and_sets(home: str) -> None:
+    remote = "://" in home
+    with begin_crawl(home) as store:
+        run_calls(store, CALLS // 10 if remote else CALLS, seed=1)
+
+
+def open_sqlite(
+    path: str, distance: int | None, tables: str, *, confirm: float | None, seed: int
+) -> Store:
+    return Store(SqliteEngine(Path(path)), distance, tables, confirm=confirm, seed=seed)
+
+
+def test_a_new_kind_is_one_file(tmp_path: Path) -> None:
+    """Rows as those of LMDB, and verdicts as they always were."""
+    with open_sqlite(str(tmp_path / "calls"), 3, "auto", confirm=None, seed=1) as store:
+        run_calls(store, CALLS, seed=1)
+    with lzma.open(ROOT / "tests" / "golden" / "random.txt.xz", "rt") as file:
+        lines = file.read().splitlines()
+    for episode in list_episodes(2_000):
+        start = lines.index(next(run_episode(episode, "memory:")).text)
+        for at, line in enumerate(run_episode(episode, str(tmp_path / "golden"), open_sqlite)):
+            assert line.text == lines[start + at], line.cause
+        (tmp_path / "golden").unlink()
+
+
+def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
+    class OtherEngine(SqliteEngine):
+        kind = "other"
+
+    path = tmp_path / "store"
+    with Store(SqliteEngine(path)) as store:
+        store.bulk_load(np.array([5], np.uint64))
+    with pytest.raises(StoreMismatchError, match="is of kind 'sqlite', not 'other'; name it by"):
+        Store(OtherEngine(path))
+    with Store(SqliteEngine(path)) as store:
+        assert store.check() == []
+        assert store.fingerprints().tolist() == [5]
+
+
+@pytest.mark.parametrize("calls", range(1, 22, 4))
+def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
+    tmp_path: Path, calls: int
+) -> None:
+    class FailingValues(SqliteValues):
+        left = -1
+
+        def put(self, table: str, key: bytes, value: bytes) -> None:
+            self._fail()
+            super().put(table, key, value)
+
+        def add(self, table: str, key: bytes, member: bytes) -> None:
+            self._fail()
+            super().add(table, key, member)
+
+        def _fail(self) -> None:
+            FailingValues.left -= 1
+            if not FailingValues.left:
+                raise sqlite3.OperationalError("database or disk is full")
+
+    class FailingEngine(SqliteEngine):
+        values = FailingValues
+
+    group = [document("b", 0xFF << 40), document("c", 1, 7 << 50), document("d", 0x1F << 20)]
+    with Store(FailingEngine(tmp_path / "store")) as store:
+        store.start_crawl(CRAWL, "spider")
+        store.find_and_add([document("a", 0)])
+        FailingValues.left = calls
+        with pytest.raises(StoreUnavailableError, match=r"store at .* failed: database or disk is"):
+            store.find_and_add(group, done=[1], crawl=CRAWL)
+        assert store.check() == []
+        assert [page.url[-1] for page in store.list_documents()] == ["a"]
+        verdicts = store.find_and_add(group)
+        assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate", "new"]
+        assert store.check() == []

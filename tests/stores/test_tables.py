@@ -1,0 +1,258 @@
+"""The permuted tables, in LMDB and in memory: complete within k for every design, nothing beyond.
+
+Redis has the same `many`, see `test_kinds`, `test_redis_tables` and the golden verdicts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
+from scrapy_simhash.stores.lmdb.engine import LmdbEngine
+from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.probing import Prober
+from tests.helpers.needing import examples, slow_but
+from tests.helpers.oracle import distance_between
+from tests.helpers.strategies import border_bits, fingerprints, masks
+
+# Those of the paper and others, at least one for each width of key.
+NAMES = [
+    *("4", "10", "16", "20", "6:2", "8:5", "8:7", "1:0"),
+    *("4:3+0", "4:3+2", "6:5+1"),
+]
+
+
+class Aborted(Exception):  # noqa: N818 - not an error
+    """Thrown to undo what a test wrote."""
+
+
+@pytest.fixture(scope="module", params=["lmdb", "memory"])
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    made: Engine = MemoryEngine()
+    if request.param == "lmdb":
+        made = LmdbEngine(tmp_path_factory.mktemp("tables"), readonly=False)
+    made.open()
+    yield made
+    made.close()
+
+
+class Filled:
+    """Tables of a design, some of whose fingerprints are packed and some added one by one."""
+
+    def __init__(self, values: KeyValues, name: str, packed: Iterable[int]) -> None:
+        self.design = parse_design(name)
+        self._prober = Prober(self.design)
+        self.stored = Documents(values, self._prober)
+        self.stored.rewrite_tables(self.design, np.array(sorted(packed), np.uint64))
+
+    def add(self, fingerprint: int) -> None:
+        for row in self._prober.split(fingerprint):
+            if not self.stored.values.has(TABLES, *row):
+                self.stored.values.add(TABLES, *row)
+
+    def remove(self, fingerprint: int) -> None:
+        for row in self._prober.split(fingerprint):
+            self.stored.values.discard(TABLES, *row)
+
+    def probe(self, query: int, distance: int) -> list[tuple[int, int]]:
+        """Find everything, and check that the probe says so."""
+        found = self.stored.near(query, distance)
+        assert found.complete_bits == distance
+        return found.near
+
+    def check(self, expected: Iterable[int]) -> None:
+        """Check that every table has these, and that nothing is laid out wrongly."""
+        assert [each.tolist() for each in self.stored.read_tables()] == [sorted(expected)] * len(
+            self.design.tables
+        )
+        assert self.stored.values.find_strays(self.design) == []
+
+
+def in_tables(
+    engine: Engine, name: str, packed: Iterable[int], work: Callable[[Filled], None]
+) -> None:
+    """Run a test in tables with these packed fingerprints, and undo it."""
+
+    def work_and_abort(values: KeyValues) -> None:
+        work(Filled(values, name, packed))
+        raise Aborted
+
+    with pytest.raises(Aborted):
+        engine.write(work_and_abort)
+
+
+def near(stored: Iterable[int], query: int, distance: int) -> list[tuple[int, int]]:
+    """Find them by brute force, nearest first."""
+    found = [(distance_between(query, each), each) for each in stored]
+    return sorted(hit for hit in found if hit[0] <= distance)
+
+
+@st.composite
+def neighbourhoods(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
+    """Draw a query and fingerprints around its neighbours, within and beyond the reach.
+
+    Many differ at the borders of blocks, or in the leading bytes of some table, where keys are
+    flipped.
+    """
+    design = parse_design(name)
+    query = draw(fingerprints)
+    table = draw(st.sampled_from(design.tables))
+    leading = [
+        table.restore(1 << bit).bit_length() - 1 for bit in range(63, 63 - table.prefix_bits, -1)
+    ]
+    stored = draw(st.sets(fingerprints, max_size=5))
+    for positions in (range(64), border_bits(design), leading):
+        most = min(design.reach_bits + 2, len(positions))
+        for distance in draw(st.lists(st.integers(0, most), max_size=8)):
+            neighbour = query ^ draw(masks(distance, positions))
+            stored.add(neighbour)
+            stored |= {
+                neighbour ^ 1 << bit for bit in draw(st.lists(st.integers(0, 63), max_size=3))
+            }
+    return query, stored
+
+
+@pytest.mark.parametrize("name", slow_but(["4", "10"], NAMES))
+@examples(40)
+@given(data=st.data())
+def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObject) -> None:
+    """At every distance that the design reaches: 0 to 7 bits with four tables."""
+    query, stored = data.draw(neighbourhoods(name))
+    packed = data.draw(st.sets(st.sampled_from(sorted(stored))), "packed") if stored else set()
+
+    def work(tables: Filled) -> None:
+        for fingerprint in stored:
+            tables.add(fingerprint)
+        for distance in range(tables.design.reach_bits + 1):
+            assert tables.probe(query, distance) == near(stored, query, distance)
+        tables.check(stored)
+
+    in_tables(engine, name, packed, work)
+
+
+@pytest.mark.parametrize("name", ["4", "16"])
+def test_neighbours_at_every_bit_are_found(engine: Engine, name: str) -> None:
+    query = 0x0123_4567_89AB_CDEF
+    stored = {query ^ 1 << bit for bit in range(64)} | {query}
+
+    def work(tables: Filled) -> None:
+        for distance in range(tables.design.reach_bits + 1):
+            assert tables.probe(query, distance) == near(stored, query, distance)
+
+    in_tables(engine, name, stored, work)
+
+
+@pytest.mark.parametrize("name", slow_but(["4", "6:2"], NAMES))
+@examples(10)
+@given(st.sets(fingerprints, max_size=12), st.sets(fingerprints, max_size=12), st.data())
+def test_what_is_removed_is_gone_and_nothing_else(
+    engine: Engine, name: str, kept: set[int], removed: set[int], data: st.DataObject
+) -> None:
+    kept -= removed
+    removed |= {each ^ 1 for each in kept} - kept
+    packed = data.draw(st.sets(st.sampled_from([0, *kept, *removed])))
+
+    def work(tables: Filled) -> None:
+        tables.remove(0)
+        for fingerprint in data.draw(st.permutations(sorted(kept | removed))):
+            tables.add(fingerprint)
+        for fingerprint in [*sorted(removed), *sorted(removed)]:
+            tables.remove(fingerprint)
+        tables.check(kept)
+        for fingerprint in kept | removed:
+            assert tables.probe(fingerprint, 0) == near(kept, fingerprint, 0)
+
+    in_tables(engine, name, packed, work)
+
+
+def test_many_fingerprints_under_one_key(engine: Engine) -> None:
+    """The spikes of section 4.2: more values than one page of a database holds."""
+    stored = set(range(3_000)) | {number << 40 for number in range(3_000)}
+
+    def work(tables: Filled) -> None:
+        for query in (0, 1, 2_999, 2**64 - 1, 77 << 40):
+            assert tables.probe(query, 3) == near(stored, query, 3)
+
+    in_tables(engine, "4", stored, work)
+
+
+def limit(patch: pytest.MonkeyPatch, most: int) -> None:
+    """Pass over buckets of more than so many."""
+    for module in ("lmdb.tables", "memory", "keyvalues"):
+        patch.setattr(f"scrapy_simhash.stores.{module}.MOST_IN_BUCKET", most)
+    patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+
+
+@st.composite
+def crowds(draw: st.DrawFn, name: str) -> tuple[int, set[int]]:
+    """Draw a query, its neighbours, and others that crowd the buckets of some tables."""
+    query, stored = draw(neighbourhoods(name))
+    design = parse_design(name)
+    for table in draw(st.lists(st.sampled_from(design.tables), max_size=3, unique=True)):
+        prefix = table.permute(query) >> (64 - table.prefix_bits) << (64 - table.prefix_bits)
+        flipped = draw(st.sampled_from([0, 1 << 63, 3 << 62]))
+        rests = draw(st.sets(st.integers(0, 2 ** (64 - table.prefix_bits) - 1), max_size=8))
+        stored |= {table.restore((prefix ^ flipped) | rest) for rest in rests}
+    return query, stored
+
+
+@pytest.mark.parametrize("name", ["4", "10", "16", "4:3+2", "6:2"])
+@given(data=st.data())
+def test_a_bounded_probe_says_how_far_it_is_complete(
+    engine: Engine, name: str, data: st.DataObject
+) -> None:
+    query, stored = data.draw(crowds(name))
+    packed = stored if data.draw(st.booleans(), "packed") else set[int]()
+
+    def work(tables: Filled) -> None:
+        for fingerprint in stored:
+            tables.add(fingerprint)
+        tables.check(stored)
+        for distance in range(tables.design.reach_bits + 1):
+            expected = near(stored, query, distance)
+            assert tables.probe(query, distance) == expected
+            bounded = tables.stored.near(query, distance, bounded=True)
+            assert set(bounded.near) <= set(expected)
+            assert bounded.complete_bits <= distance
+            assert set(near(stored, query, bounded.complete_bits)) <= set(bounded.near)
+
+    with pytest.MonkeyPatch.context() as patch:
+        limit(patch, 2)
+        in_tables(engine, name, packed, work)
+
+
+@pytest.mark.parametrize("full", [0, 1, 2, 3, 4])
+def test_up_to_two_tables_too_full_lose_nothing_within_three_bits(
+    engine: Engine, full: int
+) -> None:
+    query = 0x0123_4567_89AB_CDEF
+    # Each group shares one block with the query and differs in the three others.
+    crowd = {
+        query ^ sum(number << 16 * other for other in range(4) if other != block)
+        for block in range(full)
+        for number in range(1, 40)
+    }
+    stored = crowd | {query, query ^ 1, query ^ 1 << 20, query ^ 3 << 40, query ^ 7 << 47}
+
+    def work(tables: Filled) -> None:
+        assert tables.stored.values.measure_tables()[1] == full
+        bounded = tables.stored.near(query, 3, bounded=True)
+        if full <= 2:
+            assert bounded == (near(stored, query, 3), 3)
+        else:
+            assert bounded.complete_bits == {3: 1, 4: -1}[full]
+        for fingerprint in crowd:
+            tables.remove(fingerprint)
+        tables.check(stored - crowd)
+        assert tables.probe(query, 3) == near(stored - crowd, query, 3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        limit(patch, 30)
+        in_tables(engine, "4", stored, work)
