@@ -356,8 +356,8 @@ class Documents:
             yield self.read_table(number, tolerant=tolerant)
 
     def count_fingerprints(self) -> int:
-        """Count the fingerprints in the tables; reads one table."""
-        return sum(map(len, self.values.rows(TABLES, bytes(1)))) // ROW.itemsize
+        """Count the fingerprints in the tables; reads one table, and passes over damage."""
+        return sum(map(len, self.values.rows(TABLES, bytes(1), tolerant=True))) // ROW.itemsize
 
     def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""

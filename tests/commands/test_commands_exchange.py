@@ -138,7 +138,7 @@ def test_stores_with_another_seed_or_recipe(
     run: Run, archive: Path, tmp_path: Path, fields: dict[str, int | Recipe], message: str
 ) -> None:
     wanted = {"seed": SEED, "recipe": RECIPE, **fields}
-    with open_store(str(tmp_path / "s"), **wanted) as store:  # type: ignore[arg-type]
+    with open_lmdb(tmp_path / "s", **wanted) as store:
         store.bulk_load(DRAWN[:10])
     before = (tmp_path / "s" / "data.mdb").read_bytes()
     done = run("import", archive, "--store", "s")

@@ -13,8 +13,8 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection import replay
-from scrapy_simhash.inspection.whatif import StoredPages, choose_documents
-from scrapy_simhash.judging import Document, Rule, judge, make_document
+from scrapy_simhash.inspection.whatif import Outline, choose_documents
+from scrapy_simhash.judging import Document, Rule, StoredDocument, judge, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
@@ -69,12 +69,20 @@ def fill(store: Store, made: list[Document], bulk_loaded: list[int]) -> list[str
 
 
 def replayed(store: Store, rule: Rule, scope: str | None = None) -> dict[str, str | int | None]:
-    chosen = choose_documents(store.list_documents(), rule)
-    scopes = None if scope is None else [scope] * len(chosen)
+    def scope_of(stored: StoredDocument) -> str:
+        return stored.scope if scope is None else scope
+
     return {
         each.document.url: (each.match.url or 0) if each.match else None
-        for each in replay(chosen, store.bulk_loaded(), rule, scopes)
+        for each in replay(store, choose(store, rule), rule, scope_of)
     }
+
+
+def choose(store: Store, rule: Rule) -> list[int]:
+    stored = store.list_documents()
+    return choose_documents(
+        [Outline(*(getattr(each, name) for name in Outline._fields)) for each in stored], rule
+    )
 
 
 def as_plain(made: list[Document]) -> list[Document]:
@@ -163,8 +171,7 @@ def test_what_was_taken_back_passes(tmp_path: Path) -> None:
         fill(store, made, [])
         store.spare([2])
         rule = Rule(3, None, 0)
-        chosen = choose_documents(store.list_documents(), rule)
-        _, spared, third = replay(chosen, store.bulk_loaded(), rule)
+        _, spared, third = replay(store, choose(store, rule), rule)
         assert (spared.match, spared.was_dropped) == (None, False)
         assert third.match is None
         assert third.was_dropped is False
@@ -179,23 +186,19 @@ def test_an_expired_page_causes_no_drops(tmp_path: Path) -> None:
             for name, bits, days in (("a", 0, 100), ("late", 1, 110), ("soon", 2, 112))
         ]
         fill(store, made, [])
-        chosen = choose_documents(store.list_documents(), Rule(3, None, 0))
+        rule = Rule(3, None, 0)
         for expire_days, dropped in ((None, [False, True, True]), (7, [False, False, True])):
-            judged = replay(chosen, np.empty(0, np.uint64), Rule(3, None, 0), None, expire_days)
+            judged = replay(store, choose(store, rule), rule, expire_days=expire_days)
             assert [each.match is not None for each in judged] == dropped
 
 
-def test_documents_are_read_when_they_are_needed(tmp_path: Path) -> None:
+def test_documents_that_are_deleted_meanwhile_are_an_error(tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
-        fill(store, [document(f"{n}", n << 20) for n in range(40)], [])
-        pages = StoredPages(store, [30, 2, 7])
-        assert [page.document for page in pages] == [30, 2, 7]
-        assert [pages[place].document for place in (2, -3)] == [7, 30]
-        assert [page.document for page in pages[1:]] == [2, 7]
-        assert list(pages) == [store.get_document(number) for number in (30, 2, 7)]
-        store.delete([7])
+        fill(store, [document(f"{n}", n << 20) for n in range(3)], [])
+        chosen = choose(store, Rule(3, None, 0))
+        store.delete([2])
         with pytest.raises(InspectionError, match="deleted from the store meanwhile"):
-            list(pages)
+            list(replay(store, chosen, Rule(3, None, 0)))
 
 
 def test_a_page_that_was_dropped_for_a_later_one_stands_behind_it(tmp_path: Path) -> None:

@@ -21,8 +21,6 @@ ORDER = (
     *("transfer", "batch", "inspection", "commands", "doors"),
 )
 APART = {"transfer", "batch", "inspection"}
-# Goes as soon as `what-if` has the store in memory.
-NOT_YET_APART = {"inspection.whatif"}
 # What Scrapy and users name, made of the rooms; no room imports them.
 DOORS = {"", "addon", "downloadermiddlewares", "spidermiddlewares"}
 PURE = {"scrapy", "twisted", "lmdb", "redis", "asyncio", "filelock", "rich"}
@@ -127,7 +125,7 @@ def test_no_room_imports_one_that_stands_after_it() -> None:
         for module, imports in list_own_imports().items()
         for found, own in imports
         if ranks[find_room(own)] > ranks[find_room(module)]
-        or (len({find_room(own), find_room(module)} & APART) == 2 and module not in NOT_YET_APART)
+        or (len({find_room(own), find_room(module)} & APART) == 2)
     ]
     assert wrong == []
 

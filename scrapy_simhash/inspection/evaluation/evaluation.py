@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -203,11 +202,10 @@ def judge_pairs(
 
 @contextmanager
 def open_empty_store(config: Config) -> Iterator[Store]:
-    """Make a store for a while, with the settings in force and the crawl `CRAWL` at work on it."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open_store(folder, config.distance, config.tables, None, confirm=config.confirm) as store,
-    ):
+    """Make a store in memory, with the settings in force and the crawl `CRAWL` at work on it."""
+    with open_store(
+        "memory:", config.distance, config.tables, None, confirm=config.confirm
+    ) as store:
         store.start_crawl(CRAWL, "evaluate")
         yield store
 

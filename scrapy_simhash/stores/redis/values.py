@@ -320,7 +320,8 @@ class RedisValues(KeyValues):
     # have a larger number than one that arrived a moment later.
     def take_number(self, above: int = 0) -> int:
         self._pass_over(above)
-        self.fetch(numbers=1)
+        if self.taken == len(self._numbers):
+            self.fetch(numbers=1)
         self.taken += 1
         return self._numbers[self.taken - 1]
 
@@ -373,7 +374,7 @@ class RedisValues(KeyValues):
                 elif not tolerant:
                     raise StoreError(
                         f"the tables are damaged: {_describe_odd(key, joined)}; mend them with "
-                        "`scrapy simhash rebuild`"
+                        "`scrapy simhash check --rebuild`"
                     )
             if table == TABLES:
                 yield unpack_buckets(whole).tobytes()
