@@ -51,13 +51,11 @@ _SHOWN_OF_PAGE = [
 ]
 
 
-def suggest_urls(url: str, known: Iterable[str]) -> list[str]:
-    """List at most three known URLs that differ only in spelling, or else only in their query.
+def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
+    """Add to a problem with a URL at most three known ones that differ in spelling, or in queries.
 
-    >>> suggest_urls("http://a.example/x", ["https://www.a.example/X/", "http://a.example/y"])
-    ['https://www.a.example/X/']
-    >>> suggest_urls("http://a.example/x", ["http://a.example/x?sid=1", "http://a.example/y"])
-    ['http://a.example/x?sid=1']
+    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X/"])
+    'no; did you mean https://www.a.example/X/ ?'
     """
     page, query = _reduce(url)
     same_page = {}
@@ -66,13 +64,8 @@ def suggest_urls(url: str, known: Iterable[str]) -> list[str]:
         if other_page == page:
             same_page[other] = other_query == query
     same = [other for other, same_query in same_page.items() if same_query]
-    return (same or list(same_page))[:_MOST_SUGGESTED]
-
-
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add suggestions of similar known URLs to a message about an unknown URL."""
-    suggested = suggest_urls(url, known)
-    return f"{problem}; did you mean {' or '.join(suggested)} ?" if suggested else problem
+    suggested = " or ".join((same or list(same_page))[:_MOST_SUGGESTED])
+    return f"{problem}; did you mean {suggested} ?" if suggested else problem
 
 
 def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:

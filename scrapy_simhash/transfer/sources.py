@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PAGE_KINDS = ("warc", "wacz", "jsonl", "json", "csv", "folder")
-# The other kinds hold fingerprints instead of pages.
-KINDS = (*PAGE_KINDS, "archive", "store", "parquet")
+# The last three hold fingerprints instead of pages.
+KINDS = ("warc", "wacz", "jsonl", "json", "csv", "folder", "archive", "store", "parquet")
 _OCTETS_PER_READ = 1 << 20
 
 
@@ -142,7 +141,6 @@ SUFFIXES = {
     ".json": "json",
     ".csv": "csv",
 }
-URL_FIELD = "url"
 # An item's page is in the first of these fields that it has.
 HTML_FIELDS = ("html", "body")
 _LARGEST_CELL_BYTES = 16 * 2**20
