@@ -25,5 +25,5 @@ make_face(
         "store": "Store",
         ".errors": "StoreError StoreMismatchError StoreUnavailableError StoreUnusableError",
     },
-    "header parking rulebook upkeep urls",
+    "documents header parking rulebook upkeep urls",
 )
