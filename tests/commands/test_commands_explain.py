@@ -26,14 +26,6 @@ from tests.helpers.processes import run_scrapy
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the texts kept."""
-    path = tmp_path_factory.mktemp("explain") / "store"
-    asyncio.run(crawl_into(path, keep_text=True))
-    return path
-
-
-@pytest.fixture(scope="module")
 def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explain") / "textless"
     asyncio.run(crawl_into(path))
@@ -128,12 +120,6 @@ def test_a_store_on_a_server_may_have_no_log(
     assert (done.exit_code, done.err) == (0, "")
     assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
     assert "last decision" not in done.out
-
-
-def test_page_nobody_knows(run: Run, store: Path) -> None:
-    done = run("explain", "http://site.example/nowhere", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "neither in the store nor in the log" in done.err
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
