@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores import open_store
 from tests.helpers.commanding import (
     AGAIN,
     EMPTY,
@@ -108,15 +108,8 @@ def test_page_of_the_log_only(run: Run, store: Path) -> None:
     assert "(empty)" in run("explain", EMPTY, "--store", store).out
 
 
-def test_a_store_on_a_server_may_have_no_log(
-    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_another(url: str) -> Store:
-        assert url == "redis://localhost:1"
-        return open_store(str(store), distance=0, readonly=True)
-
-    monkeypatch.setattr("scrapy_simhash.inspection.explanation.open_as_it_is", open_another)
-    done = run("-s", "SIMHASH_LOG=None", "explain", AGAIN, "--store", "redis://localhost:1")
+def test_without_a_log_the_store_says_what_it_knows(run: Run, store: Path) -> None:
+    done = run("explain", AGAIN, "--log", "none.jsonl", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
     assert "last decision" not in done.out
