@@ -20,7 +20,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.judging import Rule, compare, make_document
 from scrapy_simhash.pages import Recipe, fingerprint_page
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.transfer.sources.warc import read_warc
+from scrapy_simhash.transfer.warc import read_warc
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.pages import edit_words, make_page, make_words, page
