@@ -307,14 +307,12 @@ class Relay:
         self._lock = threading.Lock()
         self._done: list[tuple[asyncio.Future[Any], Future[Any]]] = []
 
-    async def wait(self, future: Future[_Result]) -> _Result:
+    def wait(self, future: Future[_Result]) -> asyncio.Future[_Result]:
         """Wait for a result; to cancel this cancels the future, unless that is at work."""
         waiting: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        waiting.add_done_callback(lambda _: future.cancel())  # harmless when done
         future.add_done_callback(lambda done: self._bring(waiting, done))
-        try:
-            return await waiting
-        finally:
-            future.cancel()  # harmless when done
+        return waiting
 
     def _bring(self, waiting: asyncio.Future[Any], done: Future[Any]) -> None:
         """Note a result, in the thread that made it."""
