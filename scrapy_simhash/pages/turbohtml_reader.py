@@ -84,24 +84,22 @@ def _read_names(document: Document) -> PageText:
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
+    metas = [
+        (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
+    ]
     return PageText(
         main="",
         whole="",
         title=make_name(None if title is None else title.text),
         heading=heading,
         language=make_language(None if document.root is None else document.root.attr("lang")),
+        declared=choose_declared(metas),
         canonical=_first_address(named["link"]),
         base=_first_address(named["base"]),
         links=tuple(
             dict.fromkeys([link.attr("href") or "" for link in document.select("a[href]")])
         ),
         headings=headings,
-        declared=choose_declared(
-            [
-                (meta.attr("property") or meta.attr("name"), meta.attr("content"))
-                for meta in named["meta"]
-            ]
-        ),
     )
 
 
