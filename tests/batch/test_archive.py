@@ -1,6 +1,5 @@
 """Archives: what was put in comes out, probes miss nothing, and no damage goes unseen."""
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.batch.archive import reader as archive
 from scrapy_simhash.batch.archive import writer as archive_writer
-from scrapy_simhash.batch.archive.compression import BlockDecoder, encode_blocks
+from scrapy_simhash.batch.archive.compression import encode_blocks
 from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
 from scrapy_simhash.batch.archive.huffman import make_code
 from scrapy_simhash.errors import ArchiveError, StoreError
@@ -125,25 +124,6 @@ def test_many_chunks_and_groups(tmp_path: Path, size: int) -> None:
             for distance in (0, 3, 7):
                 expected = near(numbers.tolist(), query ^ 1, distance)
                 assert opened.probe(query ^ 1, distance) == expected
-
-
-def test_a_probe_reads_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = []
-    decode = BlockDecoder.decode
-
-    def count(
-        decoder: BlockDecoder, blocks: NDArray[np.uint8], tables: NDArray[np.intp]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        decoded.append(len(blocks))
-        return decode(decoder, blocks, tables)
-
-    numbers = draw(100_000)
-    with Archive(write(tmp_path, numbers, "4", 1024)) as opened:
-        monkeypatch.setattr(BlockDecoder, "decode", count)
-        for query in numbers[:50].tolist():
-            assert (1, query) in opened.probe(query ^ 1, 3)
-    # Of four tables with 630 blocks each, one or two of each.
-    assert 4 <= sum(decoded) / 50 < 4.2
 
 
 @pytest.mark.parametrize(("design", "distance"), [("4", 8), ("10", 5), ("1:0", 2), ("4", -1)])
@@ -392,14 +372,3 @@ def test_what_cannot_be_written(
     with pytest.raises(ValueError, match=message):
         write_archive(tmp_path / "a", numbers, **options)  # type: ignore[arg-type]
     assert [found.name for found in tmp_path.iterdir()] == []
-
-
-def test_crowded_prefixes_are_read_however_many_they_are(tmp_path: Path) -> None:
-    draw = random.Random(5)  # noqa: S311 - reproducible
-    query = draw.getrandbits(64)
-    masks = [0xFFFF << shift for shift in (48, 32, 16, 0)]
-    crowd = {draw.getrandbits(64) & ~mask | query & mask for mask in masks for _ in range(2_000)}
-    close = {query ^ sum(1 << bit for bit in draw.sample(range(64), 3)) for _ in range(60)}
-    stored = sorted(crowd | close)
-    with Archive(write(tmp_path, array(stored), "4")) as archive:
-        assert archive.probe(query, 3) == near(stored, query, 3)

@@ -77,13 +77,6 @@ def test_cells_cut_on_a_sample_are_even() -> None:
     assert len(cells) < 200
 
 
-def test_the_sample_says_nothing() -> None:
-    """Without one there is a cell for each table, with all that there is."""
-    plan = plan_cells(np.empty(0, np.uint64), 1.0, 3, 4, 10)
-    assert len(plan.paths) == 4
-    assert {cell.size for cell in gather(plan, [np.arange(50, dtype=np.uint64)]).values()} == {50}
-
-
 def test_crowds_of_every_table_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cluster, that every table has as a crowd, permuted by two tables one after the other."""
     monkeypatch.setattr(joincells, "choose_join_blocks", lambda *_: 3)

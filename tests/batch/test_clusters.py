@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.batch.joins import connected_clusters, find_all, representative_clusters
+from scrapy_simhash.batch.joins import connected_clusters, representative_clusters
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
-from tests.helpers.oracle import distance_between, union_find
-from tests.helpers.strategies import crowds
+from tests.helpers.oracle import union_find
 
 edges = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(lambda pair: pair[0] < pair[1]),
@@ -47,23 +46,6 @@ def test_representatives_by_their_rule(pairs: list[tuple[int, int]]) -> None:
             expected += [[each, *taken]] if taken else []
     found = [cluster.tolist() for cluster in representative_clusters(as_array(pairs))]
     assert found == expected
-
-
-@given(crowds(), st.integers(1, 8))
-def test_no_chains_around_a_representative(values: list[int], distance: int) -> None:
-    pairs = find_all(np.array(values, np.uint64), distance)
-    clusters = [cluster.tolist() for cluster in representative_clusters(pairs)]
-    members = [each for cluster in clusters for each in cluster]
-    assert len(members) == len(set(members))
-    for first, *others in clusters:
-        assert others == sorted(others)
-        assert all(distance_between(first, other) <= distance for other in others)
-
-
-def test_a_chain_is_one_cluster_or_several() -> None:
-    pairs = as_array([(0, 1), (1, 3), (3, 7), (7, 15), (15, 31)])
-    assert [each.tolist() for each in connected_clusters(pairs)] == [[0, 1, 3, 7, 15, 31]]
-    assert [each.tolist() for each in representative_clusters(pairs)] == [[1, 0, 3], [7, 15]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(0, 20))

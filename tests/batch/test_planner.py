@@ -15,26 +15,6 @@ from tests.helpers.needing import examples
 documents = st.integers(0, 36).map(lambda bits: 1 << bits)
 
 
-@pytest.mark.parametrize(
-    ("name", "tables", "widths", "candidates"),
-    [
-        ("20", 20, (31, 33), 8),
-        ("16", 16, (28, 28), 64),
-        ("10", 10, (25, 26), 512),
-        ("4", 4, (16, 16), 2**18),
-    ],
-)
-def test_example_3_1(name: str, tables: int, widths: tuple[int, int], candidates: int) -> None:
-    """2**34 documents, k = 3: the paper's candidates of a table, and what our keys read."""
-    planned = {one.design: one for one in choose(2**34, 3, Bounds()).estimates}
-    one = planned[name]
-    assert (one.tables, one.narrowest_bits, one.widest_bits) == (tables, *widths)
-    assert (one.flips, one.keys) == (0, tables)
-    assert one.prefix_candidates == candidates
-    assert one.table_candidates == (2**18 if name == "4" else 2**10)
-    assert one.candidates == tables * one.table_candidates
-
-
 @given(documents, st.integers(0, 12))
 def test_every_estimate_is_complete_with_its_flips(count: int, distance: int) -> None:
     planned = choose(count, distance, Bounds())

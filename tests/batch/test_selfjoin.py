@@ -70,14 +70,6 @@ def test_fewest_and_most_blocks(distance: int, blocks: int) -> None:
     assert find(values, distance, blocks) == all_pairs(values, distance)
 
 
-def test_no_distance_is_between_blocks_of_one_bit() -> None:
-    """Every pair of bits is spread over two blocks by some number of blocks, and found by it."""
-    values = [0, *(1 << a | 1 << b for a, b in combinations(range(64), 2))]
-    for blocks in (3, 4, 7):
-        near_zero = [row for row in find(values, 2, blocks) if row[0] == 0]
-        assert len(near_zero) == len(values) - 1
-
-
 def test_a_chunk_ends_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).integers(0, 2**12, 300, np.uint64).tolist()
     expected = all_pairs(values, 2)

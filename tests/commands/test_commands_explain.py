@@ -235,13 +235,6 @@ def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: P
         kept.rename(store)
 
 
-@pytest.mark.slow
-def test_fingerprint_in_a_process_of_its_own(tmp_path: Path) -> None:
-    done = run_scrapy("simhash", "query", "--fingerprint", "-", cwd=tmp_path, given=page(1))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["file"] == "-"
-
-
 def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "difference.html"
     done = run("explain", AGAIN, TWO, "--store", store, "--html", path)

@@ -1,13 +1,10 @@
 """`scrapy simhash evaluate` of stored pages: counts, changes, defaults, refusals."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scrapy_simhash.judging import StoredDocument
-from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -32,19 +29,6 @@ def store(tmp_path: Path) -> Path:
         store.mark_done(numbers, CRAWL)
         store.find_and_add([document("pending", 5)])
     return tmp_path / "s"
-
-
-def test_the_store_is_read_once(run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    visits = []
-    visit = Store.visit
-
-    def count(self: Store, take: Callable[[StoredDocument], object]) -> int:
-        visits.append(self.url)
-        return visit(self, take)
-
-    monkeypatch.setattr(Store, "visit", count)
-    assert run("evaluate", "--store", store).exit_code == 0
-    assert len(visits) == 1
 
 
 def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:

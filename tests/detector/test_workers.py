@@ -151,6 +151,8 @@ async def test_abandoned_page_costs_nothing_but_itself(workers: Workers) -> None
     assert len(await read_slowly(workers)) == 4
 
 
+# In a loop of its own, so that it shares no workers with other tests.
+@pytest.mark.asyncio(loop_scope="function")
 async def test_pool_outlives_a_worker_killed_while_idle() -> None:
     others = list_workers()
     async with started(1) as one:
@@ -169,6 +171,7 @@ async def test_pool_outlives_a_worker_killed_while_idle() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.asyncio(loop_scope="function")
 async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
     others = list_workers()
     async with started(1) as one:

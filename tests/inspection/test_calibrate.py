@@ -252,14 +252,6 @@ def test_a_store_without_pairs(calibrate: Callable[..., Done], tmp_path: Path) -
     assert (done.exit_code, done.out) == (1, "nothing found\n")
 
 
-def test_a_file_of_something_else_is_refused(calibrate: Callable[..., Done], labels: Path) -> None:
-    labels.write_text("notes\n")
-    done = calibrate("s")
-    assert done.exit_code == 2
-    assert "has no labels of a store" in done.err
-    assert labels.read_text() == "notes\n"
-
-
 def test_labels_stand_beside_the_log(run: Run, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
     assert run("evaluate", "--label", "--store", made).exit_code == 0

@@ -193,7 +193,7 @@ def test_distances_without_labels_make_no_recommendation() -> None:
 
 
 def test_few_labels_that_stand_for_most_pairs_make_no_recommendation() -> None:
-    """As of 0.1.0, which looked at the edge of the decision first."""
+    """As of somebody who labelled the far ones first."""
     pairs = [judged(0, 1.0, same=True)] * 8 + [judged(5, 1.0, same=True)] * 72
     advised = recommend(Sample(pairs, {0: 900.0, 5: 100.0}), IN_FORCE, 7)
     assert advised.rule is None

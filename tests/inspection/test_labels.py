@@ -44,26 +44,6 @@ def test_what_is_written_is_read_again(path: Path) -> None:
     assert (labels.rows[3, 4].urls, labels.rows[3, 4].line) == (URLS, 3)
 
 
-def test_a_file_of_0_1_0_opens_and_is_continued(path: Path) -> None:
-    old = (
-        "id_a,id_b,label,source,why,url_a,url_b\n"
-        '1,4,dup,a.example,"calibrate; 6 bits, 0.81 alike",http://a.example/1,http://a.example/4\n'
-        '2,3,distinct,a.example,"calibrate; 0 bits, 0.64 alike",http://a.example/,http://b/\n'
-    )
-    path.write_text(old)
-    labels = read_labels(path)
-    assert (list(labels.rows), labels.problems) == ([(1, 4), (2, 3)], [])
-    row = labels.rows[1, 4]
-    assert (row.pair.label, row.pair.source, row.pair.why) == (
-        *("dup", "a.example"),
-        "calibrate; 6 bits, 0.81 alike",
-    )
-    assert row.urls == ("http://a.example/1", "http://a.example/4")
-    write(path, pair(5, 6))
-    assert path.read_text().startswith(old)
-    assert list(read_labels(path).rows) == [(1, 4), (2, 3), (5, 6)]
-
-
 def test_the_folder_is_made(tmp_path: Path) -> None:
     """That of a store on a server may not be there."""
     path = tmp_path / ".scrapy" / "simhash" / "labels.csv"

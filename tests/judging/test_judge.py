@@ -11,11 +11,9 @@ from scrapy_simhash.judging import Verdict
 from scrapy_simhash.stores import Store
 from tests.helpers.documents import (
     CRAWL,
-    begin_crawl,
     document,
     judge,
     judge_one,
-    next_crawl,
     plain_match,
 )
 
@@ -34,14 +32,6 @@ def test_new_near_duplicate_and_new_again(store: Store) -> None:
     assert judge(store, document("d", NEAR_A ^ 0b111 << 30)) == ["new 4"]
 
 
-@pytest.mark.parametrize("first", [0, 0b1111], ids=["smaller first", "larger first"])
-def test_the_nearest_is_named_and_of_several_the_oldest(store: Store, first: int) -> None:
-    judge(store, document("older", first), document("newer", first ^ 0b1111))
-    assert judge(store, document("page", 0b0011)) == ["near_duplicate 3 of 1"]
-    judge(store, document("at 3 bits", B ^ 0b111), document("at 1 bit", B ^ 1 << 40))
-    assert judge(store, document("b", B)) == ["near_duplicate 6 of 5"]
-
-
 def test_what_was_last_fetched_before_a_time_makes_no_near_duplicate(store: Store) -> None:
     judge(store, document("old", A, time=10.0))
     assert judge(store, document("b", A, time=20.0, not_before=10.0)) == ["near_duplicate 2 of 1"]
@@ -51,40 +41,6 @@ def test_what_was_last_fetched_before_a_time_makes_no_near_duplicate(store: Stor
     # Fetched once more, it counts again; it never is a near-duplicate of itself.
     assert judge(store, document("old", A, time=30.0, not_before=25.0)) == ["unchanged 1"]
     assert judge(store, document("e", A, time=30.0, not_before=25.0)) == ["near_duplicate 5 of 1"]
-
-
-def test_distance_of_the_store(home: str) -> None:
-    with begin_crawl(home, distance=1) as store:
-        assert judge(store, document("a", 0), document("b", 3)) == ["new 1", "new 2"]
-        assert judge(store, document("c", 7)) == ["near_duplicate 3 of 2"]
-
-
-@pytest.mark.parametrize("done", [False, True])
-def test_revisits(store: Store, done: bool) -> None:
-    """A page is never its own near-duplicate, not in one group either."""
-    again = [document("a", A), document("a", A), document("a", NEAR_A)]
-    assert judge(store, *again) == ["new 1", "unchanged 1", "changed 1"]
-    if done:
-        store.mark_done([1], CRAWL)
-    assert judge(store, document("a", B)) == ["changed 1"]
-    assert judge(store, document("a", B, text_digest=b"x")) == ["changed 1"]
-    assert judge(store, document("b", B), document("c", A)) == ["near_duplicate 2 of 1", "new 3"]
-
-
-def test_a_changed_page_counts_again_only_when_it_is_done_again(store: Store) -> None:
-    """The crawl that saw the change dies; the items of the next one make the page count."""
-    judge(store, document("a", A))
-    store.mark_done([1], CRAWL)
-    second = next_crawl(store)
-    assert judge(store, document("a", A, crawl=second)) == ["unchanged 1"]
-    assert judge(store, document("a", B, crawl=second)) == ["changed 1"]
-    third = next_crawl(store, "crawl-3", second)
-    assert judge(store, document("b", B, crawl=third)) == ["new 2"]
-    store.withdraw([2], third)
-    assert judge(store, document("a", B, crawl=third)) == ["unchanged 1"]
-    store.mark_done([1], third)
-    store.end_crawl(third)
-    assert judge(store, document("c", B, crawl="crawl-4")) == ["near_duplicate 3 of 1"]
 
 
 def test_redirects_to_a_page_of_the_same_text_are_revisits(store: Store) -> None:
@@ -121,17 +77,6 @@ def test_a_page_that_leaves_its_scope(store: Store) -> None:
     assert judge(store, document("a", A, scope="two")) == ["changed 1"]
     assert judge(store, document("b", A, scope="one")) == ["new 2"]
     assert judge(store, document("c", A, scope="two")) == ["near_duplicate 3 of 1"]
-
-
-def test_several_fingerprints_of_a_document(store: Store) -> None:
-    several = [(A, B), (0, 0), (0xFF << 40, 0xFF << 40 | 1)]
-    judge(store, *(document(name, *each) for name, each in zip("abc", several, strict=True)))
-    for number, fingerprints in enumerate([(B,), (FAR_A, A), (0x5555 << 24, B ^ 1)]):
-        page = document(f"near {number}", *fingerprints)
-        assert judge(store, page) == [f"near_duplicate {number + 4} of 1"]
-    assert judge(store, document("c", 0xFF << 50)) == ["changed 3"]
-    assert store.query(0xFF << 40) == []
-    assert [match.document for match in store.query(0xFF << 50)] == [3]
 
 
 def test_one_fingerprint_of_several_documents(store: Store) -> None:

@@ -3,8 +3,6 @@
 Who may mark what, and what becomes of it, is held against an oracle, see `storemachine`.
 """
 
-import pytest
-
 from scrapy_simhash.judging import Document, Version
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
@@ -33,17 +31,6 @@ def test_documents_outside_of_crawls_count_when_they_are_done(store: Store) -> N
     assert judge(store, document("c", A, crawl="")) == ["near_duplicate 3 of 2"]
 
 
-def test_a_duplicate_fetched_again_is_judged_afresh(store: Store) -> None:
-    judge(store, document("a", A), document("b", NEAR_A))
-    store.mark_done([1], CRAWL)
-    crawl = next_crawl(store)
-    for fingerprint in (NEAR_A, A ^ 1):
-        assert judge(store, document("b", fingerprint, crawl=crawl)) == ["near_duplicate 2 of 1"]
-    assert store.stats()["near_duplicates"] == 1
-    assert judge(store, document("b", B, crawl=crawl)) == ["new 2"]
-    assert [match.document for match in store.query(B)] == [2]
-
-
 def test_a_drop_for_another_text_of_the_same_page_is_lost(home: str) -> None:
     with begin_crawl(home) as store:
         pages = document("a", A), document("b", A ^ 1)
@@ -69,15 +56,6 @@ def state(store: Store, number: int) -> str:
     stored = store.get_document(number)
     assert stored
     return stored.state
-
-
-@pytest.mark.parametrize("crawl", ["another", "crawl-2", ""])
-def test_only_the_own_crawl_marks_done_or_withdraws(store: Store, crawl: str) -> None:
-    judge(store, document("a", A), document("b", B))
-    store.mark_done([1, 77], crawl)
-    store.withdraw([2, 77], crawl)
-    assert [state(store, number) for number in (1, 2)] == ["pending", "pending"]
-    assert judge(store, document("like b", B)) == ["near_duplicate 3 of 2"]
 
 
 def two_texts(crawl: str = CRAWL) -> tuple[Document, Document]:

@@ -51,14 +51,6 @@ def test_identical_sets_are_alike(seed: int, count: int) -> None:
     assert estimate(shingles, shingles) == pytest.approx(1.0)
 
 
-@given(seeds, sizes, sizes)
-def test_disjoint_sets_are_not(seed: int, first: int, second: int) -> None:
-    shingles = draw_shingles(seed, first + second)
-    alike = estimate(shingles[:first], shingles[first:])
-    # A bin or two may agree by chance; among few bins that is much.
-    assert 0 <= alike <= 5 * standard_error(0.0, first + second) + 2 / min(BINS, first + second)
-
-
 @given(seeds, sizes, st.integers(0, 5_000), st.integers(0, 5_000))
 def test_estimate_is_near_the_exact_similarity(
     seed: int, common: int, only_first: int, only_second: int
@@ -91,23 +83,6 @@ def test_small_sets_are_compared_nearly_exactly() -> None:
         errors.append(abs(estimate(shingles[:9], shingles[3:]) - 0.5))
     assert np.mean(errors) < 0.04
     assert np.median(errors) < 0.02
-
-
-@given(seeds, sizes, st.integers(1, 3))
-def test_order_and_repetition_do_not_matter(seed: int, count: int, times: int) -> None:
-    shingles = draw_shingles(seed, count)
-    shuffled = np.random.default_rng(seed + 1).permutation(np.tile(shingles, times))
-    assert sketch_text(shuffled) == sketch_text(shingles)
-
-
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=2_000))
-def test_a_sketch_has_256_bytes(hashes: list[int]) -> None:
-    sketch = sketch_text(np.array(hashes, np.uint64))
-    assert len(sketch) == TEXT_SKETCH_BYTES == 256
-    assert SKETCH_BYTES == 512
-    filled = {value >> 55 for value in hashes if value != 2**64 - 1}
-    nibbles = [half for octet in sketch for half in (octet >> 4, octet & 15)]
-    assert [place for place, nibble in enumerate(nibbles) if nibble] == sorted(filled)
 
 
 def test_texts_without_shingles_are_like_nothing() -> None:

@@ -98,13 +98,6 @@ def test_compaction_packs_everything_and_says_how_far_it_is(tmp_path: Path) -> N
         compare(store, fingerprints)
 
 
-def test_an_empty_store_is_compacted(store: Store) -> None:
-    store.compact()
-    assert store.fingerprints().size == 0
-    add(store, [5])
-    compare(store, [5])
-
-
 ADDER = """
 import sys
 from tests.helpers.documents import open_in_crawl
@@ -162,42 +155,6 @@ def test_another_process_adds_at_the_same_time(tmp_path: Path) -> None:
         compare(store, fingerprints + fresh)
         store.compact()
         compare(store, fingerprints + fresh)
-
-
-def share_a_key(numbers: range) -> list[int]:
-    """Make fingerprints that share a key of the first table only, and are far from each other."""
-    return [0x7777 << 48 | number * 0x1111_1111_1111 for number in numbers]
-
-
-def test_a_bucket_that_compaction_finds_too_full(tmp_path: Path) -> None:
-    """Seven packed and three single rows: none of both is too many by itself."""
-    fingerprints = share_a_key(range(1, 11))
-    with open_in_crawl(tmp_path) as store:
-        add(store, fingerprints[:7])
-        store.compact()
-        add(store, fingerprints[7:])
-        assert store.stats()["buckets_too_full"] == 0
-        problems = []
-        store.compact(lambda *_: problems.extend(store.check()))
-        assert problems == []
-        assert store.stats()["buckets_too_full"] == 1
-        compare(store, fingerprints)
-
-
-def test_many_of_one_key_come_meanwhile(tmp_path: Path) -> None:
-    """Enough to be packed, once their slice was merged; the old base is about to be dropped."""
-    fingerprints = make(tmp_path)
-    late = share_a_key(range(1, 8))
-    with open_in_crawl(tmp_path, crawl="crawl-2") as store:
-
-        def add_late(done: int, slices: int) -> None:
-            if done == slices - 1:
-                add(store, late, "crawl-2")
-
-        store.compact(add_late)
-        compare(store, fingerprints + late)
-        store.compact()
-        compare(store, fingerprints + late)
 
 
 KILLED = """
@@ -294,14 +251,6 @@ def test_whoever_rewrites_the_tables_stops_the_compaction(
         assert store.design == ("10" if what == "10" else "4")
         store.compact()
         compare(store, fingerprints + loaded)
-
-
-def test_a_read_only_store_is_refused(tmp_path: Path) -> None:
-    fingerprints = make(tmp_path)
-    with open_lmdb(tmp_path, readonly=True) as store:
-        with pytest.raises(ValueError, match="opened read-only"):
-            store.compact()
-        compare(store, fingerprints)
 
 
 class Stopped(Exception):  # noqa: N818 - not an error

@@ -149,20 +149,6 @@ with open_store(sys.argv[1]) as store:
     assert run_script(script, tmp_path / "store") == "new\n"
 
 
-def test_what_fails_in_a_transaction_changes_nothing(tmp_path: Path) -> None:
-    environment = Environment(tmp_path, readonly=False)
-    database = make_database(environment)
-
-    def work(transaction: "lmdb.Transaction[bytes]") -> None:
-        transaction.put(b"key", b"value", db=database)
-        raise KeyError("our own mistake")
-
-    with pytest.raises(KeyError, match="our own mistake"):
-        environment.write(work)
-    assert count(environment) == 0
-    environment.close()
-
-
 def test_one_environment_for_each_folder_and_process(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "store")
     first = acquire_environment(tmp_path / "store", readonly=False)

@@ -5,46 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging import Document
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
-from tests.helpers.needing import examples
-from tests.helpers.oracle import Oracle
-from tests.helpers.strategies import DESIGNS, border_pairs, pairs
+from tests.helpers.strategies import DESIGNS
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
-
-
-@pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2"])
-@examples(6)
-@given(data=st.data())
-def test_pairs_within_k_are_found_and_others_are_not(
-    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
-) -> None:
-    """Through the whole store, as far as the design reaches; `test_lmdb_tables` asks many more."""
-    design = DESIGNS[name]
-    most = design.reach_bits
-    oracle = Oracle(most, alive={CRAWL})
-    drawn: list[int] = []
-    for distance in range(most + 2):
-        drawn += data.draw(pairs(distance))
-        drawn += data.draw(border_pairs(design, distance))
-    folder = tmp_path_factory.mktemp("store")
-    with open_in_crawl(folder, distance=most, tables=name) as store:
-        pages = [document(str(n), fingerprint) for n, fingerprint in enumerate(drawn)]
-        for page, verdict in zip(pages, store.find_and_add(pages), strict=True):
-            near = oracle.near(page.fingerprints[0])
-            status = oracle.add(page.identity, page.fingerprints, CRAWL)
-            assert verdict.status == status
-            if verdict.match:
-                assert verdict.match.distance == min(near.values())
-        assert store.check() == []
 
 
 @pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2", "8:7"])

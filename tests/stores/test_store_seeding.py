@@ -30,30 +30,6 @@ def spread(count: int, start: int = 1) -> NDArray[np.uint64]:
     return np.arange(start, start + count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def test_bulk_load_counts_what_is_new_and_keeps_it(tmp_path: Path) -> None:
-    with open_lmdb(tmp_path) as store:
-        assert store.bulk_load(spread(1_000)) == 1_000
-        assert store.bulk_load(np.concatenate([spread(1_500), spread(1_500)])) == 500
-        assert store.bulk_load(spread(0)) == 0
-        assert store.bulk_load(np.array([0, 2**64 - 1], np.uint64)) == 2
-    with open_lmdb(tmp_path) as store:
-        assert store.stats()["fingerprints"] == 1_502
-        assert store.stats()["documents"] == 0
-        for fingerprint in (int(spread(1, 1_500)[0]), 0, 2**64 - 1):
-            assert [match.fingerprint for match in store.query(fingerprint ^ 7)] == [fingerprint]
-        assert store.check() == []
-
-
-def test_bulk_load_beside_documents(store: Store) -> None:
-    store.find_and_add([document("a", 1), document("b", 1 << 32)])
-    assert store.bulk_load(np.array([1, 0xFF << 40], np.uint64)) == 1
-    assert [(match.document, match.url) for match in store.query(1)] == [
-        (0, None),
-        (1, "http://site.example/a"),
-    ]
-    assert store.check() == []
-
-
 @pytest.mark.usefixtures("ten_tables_at_once")
 def test_bulk_load_chooses_the_design_of_an_empty_store(tmp_path: Path) -> None:
     with open_in_crawl(tmp_path) as store, open_lmdb(tmp_path) as other:

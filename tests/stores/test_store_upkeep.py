@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrapy_simhash.errors import StoreError, StoreMismatchError
+from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
-from tests.helpers.oracle import distance_between
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
@@ -72,44 +71,6 @@ def test_the_others_stay(store: Store, packed: bool) -> None:
     assert store.find_and_add([document("d", A, scope="one")])[0].status == "new"
     assert store.delete([second]) == 2
     assert store.fingerprints().tolist() == sorted([A, C, 7])
-
-
-def test_a_fingerprint_that_was_loaded_first_stays(store: Store) -> None:
-    """A document that has it, too, was revisited with that text."""
-    store.bulk_load(np.array([C], np.uint64))
-    number = add_done(store, "a", A)
-    assert store.find_and_add([document("a", C)])[0].reason == "changed"
-    store.mark_done([number], CRAWL)
-    assert store.delete([number]) == 1
-    assert store.fingerprints().tolist() == [C]
-
-
-def test_near_duplicates_of_near_duplicates_go_along(store: Store) -> None:
-    """An original becomes a near-duplicate itself once its crawl is dead and it is fetched anew."""
-    store.start_crawl("crawl-2", "spider")
-    first = store.find_and_add([document("a", A, crawl="crawl-2")])[0].document
-    near_first = store.find_and_add([document("b", A ^ 7, crawl="crawl-2")])[0].document
-    store.end_crawl("crawl-2")
-    second = add_done(store, "c", A ^ 1)
-    assert store.find_and_add([document("a", A)])[0].status == "near_duplicate"
-    assert store.check() == []
-    assert store.select(lambda stored: stored.document == second) == [first, near_first, second]
-    assert store.delete([second]) == 3
-    assert store.check() == []
-
-
-def test_what_a_running_crawl_is_at_work_on_is_left_alone(store: Store) -> None:
-    store.start_crawl("crawl-2", "spider")
-    pending = store.find_and_add([document("a", A), document("b", B, crawl="crawl-2")])
-    numbers = [verdict.document for verdict in pending]
-    near = store.find_and_add([document("near", B ^ 1)])[0].document
-    assert store.select(lambda stored: stored.document != near) == []
-    assert store.delete(numbers) == 0
-    assert store.fingerprints().tolist() == sorted([A, B])
-    store.end_crawl("crawl-2")
-    assert store.select(lambda stored: stored.document != near) == [2, near]
-    assert store.delete(numbers) == 2
-    assert store.fingerprints().tolist() == [A]
 
 
 def test_more_documents_than_one_transaction_deletes(
@@ -212,43 +173,3 @@ def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: Store) -> None:
     damaged = int.from_bytes(key[1:], "big") << 48  # table 0 permutes nothing
     with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
         mixed.find_and_add([document("any", damaged)])
-
-
-def test_answers_are_those_of_every_design(mixed: Store) -> None:
-    """From 4 tables to 10 and back, by way of 16 and 20."""
-    stored = mixed.fingerprints().tolist()
-    queries = [each ^ 1 << number % 64 for number, each in enumerate(stored)]
-    expected = [
-        sorted((distance_between(query, each), each) for each in stored) for query in queries
-    ]
-    for design in ("10", "16", "20", "4"):
-        done = mixed.rebuild(design)
-        assert done == {"fingerprints": len(stored), "tables": int(design)}
-        assert mixed.design == design
-        assert mixed.check() == []
-        assert mixed.fingerprints().tolist() == stored
-        for query, distances in zip(queries, expected, strict=True):
-            found = [(match.distance, match.fingerprint) for match in mixed.query(query, 3)]
-            assert sorted(found) == [hit for hit in distances if hit[0] <= 3]
-        assert mixed.find_and_add([document("page", stored[0])])[0].status != "new"
-
-
-def test_the_design_is_kept_for_whoever_opens_the_store_next(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, tables="4") as store:
-        add_done(store, "a", A)
-        store.rebuild("10")
-    with open_in_crawl(tmp_path) as store:
-        assert store.design == "10"
-        assert store.find_and_add([document("b", A ^ 7)])[0].status == "near_duplicate"
-        assert store.check() == []
-
-
-def test_a_design_that_falls_short_is_refused(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path, distance=7, tables="4") as store:
-        add_done(store, "a", A)
-        with pytest.raises(StoreMismatchError, match="table design 10 is complete for 0 to 4"):
-            store.rebuild("10")
-        with pytest.raises(ValueError, match="table design"):
-            store.rebuild("nonsense")
-        assert store.design == "4"
-        assert [match.document for match in store.query(A ^ 127)] == [1]

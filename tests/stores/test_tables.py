@@ -226,33 +226,3 @@ def test_a_bounded_probe_says_how_far_it_is_complete(
     with pytest.MonkeyPatch.context() as patch:
         limit(patch, 2)
         in_tables(engine, name, packed, work)
-
-
-@pytest.mark.parametrize("full", [0, 1, 2, 3, 4])
-def test_up_to_two_tables_too_full_lose_nothing_within_three_bits(
-    engine: Engine, full: int
-) -> None:
-    query = 0x0123_4567_89AB_CDEF
-    # Each group shares one block with the query and differs in the three others.
-    crowd = {
-        query ^ sum(number << 16 * other for other in range(4) if other != block)
-        for block in range(full)
-        for number in range(1, 40)
-    }
-    stored = crowd | {query, query ^ 1, query ^ 1 << 20, query ^ 3 << 40, query ^ 7 << 47}
-
-    def work(tables: Filled) -> None:
-        assert tables.stored.values.measure_tables()[1] == full
-        bounded = tables.stored.near(query, 3, bounded=True)
-        if full <= 2:
-            assert bounded == (near(stored, query, 3), 3)
-        else:
-            assert bounded.complete_bits == {3: 1, 4: -1}[full]
-        for fingerprint in crowd:
-            tables.remove(fingerprint)
-        tables.check(stored - crowd)
-        assert tables.probe(query, 3) == near(stored - crowd, query, 3)
-
-    with pytest.MonkeyPatch.context() as patch:
-        limit(patch, 30)
-        in_tables(engine, "4", stored, work)

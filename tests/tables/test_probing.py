@@ -88,20 +88,6 @@ def test_a_search_finds_what_a_loop_finds(
 
 
 @pytest.mark.parametrize("key_bytes", KEY_BYTES)
-@pytest.mark.parametrize("values", [[b""], [b"", b""]])
-def test_nothing_but_buckets_that_are_too_full(key_bytes: int, values: list[bytes]) -> None:
-    buckets = [(bytes([number, *range(key_bytes)]), value) for number, value in enumerate(values)]
-    assert find_in_buckets(buckets, bytes(9 * len(buckets)), 64) is None
-    assert unpack_buckets(buckets).size == 0
-
-
-@pytest.mark.parametrize("key_bytes", KEY_BYTES)
-def test_no_fingerprints_no_buckets(key_bytes: int) -> None:
-    assert pack(0, set(), key_bytes) == []
-    assert unpack_buckets([]).size == 0
-
-
-@pytest.mark.parametrize("key_bytes", KEY_BYTES)
 def test_a_bucket_without_whole_rests_is_refused(key_bytes: int) -> None:
     """Not searched at the wrong places, whatever follows."""
     (key, value), *_ = pack(0, {1, 2}, key_bytes)

@@ -320,7 +320,8 @@ class RedisValues(KeyValues):
     # have a larger number than one that arrived a moment later.
     def take_number(self, above: int = 0) -> int:
         self._pass_over(above)
-        self.fetch(numbers=1)
+        if self.taken == len(self._numbers):
+            self.fetch(numbers=1)
         self.taken += 1
         return self._numbers[self.taken - 1]
 
