@@ -78,15 +78,15 @@ def read(html: str) -> PageText:
 def _read_names(document: Document) -> PageText:
     """Read all but the texts."""
     title = document.find("title")
-    heading, headings = choose_headings(
-        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
-    )
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
     metas = [
         (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
     ]
+    heading, headings = choose_headings(
+        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
+    )
     return PageText(
         main="",
         whole="",
