@@ -247,11 +247,9 @@ class UrlRuleStore(ABC):
         self._note_parked(answers)
         return answers
 
-    def _note_parked(self, answers: list[ParkingAnswer], group: ParkingGroup | None = None) -> None:
+    def _note_parked(self, answers: list[ParkingAnswer]) -> None:
         """Note what became of requests, once that is on disk."""
         self._unsettled.update(answer.key for answer in answers if answer.pending)
-        if group is not None:
-            group.answers = answers
 
     def unpark(self, keys: Sequence[bytes]) -> None:
         """Forget requests that were made again, by the keys that they were taken with."""
