@@ -18,7 +18,7 @@ from scrapy_simhash.inspection.report.figures import (
     describe_fingerprints,
     describe_groups,
 )
-from scrapy_simhash.inspection.urlaudit import describe_addresses
+from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
