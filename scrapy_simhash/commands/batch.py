@@ -321,7 +321,8 @@ COMMANDS = {
         | {
             "task": {"choices": _TASKS},
             "input": {"dest": "inputs"},
-            "output": {"required": True},
+            # Perhaps on another file system, as hdfs://...
+            "output": {"required": True, "type": str},
             "queries": {"dest": "second_input"},
             "pairs": {"dest": "second_input"},
             "seed": {"default": 0, "type": int},

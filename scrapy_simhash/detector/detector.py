@@ -288,8 +288,8 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
-        if self._learning is not None:
-            self._learning.note(verdict.document)
+        if self._learning is not None and verdict.document >= self._learning.due_pages:
+            self._learning.begin_when_due(verdict.document)
         decision.text_digest = document.text_digest.hex()
 
     def _name_form(self, page: Page) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
-from scrapy_simhash.crawl.paths import find_default_log
+from scrapy_simhash.crawl.running import find_default_log
 from scrapy_simhash.detector.log import NOT_FETCHED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 

@@ -343,7 +343,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         before = self.engine.restarts
         verdicts = self.write(work)
         self.judged_again += len(documents) * (self.engine.restarts - before)
-        self._note_parked(answers, parking)
+        if parking is not None:
+            parking.answers = answers
+            self._note_parked(answers)
         return verdicts
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
