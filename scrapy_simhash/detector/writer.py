@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.parking import ParkingGroup
-from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,7 +132,7 @@ class GroupWriter:
     def park(
         self, requests: Sequence[Parking], *, more: bool = False
     ) -> Future[list[ParkingAnswer]]:
-        """Call `Store.park` in the commit of a group; the future may have an error."""
+        """Park requests in the commit of a group; the future may have an error."""
         wanted = _Wanted(requests, more, Future())
         self._queue.put(wanted)
         return wanted.answer

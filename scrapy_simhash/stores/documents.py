@@ -296,20 +296,14 @@ class Documents:
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        probe = (fingerprint, distance, most, bounded)
         if self._probed is None:
-            return self._probe(*probe)
-        return self._probed.get(probe, self._probe)
+            return self._probe(fingerprint, distance, most, bounded)
+        return self._probed.get((fingerprint, distance, most, bounded), self._probe)
 
     def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
-        many, near = self.values.many, (fingerprint, distance)
         try:
             return self._prober.probe(
-                lambda keys, skip: many(keys, near, bounded=skip),
-                fingerprint,
-                distance,
-                most,
-                bounded=bounded,
+                self.values.many, fingerprint, distance, most, bounded=bounded
             )
         except ValueError as error:
             raise StoreError(f"the tables are damaged: {error}; rebuild them") from error

@@ -11,11 +11,13 @@ from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.stores.keyvalues import HEADER, TABLES, Engine, KeyValues, Leases
 from scrapy_simhash.stores.urls import MEMORY
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, Sets
+from scrapy_simhash.tables.probing import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
 
@@ -89,7 +91,7 @@ class MemoryValues(KeyValues):
         found = [(key, members) for key in keys if (members := self._sets[TABLES].get(key))]
         crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
-        return Sets(joined, b"", crowded)
+        return joined, b"", crowded
 
     def measure(self) -> int:
         """Measure the bytes of all keys, values and members."""

@@ -53,16 +53,19 @@ def pack(key: bytes, record: msgspec.Struct) -> bytes:
 def unpack(kind: type[AnyRecord], key: bytes, octets: bytes) -> AnyRecord:
     """Read the record of a key, or raise a DamagedError."""
     body = octets[_CHECKSUM_BYTES:]
-    name = kind.__name__.lower()
-    damaged: type[StoreError] = DamagedError
-    if issubclass(kind, Made):  # of which there is more than one cure
-        name, damaged = "header", StoreError
     if octets[:_CHECKSUM_BYTES] != _checksum(key, body):
-        raise damaged(f"damaged {name} at key {key.hex()}: checksum differs")
+        raise _damaged(kind, key, "checksum differs")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise damaged(f"damaged {name} at key {key.hex()}: {error}") from error
+        raise _damaged(kind, key, error) from error
+
+
+def _damaged(kind: type[msgspec.Struct], key: bytes, reason: object) -> StoreError:
+    """Make the error of a damaged record; of a damaged header there is more than one cure."""
+    if issubclass(kind, Made):
+        return StoreError(f"damaged header at key {key.hex()}: {reason}")
+    return DamagedError(f"damaged {kind.__name__.lower()} at key {key.hex()}: {reason}")
 
 
 def _checksum(key: bytes, body: bytes) -> bytes:

@@ -53,9 +53,8 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine, KeyValues
-from scrapy_simhash.stores.links import keep_links, list_links
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
-from scrapy_simhash.stores.parking import list_parking_keys
+from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys
 from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.upkeep import (
     DOCUMENTS_PER_DELETION,

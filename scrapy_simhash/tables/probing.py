@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -146,25 +146,17 @@ def permuted_of(rows: NDArray[np.void]) -> NDArray[np.uint64]:
     return rows["permuted"].astype(np.uint64).byteswap()
 
 
-class Sets(NamedTuple):
-    """The rows of some keys, wherever they are stored; each is in `joined` or in `single`.
-
-    Attributes:
-        joined: buckets: key and value.
-        single: further rows, side by side.
-        crowded: keys of buckets that were skipped because they are too full.
-    """
-
-    joined: list[tuple[bytes, bytes]]
-    single: bytes
-    crowded: list[bytes]
+# The rows of some keys, wherever they are stored: buckets (key and value); further rows, side by
+# side; and the keys of buckets that were skipped because they are too full. A class of its own
+# would add 0.3 us to a probe of 10.
+Sets: TypeAlias = tuple[list[tuple[bytes, bytes]], bytes, list[bytes]]
 
 
 class ReadSets(Protocol):
     """Reads the rows of keys from a store."""
 
-    def __call__(self, keys: tuple[bytes, ...], bounded: bool, /) -> Sets:
-        """Read them; `bounded` skips buckets that are too full."""
+    def __call__(self, keys: tuple[bytes, ...], near: tuple[int, int], /, *, bounded: bool) -> Sets:
+        """Read them, for a fingerprint and a distance; `bounded` skips buckets too full."""
 
 
 class Prober:
@@ -223,7 +215,8 @@ class Prober:
         # bits that the design must flip for this distance.
         rows = self.rows(fingerprint)
         flips = self._flips_for(distance)
-        found, hot = _find(read(self.keys(rows, distance), bounded), rows, distance)
+        near = (fingerprint, distance)
+        found, hot = _find(read(self.keys(rows, distance), near, bounded=bounded), rows, distance)
         complete_bits = distance
         if hot:
             radii = self._radii(rows, hot, [flips] * len(self.design.tables))
@@ -231,7 +224,7 @@ class Prober:
             if wider != radii:
                 wanted = [new > old for new, old in zip(wider, radii, strict=True)]
                 keys = self._flip(rows, flips + 1, flips + 1, wanted)
-                more, hot_beyond = _find(read(keys, True), rows, distance)  # noqa: FBT003
+                more, hot_beyond = _find(read(keys, near, bounded=True), rows, distance)
                 found += more
                 radii = self._radii(rows, hot_beyond, wider)
             complete_bits = min(distance, self.design.covered_bits(radii))
@@ -307,12 +300,13 @@ class Prober:
 
 def _find(sets: Sets, rows: bytes, distance: int) -> tuple[list[NDArray[np.void]], list[bytes]]:
     """Find the candidates among rows that were read; returns the crowded keys, too."""
+    joined, single, crowded = sets
     found = []
-    if sets.joined and (near := find_in_buckets(sets.joined, rows, distance)) is not None:
+    if joined and (near := find_in_buckets(joined, rows, distance)) is not None:
         found.append(near)
-    if sets.single:
-        found.append(np.frombuffer(sets.single, ROW))
-    return found, sets.crowded
+    if single:
+        found.append(np.frombuffer(single, ROW))
+    return found, crowded
 
 
 def _spread_blocks(design: Design) -> tuple[int, list[tuple[int, int, int]]]:

@@ -184,6 +184,9 @@ async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
             recipe = Recipe("html2txt", "words-2")
             expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
             assert made.fingerprint == expected.fingerprint
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while list_workers() != others:  # noqa: ASYNC110 - the system says it to nobody
+            await asyncio.sleep(0.01)
 
 
 async def test_interrupt_leaves_workers_at_work(workers: Workers) -> None:

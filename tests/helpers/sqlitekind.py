@@ -64,7 +64,7 @@ class SqliteValues(KeyValues):
         found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
         crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
-        return Sets(joined, b"", crowded)
+        return joined, b"", crowded
 
     def take_number(self, above: int = 0) -> int:
         number = max(int.from_bytes(self.get("last", b"number") or b"", "big"), above) + 1

@@ -23,7 +23,6 @@ from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
     ROW,
     ROW_BYTES,
-    Sets,
     pack_buckets,
     permuted_of,
     unpack_buckets,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.probing import Sets
 
 
 # A write transaction of `compact` merges this number of rows; other writers wait meanwhile.
@@ -54,6 +54,11 @@ class TableDatabases(NamedTuple):
     frozen: lmdb._Database | None = None
     building: lmdb._Database | None = None
 
+    @property
+    def single(self) -> tuple[lmdb._Database, ...]:
+        """Those in which each row is a value of its own, except for `hot`."""
+        return (self.added,) if self.frozen is None else (self.added, self.frozen)
+
 
 class Tables:
     """The tables in a transaction; the sets of `keyvalues.TABLES`."""
@@ -61,26 +66,20 @@ class Tables:
     def __init__(self, transaction: lmdb.Transaction[bytes], databases: TableDatabases) -> None:
         self.transaction = transaction
         self.databases = databases
-        # Those in which each row is a value of its own, except for `hot`.
-        frozen = databases.frozen
-        self._single = (databases.added,) if frozen is None else (databases.added, frozen)
 
     def many(self, keys: Sequence[bytes], *, bounded: bool) -> Sets:
         """Read buckets, see `KeyValues.many`."""
-        crowded: list[bytes] = []
-        single: list[bytes] = []
-        if joined := self.transaction.cursor(self.databases.base).getmulti(keys):
-            crowded = [key for key, value in joined if not value]
-            if crowded and not bounded:
-                single.append(self._get_rows(self.databases.hot, crowded))
-                crowded = []
-        # After `compact` this is empty, and testing that is much faster than looking up keys.
-        single += [
-            self._get_rows(database, keys)
-            for database in self._single
-            if self.transaction.cursor(database).first()
-        ]
-        return Sets(joined, single[0] if len(single) == 1 else b"".join(single), crowded)
+        cursor, single = self.transaction.cursor, b""
+        joined = cursor(self.databases.base).getmulti(keys)
+        crowded = [key for key, value in joined if not value]
+        if crowded and not bounded:
+            single, crowded = self._get_rows(self.databases.hot, crowded), []
+        for database in self.databases.single:
+            # After `compact` this is empty, and testing that is much faster than looking up keys.
+            if cursor(database).first():
+                rows = self._get_rows(database, keys)
+                single = b"".join((single, rows)) if single else rows
+        return joined, single, crowded
 
     def _get_rows(self, database: lmdb._Database, keys: Sequence[bytes]) -> bytes:
         """Get the rows of keys from a database of single rows."""
@@ -102,7 +101,7 @@ class Tables:
         """Whether a row is in its table."""
         if any(
             self.transaction.cursor(database).set_key_dup(key, rest)
-            for database in (*self._single, self.databases.hot)
+            for database in (*self.databases.single, self.databases.hot)
         ):
             return True
         value = self.transaction.get(key, default=b"", db=self.databases.base)
@@ -139,7 +138,7 @@ class Tables:
         """Move all rows of a key to `hot`, which probes skip."""
         value = self.transaction.get(key, default=b"", db=self.databases.base)
         self._heat(key, _cut(key, value))
-        for database in self._single:
+        for database in self.databases.single:
             self._move(database, key)
         self.transaction.put(key, b"", db=self.databases.base)
 
@@ -155,7 +154,7 @@ class Tables:
 
     def discard(self, key: bytes, rest: bytes) -> None:
         """Remove a row, if it is there."""
-        for database in (*self._single, self.databases.hot):
+        for database in (*self.databases.single, self.databases.hot):
             self.transaction.delete(key, rest, db=database)
         for base in filter(None, (self.databases.base, self.databases.building)):
             value = self.transaction.get(key, default=b"", db=base)
@@ -169,7 +168,7 @@ class Tables:
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Read the rows whose keys begin so: key and rest."""
         databases = self.databases
-        for database in (databases.base, *self._single, databases.hot):
+        for database in (databases.base, *self.databases.single, databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(prefix):
                 for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor):
@@ -178,7 +177,7 @@ class Tables:
     def rows(self, prefix: bytes, *, tolerant: bool) -> Iterator[bytes]:
         """Read whole rows whose keys begin so, see `KeyValues.rows`."""
         yield from self._read_base(prefix, _after(prefix), tolerant=tolerant)
-        for database in (*self._single, self.databases.hot):
+        for database in (*self.databases.single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(prefix):
                 keys = cursor.iternext_nodup(keys=True, values=False)
@@ -261,7 +260,7 @@ class Tables:
                 problems.append(f"key {key.hex()} has {len(value)} octets, not whole rows")
             elif not value:
                 marked.add(key)
-        for database in (*self._single, self.databases.hot):
+        for database in (*self.databases.single, self.databases.hot):
             problems += [
                 f"key {key.hex()} belongs to table {key[0]}, which does not exist"
                 for key in self.transaction.cursor(database).iternext_nodup(keys=True, values=False)
@@ -292,7 +291,7 @@ class Tables:
         """Read a slice as full buckets."""
         first, past = piece
         parts = list(self._read_base(first, past, tolerant=False))
-        for database in (*self._single, self.databases.hot):
+        for database in (*self.databases.single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(first):
                 keys = cursor.iternext_nodup(keys=True, values=False)
@@ -309,7 +308,7 @@ class Tables:
     def settle(self, base: lmdb._Database) -> None:
         """Update a new base with the buckets that became too full while it was built."""
         for key in self._hot_keys():
-            for database in self._single:
+            for database in self.databases.single:
                 self._move(database, key)
             rows = self._get_rows(self.databases.hot, [key])
             if len(rows) > ROW_BYTES * MOST_IN_BUCKET // 2:

@@ -22,7 +22,7 @@ from scrapy_simhash.stores.records import number_of, octets
 from scrapy_simhash.stores.redis.places import FULL, glob
 from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Writes
 from scrapy_simhash.stores.redis.server import script
-from scrapy_simhash.tables.probing import Sets, unpack_buckets
+from scrapy_simhash.tables.probing import unpack_buckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.redis.server import Server
     from scrapy_simhash.stores.redis.tables import TableWriter
     from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.probing import Sets
 
     Run = Callable[["RedisValues", list[tuple[object, ...]]], list[Any]]
 
@@ -247,7 +248,7 @@ class RedisValues(KeyValues):
         if changed := self._changed[TABLES].keys() & {*keys} - {*crowded}:
             joined = [(key, value) for key, value in joined if key not in changed]
             joined += [(key, b"".join(self.members(TABLES, key))) for key in changed]
-        return Sets([bucket for bucket in joined if bucket[1]], b"", crowded)
+        return [bucket for bucket in joined if bucket[1]], b"", crowded
 
     def fetch(
         self,
