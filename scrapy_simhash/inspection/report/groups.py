@@ -187,7 +187,7 @@ def compare_pairs(
     pairs: list[dict[str, Any]] = []
     in_vain = 0
     # Pairs without texts are skipped, for instance if SIMHASH_KEEP_TEXT was set late.
-    texts = store.list_texts()
+    texts = store.read(lambda stored: stored.list_texts())
     comparable = [each for each in near_duplicates if {each.document, each.match_document} <= texts]
     for decision in choose_telling(comparable, _MOST_OF_A_GROUP):
         pair = _compare(decision, store)
