@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from scrapy_simhash._progress import show_busy
 from scrapy_simhash.batch.archive.writer import SORTED_ONLY, write_archive
 from scrapy_simhash.batch.joins import batch, selfjoin
+from scrapy_simhash.judging.documents import State
+from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.documents import Record
     from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.documents import Documents
 
 
 def find_all(store: Store, distance: int | None = None) -> NDArray[np.uint64]:
@@ -49,11 +55,42 @@ def find_clusters(
 
     Returns:
         Clusters of two fingerprints or more, made of the pairs of `find_all` and
-        `Store.recorded_pairs`; the latter add near-duplicates, which are not in the tables.
+        `list_recorded_pairs`; the latter add near-duplicates, which are not in the tables.
     """
-    pairs = selfjoin.merge_pairs(find_all(store, distance), store.recorded_pairs())
+    pairs = selfjoin.merge_pairs(find_all(store, distance), list_recorded_pairs(store))
     cluster = selfjoin.representative_clusters if representative else selfjoin.connected_clusters
     return [members.tolist() for members in cluster(pairs)]
+
+
+def list_recorded_pairs(store: Store) -> NDArray[np.uint64]:
+    """Pair the near-duplicates with their originals; reads every record.
+
+    Shape (n, 2): the nearest two fingerprints of a near-duplicate and its original. Leaves out
+    near-duplicates whose original was deleted.
+    """
+
+    def work(stored: Documents) -> list[tuple[int, int]]:
+        pairs = []
+        for _, record in stored:
+            if record.state == State.DUPLICATE:
+                possible = product(record.fingerprints, _list_originals(stored, record))
+                if nearest := min(possible, key=lambda pair: hamming_distance(*pair), default=None):
+                    pairs.append(nearest)
+        return pairs
+
+    return np.array(store.read(work), np.uint64).reshape(-1, 2)
+
+
+def _list_originals(stored: Documents, record: Record) -> Iterable[int]:
+    """List the fingerprints of the original of a near-duplicate, or those that may be its."""
+    if record.original:
+        original = stored.get(record.original)
+        return original.fingerprints if original else ()
+    # Of a bulk-loaded fingerprint only the distance is recorded, as far as the design reaches.
+    distance = min(record.distance, stored.design.reach_bits)
+    probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
+    near = (found for probe in probes for _, found in probe.near)
+    return (found for found in near if stored.is_bulk_loaded(found))
 
 
 def batch_query(

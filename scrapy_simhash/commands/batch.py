@@ -28,6 +28,7 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
+from scrapy_simhash.batch.stored import list_recorded_pairs
 from scrapy_simhash.commands.frame import Command, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
@@ -80,7 +81,7 @@ def _find(  # noqa: PLR0913  # the options, each by its name
     else:
         if store is not None:  # add recorded near-duplicates to their originals
             with open_as_it_is(config.store) as opened:
-                pairs = merge_pairs(pairs, opened.recorded_pairs())
+                pairs = merge_pairs(pairs, list_recorded_pairs(opened))
         pages = _read_pages(config) if urls else {}
         if urls and not representative:
             pairs = merge_pairs(pairs, _link_texts(pages))

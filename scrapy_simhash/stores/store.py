@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from itertools import product
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
@@ -22,7 +21,7 @@ from scrapy_simhash.judging import (
     Verdict,
     Wall,
 )
-from scrapy_simhash.judging.documents import CrawlRecord, Record, State
+from scrapy_simhash.judging.documents import CrawlRecord
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
     Judge,
@@ -37,7 +36,6 @@ from scrapy_simhash.judging.judge import (
 )
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
@@ -77,7 +75,7 @@ from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -639,16 +637,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def recorded_pairs(self) -> NDArray[np.uint64]:
-        """Pair the near-duplicates with their originals; reads every record.
-
-        Shape (n, 2): the nearest two fingerprints of a near-duplicate and its original. Leaves out
-        near-duplicates whose original was deleted.
-        """
-        return self.read(
-            lambda stored: _list_recorded_pairs(stored, self._prober.design.reach_bits)
-        )
-
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Rewrite the tables with full pages, in order, while crawls go on.
 
@@ -736,33 +724,3 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if deleted:
             self.release_wrong()
         return deleted
-
-    def list_texts(self) -> set[int]:
-        """List the numbers of documents whose main texts are kept; reads no text."""
-        return self.read(lambda stored: stored.list_texts())
-
-
-def _list_recorded_pairs(stored: Documents, reach_bits: int) -> NDArray[np.uint64]:
-    """Pair the nearest two fingerprints of every near-duplicate and its original.
-
-    If the original is a bulk-loaded fingerprint, only its distance is recorded, so it is sought at
-    that distance, as far as the design reaches.
-    """
-    pairs = []
-    for _number, record in stored:
-        if record.state == State.DUPLICATE:
-            originals = _list_originals(stored, record, reach_bits)
-            possible = product(record.fingerprints, originals)
-            if nearest := min(possible, key=lambda pair: hamming_distance(*pair), default=None):
-                pairs.append(nearest)
-    return np.array(pairs, np.uint64).reshape(-1, 2)
-
-
-def _list_originals(stored: Documents, record: Record, reach_bits: int) -> Iterable[int]:
-    if record.original:
-        original = stored.get(record.original)
-        return original.fingerprints if original else ()
-    distance = min(record.distance, reach_bits)
-    probes = (stored.near(fingerprint, distance) for fingerprint in record.fingerprints)
-    near = (found for probe in probes for _, found in probe.near)
-    return (found for found in near if stored.is_bulk_loaded(found))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch import batch_query, find_all, find_clusters
+from scrapy_simhash.batch.stored import list_recorded_pairs
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
@@ -44,7 +45,7 @@ def test_all_that_near_duplicates_and_originals_tell(
             else:
                 kept.add(each)
         assert set(store.fingerprints().tolist()) == kept
-        found = store.recorded_pairs().tolist()
+        found = list_recorded_pairs(store).tolist()
         # Of two bulk-loaded originals at the same distance either will do.
         assert [[pair[0], distance_between(*pair)] for pair in found] == [
             [pair[0], distance_between(*pair)] for pair in recorded
@@ -65,18 +66,18 @@ def test_the_nearest_fingerprints_of_both_stand_for_them(store: Store) -> None:
     store.find_and_add([document("a", A, B)])
     (verdict,) = store.find_and_add([document("b", A ^ 0b11 << 40, B ^ 1)])
     assert verdict.status == "near_duplicate"
-    assert store.recorded_pairs().tolist() == [[B ^ 1, B]]
+    assert list_recorded_pairs(store).tolist() == [[B ^ 1, B]]
     assert find_clusters(store) == [[B, B ^ 1]]
 
 
 def test_originals_that_are_gone_or_equal_make_no_cluster(home: str) -> None:
     with begin_crawl(home) as store:
         store.find_and_add([document("a", A), document("b", A)])
-        assert store.recorded_pairs().tolist() == [[A, A]]
+        assert list_recorded_pairs(store).tolist() == [[A, A]]
         assert find_clusters(store) == []
         store.mark_done([1], CRAWL)
         store.delete([1])
-        assert store.recorded_pairs().tolist() == []
+        assert list_recorded_pairs(store).tolist() == []
 
 
 def test_bulk_loaded_originals(store: Store) -> None:
@@ -85,7 +86,7 @@ def test_bulk_loaded_originals(store: Store) -> None:
     pages = [document("b", A ^ 3), document("c", A ^ 3 ^ 1 << 60, scope="other")]
     assert [verdict.status for verdict in store.find_and_add(pages)] == ["near_duplicate"] * 2
     store.find_and_add([document("d", A ^ 0xF << 8, scope="other")])
-    assert store.recorded_pairs().tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
+    assert list_recorded_pairs(store).tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
 
 
 @pytest.mark.parametrize("distance", [-1, 64])

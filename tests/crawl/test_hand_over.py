@@ -77,7 +77,7 @@ async def test_callbacks_get_the_text_that_was_compared(site: Site, tmp_path: Pa
     # Neither store nor log has it.
     assert all(TEXT not in decision for decision in done.decisions)
     with open_store(str(tmp_path), readonly=True) as store:
-        assert store.list_texts() == set()
+        assert store.read(lambda stored: stored.list_texts()) == set()
 
 
 @pytest.mark.parametrize("settings", [{}, {"SIMHASH_KEEP_TEXT": True}])

@@ -42,7 +42,7 @@ def test_texts_that_were_kept_late_are_compared(
             )
         )
     last = decisions[-1]
-    assert store.list_texts() == {last.document, last.match_document}
+    assert store.read(lambda stored: stored.list_texts()) == {last.document, last.match_document}
     (pair,) = compare_pairs(decisions, store, lambda *_: None)
     assert pair["second"]["url"] == last.url
 

@@ -14,6 +14,7 @@ from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailab
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
+    ADDRESSES,
     ALIASES,
     DUPLICATES,
     FINGERPRINTS,
@@ -32,7 +33,7 @@ STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, TEXTS, WAITING, LINKS)
-SETS = {ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16}
+SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 NUMBERS = [number.to_bytes(8, "big") for number in (0, 1, 2, 255, 256, 2**63, 2**64 - 1)]
@@ -92,8 +93,8 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
 
 def call_set(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     table, width = draw.choice(list(SETS.items()))
-    key = draw.choice(NUMBERS)
-    member = draw.choice(KEYS) if not width else draw.choice(NUMBERS) * (width // 8)
+    key = draw.choice(NUMBERS)[-2 if table == ADDRESSES else 0 :]
+    member = draw.choice(KEYS) if not width else (draw.choice(NUMBERS) * 2)[-width:]
     members = oracle.sets.setdefault((table, key), set())
     action = draw.choice(("add", "add", "add", "discard", "discard", "members", "delete", "scan"))
     if action == "add":

@@ -363,7 +363,7 @@ def compare_pairs(
 ) -> list[dict[str, Any]]:
     """Compare the texts of up to 200 pairs, at most three of a group, the least similar first."""
     # Pairs without texts are skipped, for instance if SIMHASH_KEEP_TEXT was set late.
-    texts = store.list_texts()
+    texts = store.read(lambda stored: stored.list_texts())
     latest = {
         one.url: one for one in near_duplicates if {one.document, one.match_document} <= texts
     }

@@ -106,7 +106,7 @@ class LmdbValues(KeyValues):
             return
         cursor = self.transaction.cursor(self.databases[table])
         if table == ADDRESSES:
-            if cursor.set_range_dup(_TOGETHER, prefix):
+            if cursor.set_range_dup(_TOGETHER, prefix or bytes(1)):
                 rows = takewhile(lambda row: row.startswith(prefix), cursor.iternext_dup())
                 yield from ((row[: -SETS[table]], row[-SETS[table] :]) for row in rows)
         elif cursor.set_range(prefix):
@@ -127,7 +127,10 @@ class LmdbValues(KeyValues):
             return [rest for rest in found if rest.startswith(prefix)][:most]
         cursor = self.transaction.cursor(self.databases[table])
         if not prefix and table != ADDRESSES:
-            return list(islice(cursor.iternext_dup(), most)) if cursor.set_key(key) else []
+            if not cursor.set_key(key):
+                return []
+            members = cursor.iternext_dup()
+            return list(members if most is None else islice(members, most))
         row_key, wanted = _place(table, key, prefix)
         if not cursor.set_range_dup(row_key, wanted):
             return []
