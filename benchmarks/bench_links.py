@@ -23,7 +23,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.followers import JudgedPage
 from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.detector.log import Decision
-from scrapy_simhash.detector.wire import pack_answer, take_answers
+from scrapy_simhash.detector.worker import pack_answer, take_answers
 from scrapy_simhash.pages import fingerprint_page
 from scrapy_simhash.pages.links import NO_LINKS
 
@@ -98,7 +98,7 @@ def main() -> None:
     kept, dropped = make_links(), make_links()
 
     def take(answer: bytes) -> None:
-        list(take_answers(bytearray(answer)))
+        take_answers(bytearray(answer))
 
     rows = {
         "to take an answer without links": time_pages(take, bare, runs),

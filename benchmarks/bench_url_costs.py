@@ -24,7 +24,7 @@ from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
 from scrapy_simhash.stores.rulebook import find_form
-from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from urlsite import ARTICLES, MIRROR
 from w3lib.url import canonicalize_url
 
 from scrapy_simhash import open_store
-from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -14,12 +14,10 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
-from scrapy_simhash.crawl.idle import IdleWork
+from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
 from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
 from scrapy_simhash.crawl.parking import ParkedRequests
-from scrapy_simhash.crawl.paths import place_log, place_store
 from scrapy_simhash.crawl.policy import (
     FLAG,
     META_KEY,
@@ -30,7 +28,13 @@ from scrapy_simhash.crawl.policy import (
     make_page,
 )
 from scrapy_simhash.crawl.refetch import LostPages
-from scrapy_simhash.crawl.running import fail_command, is_looking, tell_bad_setting
+from scrapy_simhash.crawl.running import (
+    fail_command,
+    is_looking,
+    place_log,
+    place_store,
+    tell_bad_setting,
+)
 from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.signals import near_duplicate_found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -17,14 +16,9 @@ from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from scrapy.crawler import Crawler
-
-    from scrapy_simhash.crawl.delivery import Delivery
-    from scrapy_simhash.crawl.followers import Follower, JudgedPage, JudgedPages
-    from scrapy_simhash.crawl.links import LostLinks
-    from scrapy_simhash.crawl.parking import ParkedRequests
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +30,7 @@ class SimhashSpiderMiddleware:
         if not read_config(crawler.settings).enabled:
             raise NotConfigured
         self._crawler = crawler
-        self._pages: JudgedPages = WeakKeyDictionary()
-        self._followers: Sequence[Follower] = ()
-        self._delivery: Delivery | None = None
-        self._parked: ParkedRequests | None = None
-        self._links: LostLinks | None = None  # where it wants to know how links are requested
+        self._judging: SimhashDownloaderMiddleware | None = None
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     @classmethod
@@ -49,23 +39,21 @@ class SimhashSpiderMiddleware:
         return cls(crawler)
 
     def spider_opened(self) -> None:
-        """Get the followers of the downloader middleware, which judges the pages."""
-        judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
-        if judging is not None:
-            self._pages, self._followers = judging.pages, judging.followers
-            self._delivery, self._parked = judging.delivery, judging.parked
-            self._delivery.followed = True
-            self._links = judging.links if judging.links.late else None
+        """Find the downloader middleware, which judges the pages."""
+        self._judging = self._crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+        if self._judging is not None:
+            self._judging.delivery.followed = True
 
     def process_spider_input(self, response: Response) -> None:
         """Drop a near-duplicate before its callback runs; its errback, if any, gets the error."""
-        page = self._pages.get(response.request) if response.request is not None else None
-        if page is None:
+        judging, request = self._judging, response.request
+        page = judging.pages.get(request) if judging is not None and request is not None else None
+        if judging is None or page is None:
             return
         decision = page.decision
         if decision.action != "drop":
-            self._pages[response] = page
-            for follower in self._followers:
+            judging.pages[response] = page
+            for follower in judging.followers:
                 follower.arrived(response, page)
             return
         count(self._crawler, "dropped")
@@ -87,8 +75,8 @@ class SimhashSpiderMiddleware:
         """End a drop silently if no errback handled it; withdraw a page whose callback failed."""
         if isinstance(exception, NearDuplicate):
             return _close_browser_page(response)
-        if self._delivery is not None:
-            self._delivery.fail(response)
+        if self._judging is not None:
+            self._judging.delivery.fail(response)
         return None
 
     async def process_spider_output(
@@ -98,20 +86,24 @@ class SimhashSpiderMiddleware:
 
         Requests whose pages are known by URL rules are parked.
         """
-        page = self._pages.get(response)
-        entries = self._look_at(response, result, page)
-        if self._parked is not None and self._parked.skips:
-            entries = self._parked.sift(entries)
+        judging = self._judging
+        entries = result if judging is None else self._look_at(response, result, judging)
+        if judging is not None and judging.parked is not None and judging.parked.skips:
+            entries = judging.parked.sift(entries)
         async for entry in entries:
             yield entry
         # Not reached if the callback fails: `process_spider_exception` handles that.
-        if self._delivery is not None:
-            self._delivery.end(response)
+        if judging is not None:
+            judging.delivery.end(response)
 
     async def _look_at(
-        self, response: Response, result: AsyncIterator[Any], page: JudgedPage | None
+        self,
+        response: Response,
+        result: AsyncIterator[Any],
+        judging: SimhashDownloaderMiddleware,
     ) -> AsyncIterator[Any]:
         """Drop what the action on a near-duplicate drops, and note the rest."""
+        page = judging.pages.get(response)
         action = page.decision.action if page is not None else ""
         async for entry in result:
             if action == "ignore-outlinks" and isinstance(entry, Request):
@@ -122,10 +114,10 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
-                if self._parked is not None:
-                    self._parked.note_yielded(entry)
-                if self._links is not None and response.request is not None:
-                    self._links.learn(response.request, entry)
+                if judging.parked is not None:
+                    judging.parked.note_yielded(entry)
+                if judging.links.late and response.request is not None:
+                    judging.links.learn(response.request, entry)
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue

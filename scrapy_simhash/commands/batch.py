@@ -33,7 +33,7 @@ from scrapy_simhash.commands.frame import Command, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.transfer.sources.warc import read_warc
+from scrapy_simhash.transfer.warc import read_warc
 
 if TYPE_CHECKING:
     import argparse
@@ -322,7 +322,8 @@ COMMANDS = {
         | {
             "task": {"choices": _TASKS},
             "input": {"dest": "inputs"},
-            "output": {"required": True},
+            # Perhaps on another file system, as hdfs://...
+            "output": {"required": True, "type": str},
             "queries": {"dest": "second_input"},
             "pairs": {"dest": "second_input"},
             "seed": {"default": 0, "type": int},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash.config import Config, describe_unknown, read_config
-from scrapy_simhash.crawl.paths import place_log, place_store
+from scrapy_simhash.crawl.running import place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
 from scrapy_simhash.inspection.log import IMPORTED
 

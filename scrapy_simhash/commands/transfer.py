@@ -18,11 +18,10 @@ from scrapy_simhash.commands.frame import (
 )
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.duplicates import list_kept
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.transfer.exchange import back_up
-from scrapy_simhash.transfer.sources.base import KINDS
+from scrapy_simhash.transfer.exchange import back_up, list_kept
+from scrapy_simhash.transfer.sources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -27,8 +27,8 @@ from scrapy_simhash.inspection.rulefiles import (
     write_discarder_rules,
     write_lines,
 )
-from scrapy_simhash.inspection.urlaudit import audit
 from scrapy_simhash.inspection.urlrules import (
+    audit,
     describe_rule,
     find_rules,
     list_rules,

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 make_face(
     __name__,
     {"logstats": "SimhashLogStats", "refetch": "read_requests"},
-    "delivery followers idle links logstats parking paths policy refetch running walls",
+    "delivery followers links logstats parking policy refetch running walls",
 )

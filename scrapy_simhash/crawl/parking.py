@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
-    from scrapy_simhash.urls.acting import ActingRules, Target
+    from scrapy_simhash.urls.applying import ActingRules, Target
     from scrapy_simhash.urls.rules import RuleChange
 
 logger = logging.getLogger(__name__)
@@ -291,7 +291,7 @@ class ParkedRequests(Follower):
     def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
         """Describe a request to the store."""
         from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
-        from scrapy_simhash.urls.acting import name_form  # noqa: PLC0415 - loaded by now
+        from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
 
         request, expiry, now = candidate.request, self._config.expire_days, time.time()
         spider, rules = self._crawler.spider, self._detector.acting
@@ -474,7 +474,7 @@ class ParkedRequests(Follower):
             return
         outcome = None
         if _tells(decision, status):
-            from scrapy_simhash.stores.sampling import Sample  # noqa: PLC0415 - loads numpy
+            from scrapy_simhash.stores.rulebook import Sample  # noqa: PLC0415 - loads numpy
 
             _, url, target = mark
             sample = Sample(

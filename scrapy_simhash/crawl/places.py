@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
     from scrapy_simhash.judging.rows import Link
-    from scrapy_simhash.urls.acting import ActingRules
+    from scrapy_simhash.urls.applying import ActingRules
 
 _MOST_PAIRS = 10_000
 _MOST_KEPT = 10_000

@@ -1,7 +1,7 @@
-"""The `scrapy` command that this process runs, if it runs one.
+"""Where a crawl runs: under which `scrapy` command, if any, and with which files of its project.
 
-Scrapy tells components nothing of it, and removes its name from `sys.argv`; so its frames are
-looked for among those that lead to the caller.
+Scrapy tells components nothing of the command, and removes its name from `sys.argv`; so its frames
+are looked for among those that lead to the caller. Relative files are under Scrapy's data path.
 """
 
 from __future__ import annotations
@@ -9,15 +9,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.conf import closest_scrapy_cfg
+from scrapy.utils.project import data_path
+
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
+from scrapy_simhash.detector.log import find_log_in
+from scrapy_simhash.errors import SettingError
+from scrapy_simhash.stores.urls import MEMORY, is_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
-
-    from scrapy_simhash.errors import SettingError
 
 logger = logging.getLogger(__name__)
 
@@ -65,3 +73,44 @@ def _list_frames() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def place_store(config: Config) -> Config:
+    """Place a store's relative folder under Scrapy's data path (`.scrapy` in the project)."""
+    if "://" in config.store or config.store == MEMORY:
+        return config
+    return replace(config, store=_place("STORE", config.store))
+
+
+def place_log(config: Config) -> Config:
+    """Place the decision log where commands find it from every folder of the project."""
+    # A relative path is below the project's folder, or without a project below the current folder.
+    # If the store is on a server, its log is in the default folder of stores.
+    if config.log is None:
+        return config
+    if config.log != DEFAULT_LOG:
+        return replace(config, log=str(Path(closest_scrapy_cfg()).parent / config.log))
+    if config.store == MEMORY:
+        return replace(config, log=None)
+    if not is_server(config.store):
+        return config
+    # A read-only crawl writes no files.
+    return replace(config, log=None if config.readonly else str(find_default_log(config.store)))
+
+
+def find_default_log(store: str) -> Path:
+    """Find the decision log of a store when SIMHASH_LOG has its default."""
+    if is_server(store):
+        return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
+    return find_log_in(store)
+
+
+def _place(name: str, path: str) -> str:
+    try:
+        return data_path(path)
+    except NotConfigured as error:
+        # Otherwise Scrapy would crawl without the plugin.
+        raise SettingError(
+            f"SIMHASH_{name} = {path!r}: is a path below the project's folder, which cannot be "
+            f"found from here ({error}); must be an absolute path"
+        ) from None

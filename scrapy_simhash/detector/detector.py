@@ -28,7 +28,7 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
-from scrapy_simhash.urls.acting import name_form
+from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking
-    from scrapy_simhash.urls.acting import ActingRules
+    from scrapy_simhash.urls.applying import ActingRules
 
 
 logger = logging.getLogger(__name__)
@@ -288,8 +288,8 @@ class Detector:
         self._failing = False
         decision.store_ms = round(1000 * (time.perf_counter() - started), 3)
         _note_verdict(decision, verdict)
-        if self._learning is not None:
-            self._learning.note(verdict.document)
+        if self._learning is not None and verdict.document >= self._learning.due_pages:
+            self._learning.begin_when_due(verdict.document)
         decision.text_digest = document.text_digest.hex()
 
     def _name_form(self, page: Page) -> bytes:
@@ -341,7 +341,7 @@ class Detector:
         return self._store.seed if self._store is not None else 0
 
     async def park(self, requests: Sequence[Parking]) -> list[ParkingAnswer]:
-        """Park requests, see `Store.park`; waits until they are on disk. Never raises StoreError.
+        """Park requests, see `stores.parking.park`; waits for the disk. Never raises StoreError.
 
         Those whose answer has a reason must be made: `unavailable` if the store fails.
         """

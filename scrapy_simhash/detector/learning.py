@@ -53,7 +53,7 @@ class Learning:
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None
         self._warned = False
-        self._next = max(_LEAST_PAGES_OF_CRAWL, 2 * store.measure_growth()[1])
+        self.due_pages = max(_LEAST_PAGES_OF_CRAWL, 2 * store.measure_growth()[1])
         self.has_grown = _has_grown(store)
 
     def begin(self, *, wait: bool = False) -> None:
@@ -67,11 +67,10 @@ class Learning:
         if wait:
             self._watcher.join(_MOST_SECONDS_AT_OPENING)
 
-    def note(self, pages: int) -> None:
-        """Note how many pages the store has; begin to learn if they have doubled."""
-        if pages >= self._next:
-            self._next = 2 * pages
-            self.begin()
+    def begin_when_due(self, pages: int) -> None:
+        """Begin to learn, now that the store has `due_pages`; the next time when they doubled."""
+        self.due_pages = 2 * pages
+        self.begin()
 
     def close(self) -> None:
         """End the process; the next crawl learns what it did not."""

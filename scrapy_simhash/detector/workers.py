@@ -26,8 +26,14 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.config import PAGE_MEMORY_BYTES
-from scrapy_simhash.detector.wire import READY, Order, Place, take_answers
-from scrapy_simhash.detector.worker import OUT_OF_MEMORY_EXIT_CODE, work
+from scrapy_simhash.detector.worker import (
+    OUT_OF_MEMORY_EXIT_CODE,
+    READY,
+    Order,
+    Place,
+    take_answers,
+    work,
+)
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 
@@ -95,7 +101,7 @@ class Workers:
             _crews.release((crew.count, crew.loop))
             await crew.join()
 
-    async def fingerprint(
+    def fingerprint(
         self,
         body: bytes,
         encoding: str | None,
@@ -104,7 +110,7 @@ class Workers:
         url: str = "",
         *,
         keep_text: bool,
-    ) -> PageFingerprint:
+    ) -> asyncio.Future[PageFingerprint]:
         """Make the fingerprint of a page; UnjudgedError if there is none, whatever the reason.
 
         In the event loop that `start` was called in.
@@ -112,13 +118,19 @@ class Workers:
         bounds = self._page_memory_bytes, self._page_timeout_seconds
         order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
         if self._crew is not None:
-            return await self._crew.submit(order)
-        if self._count:
-            raise UnjudgedError("worker_died", "the workers are not running")
+            return self._crew.submit(order)
+        found: PageFingerprint | UnjudgedError
+        found = UnjudgedError("worker_died", "the workers are not running")
         try:
-            return work(order)
+            if not self._count:
+                found = work(order)
         except MemoryError:
-            raise UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes") from None
+            found = UnjudgedError("out_of_memory", f"{order.memory_bytes} bytes")
+        except UnjudgedError as error:
+            found = error
+        job = Job(order, asyncio.get_running_loop().create_future())
+        job.answer(found)
+        return job.future
 
 
 _numbers = itertools.count(1)
@@ -397,14 +409,12 @@ class Channel:
     def _take_answers(self, received: bytes) -> bool:
         """Hand over the answers that are whole; False if what came is not from a sane process."""
         self._received += received
-        try:
-            for number, found in take_answers(self._received):
-                if not self._jobs or self._jobs[0].order.number != number:
-                    return False
-                self._jobs.popleft().answer(found)
-        except ValueError:
-            return False
-        return True
+        answers, are_sane = take_answers(self._received)
+        for number, found in answers:
+            if not self._jobs or self._jobs[0].order.number != number:
+                return False
+            self._jobs.popleft().answer(found)
+        return are_sane
 
     def _watch(self, seconds: float) -> None:
         """Look at the process in so many seconds, or before."""

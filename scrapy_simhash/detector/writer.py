@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.parking import ParkingGroup
-from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,24 +52,13 @@ class _Wanted(NamedTuple):
     answer: Future[list[ParkingAnswer]]
 
 
-class _Mark(NamedTuple):
-    """The items of a document came through, or did not."""
+class _Note(NamedTuple):
+    """What became of a document or a request: one of these."""
 
-    document: Marked
-    done: bool
-
-
-class _Kept(NamedTuple):
-    """The request of a dropped document; None if it was not dropped after all."""
-
-    number: int
-    request: bytes | None
-
-
-class _Unparked(NamedTuple):
-    """A parked request was made after all."""
-
-    key: bytes
+    done: Marked = 0  # its items came through
+    withdrawn: Marked = 0  # they did not
+    dropped: Sequence[tuple[int, bytes | None]] = ()  # its request; None if it was not after all
+    unparked: Sequence[bytes] = ()  # key of a parked request that was made
 
 
 class _Question(NamedTuple):
@@ -79,7 +68,6 @@ class _Question(NamedTuple):
     answer: Future[Any]
 
 
-_Note: TypeAlias = "_Mark | _Kept | _Unparked"
 _Entry: TypeAlias = "_Page | _Wanted | _Note | _Question | None"
 
 
@@ -88,11 +76,11 @@ class _Group(NamedTuple):
 
     pages: list[_Page]
     wanted: list[_Wanted]
-    marks: list[_Note]
+    notes: list[_Note]
 
     def split(self) -> Iterator[_Group]:
         """Make a group of each mark, page and list of requests."""
-        yield from (_Group([], [], [mark]) for mark in self.marks)
+        yield from (_Group([], [], [note]) for note in self.notes)
         yield from (_Group([page], [], []) for page in self.pages)
         yield from (_Group([], [wanted], []) for wanted in self.wanted)
 
@@ -106,7 +94,7 @@ class _Group(NamedTuple):
     def make_parking(self) -> ParkingGroup | None:
         """Make what the store is to park and unpark; None for nothing."""
         requests = [request for wanted in self.wanted for request in wanted.requests]
-        unparked = [mark.key for mark in self.marks if isinstance(mark, _Unparked)]
+        unparked = [key for note in self.notes for key in note.unparked]
         return ParkingGroup(requests, unparked) if requests or unparked else None
 
 
@@ -144,22 +132,22 @@ class GroupWriter:
     def park(
         self, requests: Sequence[Parking], *, more: bool = False
     ) -> Future[list[ParkingAnswer]]:
-        """Call `Store.park` in the commit of a group; the future may have an error."""
+        """Park requests in the commit of a group; the future may have an error."""
         wanted = _Wanted(requests, more, Future())
         self._queue.put(wanted)
         return wanted.answer
 
     def unpark(self, key: bytes) -> None:
         """Forget a parked request that was made, in the commit of a later group."""
-        self._queue.put(_Unparked(key))
+        self._queue.put(_Note(unparked=(key,)))
 
     def mark(self, document: Marked, *, done: bool) -> None:
         """Mark a document done or withdraw it, in the commit of a later group."""
-        self._queue.put(_Mark(document, done))
+        self._queue.put(_Note(done=document) if done else _Note(withdrawn=document))
 
     def keep_request(self, number: int, request: bytes | None) -> None:
         """Keep the request of a dropped document, in the commit of a later group."""
-        self._queue.put(_Kept(number, request))
+        self._queue.put(_Note(dropped=((number, request),)))
 
     def ask(self, question: Callable[[Store], _Result]) -> Future[_Result]:
         """Ask the store something after earlier marks; the future may have a StoreError."""
@@ -173,7 +161,7 @@ class GroupWriter:
         return self.ask(lambda _: self._require_settled())
 
     def _require_settled(self) -> None:
-        if marks := self._group.marks:
+        if marks := self._group.notes:
             raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
 
     def close(self) -> None:
@@ -192,7 +180,7 @@ class GroupWriter:
         """Wait for pages or requests, an overdue mark or the end; then take what else has come."""
         deadline = None
         while not (self._awaited or self._questions or self._closing or self._is_full):
-            if deadline is None and self._group.marks:
+            if deadline is None and self._group.notes:
                 deadline = time.monotonic() + _DONE_DELAY_SECONDS
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
@@ -217,15 +205,15 @@ class GroupWriter:
     @property
     def _is_full(self) -> bool:
         """Whether marks alone fill a group; those of a failed group wait for their time."""
-        return len(self._group.marks) - self._kept_marks >= _MARKS_PER_GROUP
+        return len(self._group.notes) - self._kept_marks >= _MARKS_PER_GROUP
 
     def _take(self, entry: _Entry) -> None:
         if entry is None:
             self._closing = True
         elif isinstance(entry, _Question):
             self._questions.append(entry)
-        elif not isinstance(entry, _Page | _Wanted):
-            self._group.marks.append(entry)
+        elif isinstance(entry, _Note):
+            self._group.notes.append(entry)
         # A page that nobody waits for any more must not be recorded as seen.
         elif entry.answer.set_running_or_notify_cancel():
             if isinstance(entry, _Page):
@@ -247,17 +235,17 @@ class GroupWriter:
     def _commit(self) -> None:
         group, self._group, self._kept_marks = self._group, _Group([], [], []), 0
         nothing = not (group.pages or group.wanted)
-        if nothing and (not group.marks or self._store.readonly):
+        if nothing and (not group.notes or self._store.readonly):
             return
         try:
             self._write(group)
         except StoreUnavailableError as error:
             group.fail(error)
             if self._closing:
-                _warn_of_pending(group.marks, error)
+                _warn_of_pending(group.notes, error)
             else:
-                self._group.marks.extend(group.marks)
-                self._kept_marks = len(group.marks)
+                self._group.notes.extend(group.notes)
+                self._kept_marks = len(group.notes)
         except Exception:  # noqa: BLE001 - the thread must outlive whatever happens
             # So that one bad page spoils no other.
             for part in group.split():
@@ -265,17 +253,16 @@ class GroupWriter:
                     self._write(part)
                 except Exception as error:  # noqa: BLE001
                     part.fail(error)
-                    _warn_of_pending(part.marks, error)
+                    _warn_of_pending(part.notes, error)
 
     def _write(self, group: _Group) -> None:
-        done = [mark for mark in group.marks if isinstance(mark, _Mark)]
         parking = group.make_parking()
         verdicts = self._store.find_and_add(
             [page.document for page in group.pages],
             crawl=self._crawl,
-            done=[mark.document for mark in done if mark.done],
-            withdrawn=[mark.document for mark in done if not mark.done],
-            requests=dict(mark for mark in group.marks if isinstance(mark, _Kept)),
+            done=[note.done for note in group.notes if note.done],
+            withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
+            requests=dict(entry for note in group.notes for entry in note.dropped),
             parking=parking,
         )
         self._look_at_rules()
@@ -307,14 +294,12 @@ class Relay:
         self._lock = threading.Lock()
         self._done: list[tuple[asyncio.Future[Any], Future[Any]]] = []
 
-    async def wait(self, future: Future[_Result]) -> _Result:
+    def wait(self, future: Future[_Result]) -> asyncio.Future[_Result]:
         """Wait for a result; to cancel this cancels the future, unless that is at work."""
         waiting: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        waiting.add_done_callback(lambda _: future.cancel())  # harmless when done
         future.add_done_callback(lambda done: self._bring(waiting, done))
-        try:
-            return await waiting
-        finally:
-            future.cancel()  # harmless when done
+        return waiting
 
     def _bring(self, waiting: asyncio.Future[Any], done: Future[Any]) -> None:
         """Note a result, in the thread that made it."""
@@ -340,10 +325,10 @@ class Relay:
                 waiting.set_exception(error)
 
 
-def _warn_of_pending(marks: list[_Note], error: Exception) -> None:
-    if marks:
+def _warn_of_pending(notes: list[_Note], error: Exception) -> None:
+    if notes:
         logger.warning(
             "%d documents stay pending, their pages may be fetched and judged again: %s",
-            len(marks),
+            len(notes),
             error,
         )

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 make_face(
     __name__,
     {"explanation": "explain", "whatif": "replay"},
-    "difference duplicates evaluation explanation log report rulefiles urlaudit urlrules whatif",
+    "difference evaluation explanation log report rulefiles urlrules whatif",
 )

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
@@ -23,7 +23,7 @@ from scrapy_simhash.inspection.difference import (
     compare_texts,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
-from scrapy_simhash.judging import Document, Rule, StoredDocument, compare
+from scrapy_simhash.judging import Document, StoredDocument, compare
 from scrapy_simhash.judging.comparison import Deciding, find_nearest
 from scrapy_simhash.judging.documents import look_at
 from scrapy_simhash.stores import open_as_it_is
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores import Store
 
 
+_Page: TypeAlias = Document | StoredDocument
 _MOST_SUGGESTED = 3
 _SHOWN_OF_PAGE = [
     "features",
@@ -50,28 +51,21 @@ _SHOWN_OF_PAGE = [
 ]
 
 
-def suggest_urls(url: str, known: Iterable[str]) -> list[str]:
-    """List at most three known URLs that differ only in spelling, or else only in their query.
+def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
+    """Add to a problem with a URL at most three known ones that differ in spelling, or in queries.
 
-    >>> suggest_urls("http://a.example/x", ["https://www.a.example/X/", "http://a.example/y"])
-    ['https://www.a.example/X/']
-    >>> suggest_urls("http://a.example/x", ["http://a.example/x?sid=1", "http://a.example/y"])
-    ['http://a.example/x?sid=1']
+    >>> add_suggestions("no", "http://a.example/x", ["https://www.a.example/X/"])
+    'no; did you mean https://www.a.example/X/ ?'
     """
     page, query = _reduce(url)
     same_page = {}
-    for each in known:
-        other_page, other_query = _reduce(each)
+    for other in known:
+        other_page, other_query = _reduce(other)
         if other_page == page:
-            same_page[each] = other_query == query
-    alike = [each for each, same_query in same_page.items() if same_query] or list(same_page)
-    return alike[:_MOST_SUGGESTED]
-
-
-def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
-    """Add suggestions of similar known URLs to a message about an unknown URL."""
-    suggested = suggest_urls(url, known)
-    return f"{problem}; did you mean {' or '.join(suggested)} ?" if suggested else problem
+            same_page[other] = other_query == query
+    same = [other for other, same_query in same_page.items() if same_query]
+    suggested = " or ".join((same or list(same_page))[:_MOST_SUGGESTED])
+    return f"{problem}; did you mean {suggested} ?" if suggested else problem
 
 
 def _reduce(url: str) -> tuple[str, list[tuple[str, str]]]:
@@ -92,11 +86,8 @@ def fingerprint_files(
     config: Config, files: Sequence[str], store: str | None
 ) -> Iterator[dict[str, Any]]:
     """Fingerprint HTML files, with recipe and seed of a store if one is named."""
-    if store is None:
-        recipe, seed = _make_recipe_of(config), 0
-    else:
-        with open_as_it_is(config.store) as opened:
-            recipe, seed = opened.recipe, opened.seed
+    with open_as_it_is(config.store) if store is not None else nullcontext() as opened:
+        recipe, seed = _find_recipe(config, opened)
     failures = []
     for name in files:
         try:
@@ -114,10 +105,13 @@ def fingerprint_files(
         raise PartlyFailedError("; ".join(failures))
 
 
-def _make_recipe_of(config: Config) -> Recipe:
+def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
+    """Find the recipe and the seed of a store, or without one those of the settings."""
     from scrapy_simhash.pages import make_recipe  # noqa: PLC0415 - loads trafilatura
 
-    return make_recipe(config.extractor, config.features)
+    if store is not None:
+        return store.recipe, store.seed
+    return make_recipe(config.extractor, config.features), 0
 
 
 def _fingerprint_file(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
@@ -143,27 +137,22 @@ def query(
     # if it has spaces. If the distance is None, that of the settings is used, but no more than the
     # tables are complete for.
     with open_as_it_is(config.store) as store:
-        reach_bits = parse_design(store.design).reach_bits
-        bits = min(config.distance, reach_bits) if distance is None else distance
-        asked = (
-            _find_fingerprints(config, store, what)
-            if what is not None
-            else _fingerprint_text(store, str(text))
-        )
+        if distance is None:
+            distance = min(config.distance, parse_design(store.design).reach_bits)
         found = [
             (match.distance, match.document, fingerprint, match)
-            for fingerprint in asked
-            for match in store.query(fingerprint, bits)
+            for fingerprint in _find_fingerprints(config, store, what, text)
+            for match in store.query(fingerprint, distance)
         ]
         seen = set()
-        for _, number, fingerprint, match in sorted(found, key=itemgetter(0, 1, 2)):
+        for bits, number, fingerprint, match in sorted(found, key=itemgetter(0, 1, 2)):
             if number and number in seen:  # also near another fingerprint of the query
                 continue
             seen.add(number)
             document = store.get_document(number)
             yield {
                 "query": f"{fingerprint:016x}",
-                "distance": match.distance,
+                "distance": bits,
                 "fingerprint": f"{match.fingerprint:016x}",
                 "document": number,
                 "url": match.url,
@@ -172,7 +161,11 @@ def query(
             }
 
 
-def _find_fingerprints(config: Config, store: Store, what: str) -> tuple[int, ...]:
+def _find_fingerprints(
+    config: Config, store: Store, what: str | None, text: str | None
+) -> tuple[int, ...]:
+    if what is None:
+        return _fingerprint_text(store, str(text))
     if _is_url(what):
         documents = _find_documents(store, what)
         return tuple({bits for document in documents for bits in document.fingerprints})
@@ -224,14 +217,6 @@ _WALL = '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhas
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
 
 
-class _Side(NamedTuple):
-    """One of two pages that are compared."""
-
-    page: dict[str, Any]  # for display
-    document: Document | StoredDocument  # for the comparison
-    text: str | None  # None if it was not kept
-
-
 def explain(
     config: Config,
     what: Sequence[str],
@@ -275,88 +260,66 @@ def _explain(
         )
     stored = store is not None or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
-        recipe, seed = (opened.recipe, opened.seed) if opened else (_make_recipe_of(config), 0)
+        recipe, seed = _find_recipe(config, opened)
         tables = 4 if config.tables == "auto" else config.tables
         design = parse_design(opened.design if opened else tables)
         first, second = (
-            _find_stored(config, opened, name)
+            _look_at(config, _find_documents(opened, name)[-1])
             if opened is not None and _is_url(name)
-            else _fingerprint_side(config, name, recipe, seed)
+            else _make_document(config, name, recipe, seed)
             for name in what
         )
     compared = _compare_pages(config, first, second, design, recipe.features)
     yield {**compared, "seed": "of the store" if stored else "0"}
 
 
-def _compare_pages(
-    config: Config, first: _Side, second: _Side, design: Design, features: str
-) -> dict[str, Any]:
-    """Say how two pages compare, and how a crawl with the current settings would judge them."""
-    config = replace(config, distance=min(config.distance, design.reach_bits))
-    compared = _compare_sides(first, second, design, features)
-    judged, why = _judge(config.rule, first.document, second.document)
-    if compared.get("distance", 0) > config.distance:
-        apart = f"{plural(compared['distance'], 'bit')} apart"
-        far = f"distance: {apart}, within {config.distance} are near-duplicates; differs"
-        why = {**why, "tests": [far, *why.get("tests", ())]}
-    verdict = "near-duplicates" if judged else "different pages"
-    return {
-        "verdict": f"by the current settings: {verdict}",
-        "judged": judged,
-        "pages": [first.page, second.page],
-        **compared,
-        "within": config.distance,
-        **why,
-    }
-
-
 def compare_stored(
     config: Config, store: Store, first: StoredDocument, second: StoredDocument
 ) -> dict[str, Any]:
     """Say how two documents of a store compare, as `explain` does."""
-    ours, theirs = (_make_side(config, document) for document in (first, second))
+    ours, theirs = (_look_at(config, document) for document in (first, second))
     return _compare_pages(config, ours, theirs, parse_design(store.design), store.recipe.features)
 
 
-def _find_stored(config: Config, store: Store, url: str) -> _Side:
-    return _make_side(config, _find_documents(store, url)[-1])
+def _look_at(config: Config, document: StoredDocument) -> StoredDocument:
+    """Leave a document the fingerprints that the current settings look at."""
+    return structs.replace(document, fingerprints=look_at(document, config.rule))
 
 
-def _make_side(config: Config, document: StoredDocument) -> _Side:
-    compared = structs.replace(document, fingerprints=look_at(document, config.rule))
-    return _Side(_describe(document), compared, document.text)
-
-
-def _fingerprint_side(config: Config, name: str, recipe: Recipe, seed: int) -> _Side:
+def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
     from scrapy_simhash.judging import make_document  # noqa: PLC0415 - loads trafilatura
 
     page = _fingerprint_file(config, name, recipe, seed)
-    made = make_document(page, config.rule, keep_text=config.keep_text)
-    described = {
-        "url": name,
-        "title": page.title,
-        "fingerprint": f"{made.fingerprints[0]:016x}",
-        "features": page.features,
-        "words": page.words,
-    }
-    return _Side(described, made, page.text)
+    return make_document(page, config.rule, keep_text=True, url=name)
 
 
-def _judge(
-    rule: Rule, first: Document | StoredDocument, second: Document | StoredDocument
-) -> tuple[bool, dict[str, Any]]:
-    """Whether a crawl would judge two pages as near-duplicates, and what decides that."""
+def _compare_pages(
+    config: Config, first: _Page, second: _Page, design: Design, features: str
+) -> dict[str, Any]:
+    """Say how two pages compare, and how a crawl with the current settings would judge them."""
+    within = min(config.distance, design.reach_bits)
+    compared = _compare_contents(first, second, design, features)
     if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
         second = structs.replace(second, scope=first.scope)  # the scope of a file is unknown
-    answer = compare(first, second, rule)
-    if answer.deciding is Deciding.DISTANCE:
-        return answer.duplicate, {}
-    if answer.deciding is not Deciding.TEXTS:
-        return answer.duplicate, {"tests": list(answer.why)}
-    return answer.duplicate, {
-        "similarity": answer.similarity,
-        "confirmed": answer.confirmed,
-        "tests": list(answer.tests),
+    answer = compare(first, second, replace(config, distance=within).rule)
+    why: dict[str, Any] = {}
+    if answer.deciding is Deciding.TEXTS:
+        why = {"similarity": answer.similarity, "confirmed": answer.confirmed}
+        why["tests"] = list(answer.tests)
+    elif answer.deciding is not Deciding.DISTANCE:
+        why = {"tests": list(answer.why)}
+    if compared.get("distance", 0) > within:
+        apart = f"{plural(compared['distance'], 'bit')} apart"
+        far = f"distance: {apart}, within {within} are near-duplicates; differs"
+        why["tests"] = [far, *why.get("tests", ())]
+    verdict = "near-duplicates" if answer.duplicate else "different pages"
+    return {
+        "verdict": f"by the current settings: {verdict}",
+        "judged": answer.duplicate,
+        "pages": [_describe(first), _describe(second)],
+        **compared,
+        "within": within,
+        **why,
     }
 
 
@@ -379,20 +342,17 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             )
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
-            yield {**found, "verdict": f"not in the store: {_describe_absent(last)}"}
+            absent = "not judged"
+            if last is not None and last["status"] == NOT_FETCHED:
+                leads = f"{last.get('rule')} leads to {last.get('match_url')}"
+                absent = f"not fetched, as the URL rule {leads}"
+            yield {**found, "verdict": f"not in the store: {absent}"}
         walls = {wall.document for wall in store.list_walls()}
         for document in documents:
             explained = _explain_document(store, document)
             if {document.document, document.original} & walls:
                 explained["verdict"] += _WALL
             yield {**found, **explained}
-
-
-def _describe_absent(line: dict[str, Any] | None) -> str:
-    """Say why a page is not in the store, by the last line of the log on it."""
-    if line is None or line["status"] != NOT_FETCHED:
-        return "not judged"
-    return f"not fetched, as the URL rule {line.get('rule')} leads to {line.get('match_url')}"
 
 
 def _read_if_there(
@@ -403,50 +363,47 @@ def _read_if_there(
 
 def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
     original = store.get_document(document.original) if document.original else None
-    page = _describe(document)
-    undone = "; undone: it passes when it is fetched again"
-    taken_back = undone if document.spared else ""
+    undone = "; undone: it passes when it is fetched again" if document.spared else ""
     apart = f"{plural(document.distance or 0, 'bit')} away"
     if document.state == "duplicate" and original is None:
-        verdict = f"near-duplicate of an imported fingerprint, {apart}"
-        return {"verdict": verdict + taken_back, "pages": [page], "tests": list(document.tests)}
+        return {
+            "verdict": f"near-duplicate of an imported fingerprint, {apart}{undone}",
+            "pages": [_describe(document)],
+            "tests": list(document.tests),
+        }
     if original is None:
-        return {"verdict": f"kept ({document.state})", "pages": [page]}
-    first = _Side(page, document, document.text)
-    second = _Side(_describe(original), original, original.text)
-    verdict = f"near-duplicate of {original.url}, {apart} when judged"
+        return {"verdict": f"kept ({document.state})", "pages": [_describe(document)]}
     return {
-        "verdict": verdict + taken_back,
-        "pages": [first.page, second.page],
-        **_compare_sides(first, second, parse_design(store.design), store.recipe.features),
+        "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
+        "pages": [_describe(document), _describe(original)],
+        **_compare_contents(document, original, parse_design(store.design), store.recipe.features),
         "similarity": document.similarity,
         "tests": list(document.tests),
     }
 
 
-def _describe(document: StoredDocument) -> dict[str, Any]:
-    return {
+def _describe(document: _Page) -> dict[str, Any]:
+    page = {
         "url": document.url,
         "title": document.title,
-        "state": document.state,
         "fingerprint": f"{document.fingerprints[0]:016x}",
         "features": document.features,
         "words": document.words,
-        "crawl": document.crawl,
-        "time": document.time,
     }
+    if isinstance(document, StoredDocument):  # and no file
+        page |= {"state": document.state, "crawl": document.crawl, "time": document.time}
+    return page
 
 
-def _compare_sides(first: _Side, second: _Side, design: Design, features: str) -> dict[str, Any]:
+def _compare_contents(first: _Page, second: _Page, design: Design, features: str) -> dict[str, Any]:
     """Compare the nearest fingerprints of two pages, their sketches, and any kept texts."""
-    if first.document.file or second.document.file:
+    if first.file or second.file:
         return {"note": _FILES}  # bits of a digest say nothing
-    nearest = find_nearest(first.document.fingerprints, second.document.fingerprints)
-    answer = compare_fingerprints(*nearest, design)
-    if first.document.sketch and second.document.sketch:
+    answer = compare_fingerprints(*find_nearest(first.fingerprints, second.fingerprints), design)
+    if first.sketch and second.sketch:
         from scrapy_simhash.pages.sketch import compare_sketches  # noqa: PLC0415 - loads numpy
 
-        alike = compare_sketches(first.document.sketch, [second.document.sketch])
+        alike = compare_sketches(first.sketch, [second.sketch])
         answer["main_similarity"] = round(float(alike.main[0]), 4)
         answer["whole_similarity"] = round(float(alike.whole[0]), 4)
     if first.text is None or second.text is None:

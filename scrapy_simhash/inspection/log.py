@@ -15,12 +15,12 @@ import msgspec
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
-from scrapy_simhash.crawl.paths import find_default_log
+from scrapy_simhash.crawl.running import find_default_log
 from scrapy_simhash.detector.log import NOT_FETCHED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 LAST_CRAWL = "last"
@@ -285,9 +285,10 @@ class Counts:
         if decision.status in STATUSES:
             crawl[decision.status] += 1
 
-    def sort_distances(self) -> dict[str, int]:
-        """Return the near-duplicates by distance, smallest first, ready for JSON."""
-        return {str(bits): self.distances[bits] for bits in sorted(self.distances)}
+
+def sort_counts(counts: Mapping[int, int]) -> dict[str, int]:
+    """Sort counts by the numbers that were counted, smallest first, ready for JSON."""
+    return {str(number): counts[number] for number in sorted(counts)}
 
 
 def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str, Any]]:
@@ -301,7 +302,7 @@ def summarise(decisions: Iterable[Decision], top: int = 10) -> Iterator[dict[str
             "crawls": list(counts.crawls.values()),
             "statuses": dict(counts.statuses.most_common()),
             "actions": dict(counts.actions.most_common()),
-            "distances": counts.sort_distances(),
+            "distances": sort_counts(counts.distances),
             "largest_groups": {
                 original or IMPORTED: pages for original, pages in counts.groups.most_common(top)
             },

@@ -13,7 +13,7 @@ from w3lib.url import canonicalize_url
 
 from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.urls import UrlRule
-from scrapy_simhash.urls.acting import MOST_STEPS, ActingRules
+from scrapy_simhash.urls.applying import MOST_STEPS, ActingRules
 from scrapy_simhash.urls.rules import RuleKind, parse_rule
 
 if TYPE_CHECKING:

@@ -1,11 +1,23 @@
-"""Look at URL rules: list them, show their votes and pairs, audit them on the pages of a store."""
+"""Look at URL rules: list them, show their votes, and audit which pages they would have lost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_simhash.errors import InspectionError, suggest
+from scrapy_simhash._progress import show_busy, track
+from scrapy_simhash.errors import InspectionError, PartlyFailedError, suggest
 from scrapy_simhash.inspection.explanation import compare_stored
+from scrapy_simhash.inspection.rulefiles import (
+    DUD,
+    SIMHASH,
+    RuleFile,
+    make_apply,
+    read_rule_file,
+)
+from scrapy_simhash.judging import compare
+from scrapy_simhash.judging.evidence import Outcome, compare_pages
 from scrapy_simhash.stores import open_as_it_is
 from scrapy_simhash.urls.proof import list_missing, lower_bound
 from scrapy_simhash.urls.rules import RuleState
@@ -15,9 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging import StoredDocument
+    from scrapy_simhash.judging import Rule, StoredDocument
     from scrapy_simhash.stores import Store
     from scrapy_simhash.urls import UrlRuleRecord
+
 
 # What a person wants to see first.
 _ORDER = {
@@ -178,3 +191,175 @@ def _compare(
             "pages": [{"url": first}, {"url": second}],
         }
     return compare_stored(config, store, stored[first], stored[second])
+
+
+_OUTCOMES = {Outcome.SAME: "same", Outcome.GREY: "grey", Outcome.DIFFERENT: "different"}
+
+
+class Skipped(NamedTuple):
+    """A page that rules call a duplicate of one that came before it."""
+
+    document: int
+    kept: int
+    form: str
+    rules: tuple[str, ...]
+
+
+class Audit:
+    """What rules would have done to the pages of a store, taken in the order of their arrival.
+
+    The first page of each normal form is fetched, the others are skipped; with rules of ours only
+    those whose address a rule changes. A skipped page is compared with the one that was fetched for
+    it. If it is no near-duplicate of any page that was fetched, it is lost where it is different,
+    and perhaps lost where that cannot be told.
+    """
+
+    def __init__(self, store: Store, rules: RuleFile, rule: Rule) -> None:
+        self.pages = 0
+        self.counts: Counter[str] = Counter()
+        self.by_rule: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.named: dict[str, list[dict[str, Any]]] = {"lost": [], "perhaps_lost": []}
+        self._store = store
+        self._apply = rules.apply
+        self._all_of_a_form = rules.format == DUD
+        self._rule = rule
+        self._fetched: set[int] = set()  # the originals of all pages that were fetched
+        self._named: set[int] = set()
+        self._get = lru_cache(maxsize=1_000)(store.get_document)
+        skipped = self._skip()
+        for each in track(skipped, "pages", len(skipped)):
+            self._judge(each)
+
+    def _skip(self) -> list[Skipped]:
+        """List the pages that would have been skipped."""
+        seen: list[tuple[int, str, int]] = []
+        with show_busy("reading the pages"):
+            self._store.visit(
+                lambda each: seen.append((each.document, each.url, each.original or each.document))
+            )
+        first: dict[str, int] = {}
+        skipped = []
+        for number, url, original in sorted(seen):
+            form, rules = self._apply(url)
+            kept = first.setdefault(form, number)
+            if kept == number or not (rules or self._all_of_a_form):
+                self._fetched.add(original)
+            else:
+                skipped.append(Skipped(number, kept, form, rules))
+        self.pages = len(seen)
+        return skipped
+
+    def _judge(self, skipped: Skipped) -> None:
+        """Compare a skipped page with the one that was fetched for it."""
+        page, kept = self._get(skipped.document), self._get(skipped.kept)
+        if page is None or kept is None:  # deleted meanwhile
+            return
+        # Where only the first page of a form was changed by a rule, that one is to blame.
+        rules = skipped.rules or self._apply(kept.url)[1]
+        if page.stub and kept.stub and page.text_digest == kept.text_digest:
+            outcome = "same"  # short pages have no vote
+        else:
+            outcome = _OUTCOMES[compare_pages(page, kept, self._rule)]
+        original = page.original or page.document
+        missed = outcome != "same" and original not in self._fetched
+        for counter in (self.counts, *(self.by_rule[each] for each in rules)):
+            counter["skipped"] += 1
+            counter[outcome] += 1
+        if not missed or original in self._named:
+            return
+        self._named.add(original)
+        verdict = "lost" if outcome == "different" else "perhaps_lost"
+        for counter in (self.counts, *(self.by_rule[each] for each in rules)):
+            counter[verdict] += 1
+        self.named[verdict].append(
+            {
+                "url": page.url,
+                "kept_url": kept.url,
+                "form": skipped.form,
+                "rules": list(rules),
+                "why": list(compare(page, kept, self._rule).why),
+            }
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return all counts, ready for JSON."""
+        names = ("skipped", *_OUTCOMES.values(), "lost", "perhaps_lost")
+        worst = sorted(
+            self.by_rule.items(),
+            key=lambda item: (-item[1]["lost"], -item[1]["skipped"], item[0]),
+        )
+        return {
+            "pages": self.pages,
+            **{name: self.counts[name] for name in names},
+            "lost_pages": self.named["lost"],
+            "perhaps_lost_pages": self.named["perhaps_lost"],
+            "by_rule": [
+                {"rule": rule, **{name: counts[name] for name in names}} for rule, counts in worst
+            ],
+        }
+
+
+def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[dict[str, Any]]:
+    """Count how many distinct pages a file of rules would have lost on a store, and name them.
+
+    Args:
+        config: the current settings.
+        rules_path: a file of rules; None for the rules of the store that act.
+        top: list at most so many pages of each kind; None for all.
+
+    Raises:
+        ValueError: the file is none of rules.
+        PartlyFailedError: pages would have been lost.
+        InspectionError: there is nothing to audit.
+    """
+    given = read_rule_file(rules_path) if rules_path else None
+    with open_as_it_is(config.store) as store:
+        rules = given or gather_acting(store.url_rules())
+        if not rules.number:
+            raise InspectionError(
+                "no rule of the store acts yet; name a file of rules, or see what it has learned "
+                "so far: scrapy simhash urls"
+            )
+        counted = Audit(store, rules, config.rule).describe()
+    lost = counted["lost"]
+    for name in ("lost_pages", "perhaps_lost_pages"):
+        counted[name] = counted[name][:top]
+    yield {
+        "file": str(rules_path) if rules_path else None,
+        "format": rules.format,
+        "rules": rules.number,
+        **counted,
+    }
+    if lost:
+        raise PartlyFailedError(f"{lost:,} distinct pages would have been lost")
+
+
+def gather_acting(records: Iterable[UrlRuleRecord]) -> RuleFile:
+    """Gather the rules of a store that act."""
+    rules = tuple(record.rule for record in records if record.acts)
+    return RuleFile(SIMHASH, len(rules), rules, (), make_apply(rules))
+
+
+_RULES_SHOWN = 30
+
+
+def describe_addresses(store: Store, rule: Rule) -> dict[str, Any] | None:
+    """Describe for the report what a store knows of addresses; None if it has no rules.
+
+    `spared` counts the pages that crawls fetched although rules which act now call them duplicates.
+    """
+    records = sort_rules(store.url_rules())
+    if not records:
+        return None
+    acting = gather_acting(records)
+    counted = Audit(store, acting, rule).describe() if acting.number else {}
+    spared = {row["rule"]: row["skipped"] for row in counted.get("by_rule", ())}
+    rules = [{**describe_rule(each), "spared": spared.get(each.rule.text, 0)} for each in records]
+    sums = ("parked", "bytes_saved", "sampled", "sampled_same", "sampled_different")
+    return {
+        "rules": rules[:_RULES_SHOWN],
+        "rules_in_all": len(rules),
+        "acting": acting.number,
+        **{name: sum(each[name] for each in rules) for name in sums},
+        **{name: counted.get(name, 0) for name in ("pages", "skipped", "same", "grey", "lost")},
+    }

@@ -100,7 +100,7 @@ class Document(PageFacts, frozen=True):
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
-        form: name of the normal form of its address, see `urls.acting`; b"" where no rule acts.
+        form: name of the normal form of its address, see `urls.applying`; b"" where no rule acts.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """

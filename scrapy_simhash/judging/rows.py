@@ -5,6 +5,7 @@ Each is packed as `stores.records` packs documents: MessagePack behind a checksu
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -13,6 +14,8 @@ import xxhash
 from scrapy_simhash.errors import DamagedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from scrapy_simhash.judging.interface import Documents
 
 
@@ -24,14 +27,13 @@ class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
         url: of the request.
         spider, crawl: whose request it is.
         target: number of the document that the rules lead to.
-        target_pending: that document was pending when the request was parked.
         request: how to make it, see `crawl.refetch.pack_request`.
         time: seconds since 1970, UTC.
         body_bytes: estimated size of the page.
         others: ids of the other rules that it takes to get to the target: when one of them is
             retired, the request is made, too.
         taken: id of the crawl that makes the request after all, or "".
-        identity: of the request, as of documents; b"" in older rows.
+        identity: of the request, as of documents.
     """
 
     rule: str
@@ -39,7 +41,6 @@ class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     spider: str
     crawl: str
     target: int
-    target_pending: bool = False
     request: bytes = b""
     time: float = 0.0
     body_bytes: int = 0
@@ -122,6 +123,16 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
         raise DamagedError(
             f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
         ) from error
+
+
+def read_rows(
+    kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, AnyRow]]:
+    """Read rows, with their keys; those that are missing or damaged are left out."""
+    for key, packed in rows:
+        if packed is not None:
+            with suppress(DamagedError):  # `check` lists it
+                yield key, unpack_row(kind, key, packed)
 
 
 class RulesVersion(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

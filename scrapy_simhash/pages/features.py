@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import repeat
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -221,7 +221,7 @@ class FeatureSet:
         if self.window < 1:
             raise ValueError(f"a shingle has at least 1 token, got window={self.window!r}")
 
-    @property
+    @cached_property
     def reads_words(self) -> bool:
         """Whether `words.hash_words` makes the tokens and hashes of this set."""
         usual = self.tokenise is tokenise and self.hash_token is xxhash.xxh3_64_intdigest

@@ -163,7 +163,7 @@ def fingerprint_text(
     min_features: int | None = None,
 ) -> PageFingerprint:
     """Make the fingerprint of the texts read from a page; leaves its times and extractor unset."""
-    base = join_url(url, page.base) or url
+    base = (page.base and join_url(url, page.base)) or url
     # One step of the paper after the other, each for both texts.
     main, whole, normal = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)

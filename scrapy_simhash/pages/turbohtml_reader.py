@@ -78,30 +78,28 @@ def read(html: str) -> PageText:
 def _read_names(document: Document) -> PageText:
     """Read all but the texts."""
     title = document.find("title")
-    heading, headings = choose_headings(
-        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
-    )
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
+    metas = [
+        (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
+    ]
+    heading, headings = choose_headings(
+        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
+    )
     return PageText(
         main="",
         whole="",
         title=make_name(None if title is None else title.text),
         heading=heading,
         language=make_language(None if document.root is None else document.root.attr("lang")),
+        declared=choose_declared(metas),
         canonical=_first_address(named["link"]),
         base=_first_address(named["base"]),
         links=tuple(
             dict.fromkeys([link.attr("href") or "" for link in document.select("a[href]")])
         ),
         headings=headings,
-        declared=choose_declared(
-            [
-                (meta.attr("property") or meta.attr("name"), meta.attr("content"))
-                for meta in named["meta"]
-            ]
-        ),
     )
 
 

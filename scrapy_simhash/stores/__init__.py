@@ -25,5 +25,5 @@ make_face(
         "store": "Store",
         ".errors": "StoreError StoreMismatchError StoreUnavailableError StoreUnusableError",
     },
-    "documents header parking rulebook sampling upkeep urls",
+    "documents header parking rulebook upkeep urls",
 )

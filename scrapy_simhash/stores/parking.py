@@ -1,12 +1,13 @@
-"""Park requests that URL rules spare, and hand them out again when a rule was wrong.
+"""Requests that are owed: parked by URL rules, or to links that only dropped pages had.
 
 ::
 
     parked      8-byte key of a rule + digest of spider and identity -> Parked
     released    the digest alone -> Parked: requested again by the next idle crawl of its spider
+    links       digest of an address -> Link, of dropped pages only
 
-A row stays until its request was made and its page is in the store (`unpark`). Whoever hands it to
-a crawl writes that crawl's id into it, so that no other one makes the request while that one runs.
+A parked row stays until its request was made and its page is in the store (`unpark`). Whoever hands
+it to a crawl writes that id into it, so that no other one makes the request while that one runs.
 """
 
 from __future__ import annotations
@@ -23,19 +24,25 @@ from msgspec import structs
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
 from scrapy_simhash.judging.judge import counts
-from scrapy_simhash.judging.rows import Parked, pack_row, unpack_row
+from scrapy_simhash.judging.rows import Link, Parked, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink
+from scrapy_simhash.pages.links import digest_link
+from scrapy_simhash.stores.keyvalues import LINKS
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.urls.acting import Target
+    from scrapy_simhash.urls.applying import Target
     from scrapy_simhash.urls.rules import UrlRuleRecord
+
 
 # Some 700 MB at 700 bytes a request. Beyond, requests are made instead, and counted (`full`).
 MOST_PARKED = 1_000_000
+# A hundred thousand take 20 to 30 MB.
+MOST_LINKS = 100_000
 RULE_BYTES = 8
 # A near-duplicate's original may have become a near-duplicate itself; such chains are short.
 _MOST_ORIGINALS = 8
@@ -50,8 +57,7 @@ class Parking(NamedTuple):
     """A request that a crawl asks to park.
 
     Attributes:
-        parked: the request; `rule`, `others`, `target`, `target_pending` and `identity` are filled
-            in.
+        parked: the request; `rule`, `others`, `target` and `identity` are filled in.
         target: where the acting rules lead it.
         form: name of that normal form, for its callback.
         leads: makes the normal form of an address: rules may have changed since a page was noted.
@@ -102,7 +108,7 @@ class ParkingGroup:
     """What a transaction parks and unparks besides judging documents.
 
     Attributes:
-        wanted: requests to park, see `Store.park`.
+        wanted: requests to park, see `park`.
         unparked: keys of requests that were made again.
         answers: one for each wanted request, once the transaction is on disk.
     """
@@ -153,7 +159,13 @@ def _find_page(stored: Documents, target: int) -> Record | None:
 def park(
     stored: Documents, wanted: Sequence[Parking], alive: Callable[[str], bool], seed: int
 ) -> list[ParkingAnswer]:
-    """Park those requests that may be parked, see `Store.park`."""
+    """Park those requests that may be parked; returns one answer for each.
+
+    A request may be parked if all rules that lead it to a target act, that target was delivered
+    or is pending in a crawl that is alive, was fetched for the same callback, and is no sink,
+    and the request is that of no document. At most a million requests are parked. A request
+    of the same spider and identity takes the place of an earlier one.
+    """
     rows = list_parking_keys(wanted, seed) if stored.remote else ()
     stored.prefetch_rows(rows, identities=[each.identity for each in wanted])
     count = stored.count_rows("parked")
@@ -167,7 +179,6 @@ def park(
                 rule=answer.rule,
                 others=answer.others,
                 target=answer.document,
-                target_pending=answer.pending,
                 taken="",
                 identity=each.identity,
             )
@@ -285,21 +296,12 @@ class _Tally:
                 put_rule(self._stored, record)
 
 
-def read_parked(key: bytes, packed: bytes | None) -> Parked | None:
-    """Read a row; None if it is missing or damaged."""
-    try:
-        return None if packed is None else unpack_row(Parked, key, packed)
-    except DamagedError:
-        return None
-
-
 def _table_of(key: bytes) -> str:
     return "parked" if len(key) > RULE_BYTES else "released"
 
 
-def unpark(stored: Documents, keys: Iterable[bytes]) -> None:
+def unpark(stored: Documents, keys: Sequence[bytes]) -> None:
     """Forget requests that were made; those that are not there are skipped."""
-    keys = list(keys)
     rows = [(_table_of(key), key) for key in keys]
     stored.prefetch_rows(
         rows + [("released", key[RULE_BYTES:]) for t, key in rows if t == "parked"]
@@ -307,13 +309,12 @@ def unpark(stored: Documents, keys: Iterable[bytes]) -> None:
     tally = _Tally(stored)
     for key in keys:
         table = _table_of(key)
-        parked = read_parked(key, stored.get_row(table, key))
-        stored.drop_row(table, key)
         if table == "parked":
+            for _, parked in read_rows(Parked, [(key, stored.get_row(table, key))]):
+                tally.add(parked, -1)
             # Its rule may have been retired after it was taken to be checked.
             stored.drop_row("released", key[RULE_BYTES:])
-            if parked is not None:
-                tally.add(parked, -1)
+        stored.drop_row(table, key)
     tally.write()
 
 
@@ -321,14 +322,11 @@ def scan_parked(
     stored: Documents, table: str = "parked", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows of `parked` or `released` whose keys begin so."""
-    for key, packed in stored.scan_rows(table, prefix):
-        parked = read_parked(key, packed)
-        if parked is not None:
-            yield key, parked
+    return read_rows(Parked, stored.scan_rows(table, prefix))
 
 
 def list_wrong(
-    stored: Documents, alive: Callable[[str], bool], keys: Iterable[bytes] | None = None
+    stored: Documents, alive: Callable[[str], bool], keys: Collection[bytes] | None = None
 ) -> tuple[list[bytes], list[bytes]]:
     """List the requests to be made after all, and those whose target is pending."""
     # Because a rule does not act any more, or the target was deleted or never delivered. Looks at
@@ -336,7 +334,7 @@ def list_wrong(
     tally = _Tally(stored)
     wrong: list[bytes] = []
     pending: list[bytes] = []
-    rows = scan_parked(stored) if keys is None else _get_parked(stored, keys)
+    rows = scan_parked(stored) if keys is None else _get_rows(stored, "parked", keys)
     while some := list(islice(rows, _ROWS_PER_CALL)):
         stored.prefetch_rows(
             (("rules", bytes.fromhex(parked.rule)) for _, parked in some),
@@ -352,26 +350,19 @@ def list_wrong(
     return wrong, pending
 
 
-def _get_parked(stored: Documents, keys: Iterable[bytes]) -> Iterator[tuple[bytes, Parked]]:
-    return _get_rows(stored, "parked", list(keys))
-
-
 def _get_rows(
-    stored: Documents, table: str, keys: Sequence[bytes]
+    stored: Documents, table: str, keys: Collection[bytes]
 ) -> Iterator[tuple[bytes, Parked]]:
     """Read the undamaged rows with these keys."""
     stored.prefetch_rows((table, key) for key in keys)
-    for key in keys:
-        parked = read_parked(key, stored.get_row(table, key))
-        if parked is not None:
-            yield key, parked
+    yield from read_rows(Parked, ((key, stored.get_row(table, key)) for key in keys))
 
 
-def release(stored: Documents, keys: Iterable[bytes]) -> int:
+def release(stored: Documents, keys: Collection[bytes]) -> int:
     """Let parked requests be made again; returns how many of these there were."""
     tally = _Tally(stored)
     released = 0
-    for key, parked in _get_parked(stored, keys):
+    for key, parked in _get_rows(stored, "parked", keys):
         digest = key[RULE_BYTES:]
         stored.put_row("released", digest, pack_row(digest, parked))
         stored.drop_row("parked", key)
@@ -398,8 +389,8 @@ def list_released(
     # A row of another spider is not decoded, unless it has this one's name somewhere else.
     name = spider.encode()
     rows = ((key, packed) for key, packed in stored.scan_rows("released", b"") if name in packed)
-    read = ((key, read_parked(key, packed)) for key, packed in rows)
-    free = (key for key, parked in read if parked and _is_free(parked, alive, crawl, spider))
+    read = read_rows(Parked, rows)
+    free = (key for key, parked in read if _is_free(parked, alive, crawl, spider))
     return list(islice(free, most))
 
 
@@ -463,5 +454,36 @@ def sample(
     for place, key in enumerate(sorted(wanted, key=wanted.__getitem__)):
         part = min(wanted[key], math.ceil((most - len(taken)) / (len(wanted) - place)))
         keys = stored.draw_keys("parked", key, _DRAWN_PER_SAMPLE * part)
-        taken += _take(stored, _get_parked(stored, keys), alive, crawl, spider, part)
+        taken += _take(stored, _get_rows(stored, "parked", keys), alive, crawl, spider, part)
     return taken
+
+
+def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]) -> int:
+    """Forget the links that are gone, and keep others, unless kept before or the table is full."""
+    # Returns how many did not fit.
+    keys = {link.url: _key_link(link.url) for link in links}
+    stored.prefetch_rows((LINKS, key) for key in (*keys.values(), *map(_key_link, gone)))
+    for url in gone:
+        stored.drop_row(LINKS, _key_link(url))
+    left = MOST_LINKS - stored.count_rows(LINKS)
+    missed = 0
+    for link in links:
+        key = keys[link.url]
+        if stored.get_row(LINKS, key) is not None:
+            continue
+        if left > 0:
+            stored.put_row(LINKS, key, pack_row(key, link))
+        missed += left <= 0
+        left -= 1
+    return missed
+
+
+def list_links(stored: Documents, spider: str | None) -> Iterator[Link]:
+    """List the links of a spider, or all; damaged rows are left out."""
+    for _, link in read_rows(Link, stored.scan_rows(LINKS)):
+        if spider in {None, link.spider}:
+            yield link
+
+
+def _key_link(url: str) -> bytes:
+    return octets(digest_link(url))

@@ -51,9 +51,8 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine, KeyValues
-from scrapy_simhash.stores.links import keep_links, list_links
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
-from scrapy_simhash.stores.parking import list_parking_keys
+from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys
 from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.upkeep import (
     DOCUMENTS_PER_DELETION,
@@ -342,7 +341,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         before = self.engine.restarts
         verdicts = self.write(work)
         self.judged_again += len(documents) * (self.engine.restarts - before)
-        self._note_parked(answers, parking)
+        if parking is not None:
+            parking.answers = answers
+            self._note_parked(answers)
         return verdicts
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:

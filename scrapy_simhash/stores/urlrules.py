@@ -14,13 +14,12 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.rows import (
     LEARNED,
-    AnyRow,
     Link,
     Parked,
     RulesVersion,
     pack_row,
+    read_rows,
     read_version,
-    unpack_row,
 )
 from scrapy_simhash.judging.sinks import list_suspicious
 from scrapy_simhash.pages.addresses import format_address, parse_address
@@ -28,12 +27,11 @@ from scrapy_simhash.pages.scopes import site as site_of
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
-from scrapy_simhash.stores.links import keep_links
 from scrapy_simhash.stores.parking import (
-    Parking,
     ParkingAnswer,
     ParkingGroup,
     TakenRequest,
+    keep_links,
     list_released,
     list_wrong,
     release,
@@ -41,8 +39,8 @@ from scrapy_simhash.stores.parking import (
     scan_parked,
     take_released,
 )
-from scrapy_simhash.stores.sampling import check_sample
-from scrapy_simhash.urls.acting import ActingRules, name_form
+from scrapy_simhash.stores.rulebook import check_sample
+from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
@@ -52,8 +50,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging import Document, StoredDocument, Verdict
     from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.stores.rulebook import RuleAction
-    from scrapy_simhash.stores.sampling import Sample
+    from scrapy_simhash.stores.rulebook import RuleAction, Sample
     from scrapy_simhash.urls.rules import RuleChange, UrlRule
 
 Result = TypeVar("Result")
@@ -74,7 +71,7 @@ class UrlRuleStore(ABC):
     """The methods of a `Store` that concern URL rules.
 
     Attributes:
-        rules_version: `url_rules_version` as the last `find_and_add` saw it; -1 before.
+        rules_version: that of the acting rules as the last `find_and_add` saw it; -1 before.
     """
 
     seed: int
@@ -188,14 +185,6 @@ class UrlRuleStore(ABC):
         """List all rules with their evidence, or those of one host, by their text."""
         return self.read(lambda stored: book.list_rules(stored, host))
 
-    def get_url_rule(self, rule_id: str) -> UrlRuleRecord | None:
-        """Get the rule of an id (16 hex digits), or None."""
-        return self.read(lambda stored: book.get_rule(stored, rule_id))
-
-    def url_rules_version(self) -> int:
-        """Read the counter that grows when a rule begins to act, or ends; one row."""
-        return self.read(read_version)
-
     def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
         """List the rules that act now, with their version; two rows."""
         return self.read(lambda stored: (read_version(stored), book.list_acting(stored)))
@@ -228,34 +217,9 @@ class UrlRuleStore(ABC):
         rules, now = list(rules), time.time()
         return self.write(lambda stored: book.add_rules(stored, rules, now))
 
-    def park(self, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
-        """Park those requests that may be parked, in one durable transaction.
-
-        A request may be parked if all rules that lead it to a target act, that target was delivered
-        or is pending in a crawl that is alive, was fetched for the same callback, and is no sink,
-        and the request is that of no document. At most a million requests are parked. A request
-        of the same spider and identity takes the place of an earlier one.
-
-        Returns:
-            One answer for each request, once all are on disk.
-
-        Raises:
-            StoreUnavailableError: nothing was parked.
-        """
-        alive, seed = self._is_alive, self.seed
-        answers = self.write(lambda stored: parking.park(stored, wanted, alive, seed))
-        self._note_parked(answers)
-        return answers
-
-    def _note_parked(self, answers: list[ParkingAnswer], group: ParkingGroup | None = None) -> None:
+    def _note_parked(self, answers: list[ParkingAnswer]) -> None:
         """Note what became of requests, once that is on disk."""
         self._unsettled.update(answer.key for answer in answers if answer.pending)
-        if group is not None:
-            group.answers = answers
-
-    def unpark(self, keys: Sequence[bytes]) -> None:
-        """Forget requests that were made again, by the keys that they were taken with."""
-        self.write(lambda stored: parking.unpark(stored, keys))
 
     def take_parked(self, crawl: str, spider: str, most: int = 1_000) -> list[TakenRequest]:
         """Hand a running crawl the parked requests that must be made after all.
@@ -270,8 +234,8 @@ class UrlRuleStore(ABC):
             spider: name of its spider; only requests of this spider can be made by it.
             most: how many to hand out at once.
         """
-        version = self.url_rules_version()
-        self._release_wrong(None if version != self._looked_at else self._unsettled)
+        version = self.read(read_version)
+        self.release_wrong(None if version != self._looked_at else self._unsettled)
         self._looked_at = version
         alive = self._is_alive
         # Nearly always there are none; no need to wait for other writers.
@@ -281,26 +245,26 @@ class UrlRuleStore(ABC):
                 return taken
         return []
 
-    def release_wrong(self) -> None:
-        """Release all parked requests whose rule or target does not hold any more; reads them."""
-        self._release_wrong(None)
+    def release_wrong(self, keys: Collection[bytes] | None = None) -> None:
+        """Release the parked requests whose rule or target does not hold any more.
 
-    def _release_wrong(self, keys: Collection[bytes] | None) -> None:
-        """Look at the requests with these keys, or at all."""
+        Args:
+            keys: of the parked requests to look at; None for all.
+        """
         if keys is not None and not keys:
             return
         if not self.read(lambda stored: stored.count_rows("parked")):
             self._unsettled.clear()
             return
         alive = self._is_alive
+
+        def free(stored: Documents, keys: Sequence[bytes]) -> None:
+            release(stored, list_wrong(stored, alive, keys)[0])  # things may have changed
+
         wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
         for some in _cut(wrong, _REQUESTS_PER_GROUP):
-            self.write(partial(self._release_some, some))
+            self.write(partial(free, keys=some))
         self._unsettled = set(pending)
-
-    def _release_some(self, keys: Sequence[bytes], stored: Documents) -> int:
-        wrong, _ = list_wrong(stored, self._is_alive, keys)  # things may have changed
-        return release(stored, wrong)
 
     def release_parked(self, rule_id: str | None = None, url: str | None = None) -> int:
         """Let parked requests of a rule, or with a URL, be made again; returns how many.
@@ -314,9 +278,8 @@ class UrlRuleStore(ABC):
             return [key for key, parked in rows if url in (None, parked.url)]
 
         keys = self.read(find)
-        return sum(
-            self.write(partial(_release_these, some)) for some in _cut(keys, _REQUESTS_PER_GROUP)
-        )
+        groups = _cut(keys, _REQUESTS_PER_GROUP)
+        return sum(self.write(partial(release, keys=some)) for some in groups)
 
     def sample_parked(
         self, crawl: str, spider: str, share: float, most: int = 1_000
@@ -353,13 +316,10 @@ class UrlRuleStore(ABC):
         Reads them at once; some 700 bytes each.
         """
         prefix = bytes.fromhex(rule_id or "")
-        rows = self.read(lambda stored: list(stored.scan_rows("parked", prefix)))
-        if rule_id is None:
-            rows += self.read(lambda stored: list(stored.scan_rows("released")))
-        for key, packed in rows:
-            found = parking.read_parked(key, packed)
-            if found is not None:
-                yield found
+        tables = ("parked", "released") if rule_id is None else ("parked",)
+        for table in tables:
+            for _, parked in self.read(partial(_list_parked, table=table, prefix=prefix)):
+                yield parked
 
     def sweep_url_forms(self) -> int:
         """Forget the normal forms of documents that were deleted; returns how many.
@@ -404,17 +364,19 @@ class UrlRuleStore(ABC):
         parked there is released: its targets have other numbers here. Links are taken over; walls
         are not, they are recognised again.
         """
-        records = list(_decode(UrlRuleRecord, rows["rules"]))
+        records = [record for _, record in read_rows(UrlRuleRecord, rows["rules"])]
         self.add_url_rules(record.rule for record in records)
+        states = {record.rule: record.state for record in self.url_rules()}
         for record in records:
-            here = self.get_url_rule(record.rule.id)
+            here = states.get(record.rule)
             action = _DECIDED.get(record.state)
-            if action is not None and here is not None and here.state not in _DECIDED:
+            if action is not None and here is not None and here not in _DECIDED:
                 self.change_url_rule(record.rule.id, action)
-        requests = _decode(Parked, rows["parked"] + rows["released"])
+        requests = (row for _, row in read_rows(Parked, rows["parked"] + rows["released"]))
         for some in _cut(requests, _REQUESTS_PER_GROUP):
             self.write(partial(parking.put_released, requests=some, seed=self.seed))
-        for links in _cut(_decode(Link, rows["links"]), _REQUESTS_PER_GROUP):
+        found = (row for _, row in read_rows(Link, rows["links"]))
+        for links in _cut(found, _REQUESTS_PER_GROUP):
             self.write(partial(keep_links, links=links, gone=()))
 
 
@@ -451,18 +413,11 @@ def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRule
             book.note_form(stored, name_form(form, record.callback), number, record)
 
 
+def _list_parked(stored: Documents, table: str, prefix: bytes) -> list[tuple[bytes, Parked]]:
+    return list(scan_parked(stored, table, prefix))
+
+
 def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:
     stored.prefetch_rows((table, key) for table, key, _ in rows)
     for row in rows:
         stored.put_row(*row)
-
-
-def _decode(kind: type[AnyRow], rows: Iterable[tuple[bytes, bytes]]) -> Iterator[AnyRow]:
-    """Read the undamaged ones of some rows."""
-    for key, row in rows:
-        with suppress(DamagedError):
-            yield unpack_row(kind, key, row)
-
-
-def _release_these(keys: Sequence[bytes], stored: Documents) -> int:
-    return release(stored, keys)

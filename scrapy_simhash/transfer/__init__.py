@@ -1,4 +1,4 @@
 """Move documents between stores, and into them: import, backup, merge."""
 
 # The modules that other rooms may import.
-__all__ = ["exchange", "importing", "merging", "sources"]
+__all__ = ["exchange", "importing", "merging", "sources", "warc"]

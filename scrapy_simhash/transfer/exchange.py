@@ -1,7 +1,10 @@
-"""Exchange data between stores: the commands `export` and `import`, of stores and archives."""
+"""Exchange data with other stores and people: import archives, export stores and drops."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy_simhash._progress import show_busy
@@ -14,7 +17,7 @@ from scrapy_simhash.pages import make_recipe
 from scrapy_simhash.stores import open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judging import StoredDocument
     from scrapy_simhash.pages import Recipe
     from scrapy_simhash.stores import Store
 
@@ -98,3 +102,57 @@ def back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, 
             yield {"folder": None, "problems": error.problems}
             raise PartlyFailedError(str(error)) from error
         yield {**made, "problems": []}
+
+
+_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
+_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone")
+_get_shown = attrgetter(*_SHOWN[:-1], "spared")
+
+
+def list_kept(
+    store: Store, crawl: str | None = None, *, every: bool = False
+) -> Iterator[dict[str, Any]]:
+    """List the kept pages of a store, each with its near-duplicates, in order of their arrival.
+
+    Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
+
+    Args:
+        store: to read.
+        crawl: only near-duplicates of this crawl; None for all.
+        every: also the kept pages that have none.
+
+    Yields:
+        `url`, `document`, `state`, `title`, `canonical`, `file`, `crawl` and `time` of the kept
+        page, and `duplicates`: `url`, `document`, `distance`, `similarity`, `crawl`, `time` and
+        `undone` of each. A page that was deleted or cannot be read has its number only; the
+        near-duplicates of imported fingerprints come last, with `document` 0.
+    """
+    originals: dict[int, int] = {}
+    found: list[tuple[Any, ...]] = []
+    groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+
+    def note(document: StoredDocument) -> None:
+        if document.state == "duplicate":
+            originals[document.document] = document.original
+            if crawl in {None, document.crawl}:
+                found.append(_get_shown(document))
+        elif every:
+            groups[document.document] = []
+
+    store.visit(note)
+    for shown in found:
+        duplicate = dict(zip(_SHOWN, shown, strict=True))
+        groups[_find_kept(duplicate["document"], originals)].append(duplicate)
+    for number in sorted(groups, key=lambda number: number or inf):
+        kept = store.get_document(number) if number else None
+        page = {name: getattr(kept, name, None) for name in _SHOWN_OF_KEPT}
+        yield {**page, "document": number, "duplicates": groups[number]}
+
+
+def _find_kept(number: int, originals: Mapping[int, int]) -> int:
+    """Find the page that was kept: an original whose crawl died may be a near-duplicate by now."""
+    seen: set[int] = set()
+    while number in originals and number not in seen:
+        seen.add(number)
+        number = originals[number]
+    return number

@@ -22,6 +22,7 @@ from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.urls import is_server, show_url, store_folder
 from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, open_to_fill
 from scrapy_simhash.transfer.merging import merge_stores
+from scrapy_simhash.transfer.parquet import ParquetSource
 from scrapy_simhash.transfer.seeding import (
     SPIDER,
     Journal,
@@ -31,11 +32,15 @@ from scrapy_simhash.transfer.seeding import (
     name_store,
     seed_documents,
 )
-from scrapy_simhash.transfer.sources.base import START, Source
-from scrapy_simhash.transfer.sources.feed import HTML_FIELDS, SUFFIXES, FeedSource
-from scrapy_simhash.transfer.sources.folder import FolderSource
-from scrapy_simhash.transfer.sources.parquet import ParquetSource
-from scrapy_simhash.transfer.sources.warc import open_wacz, open_warc
+from scrapy_simhash.transfer.sources import (
+    HTML_FIELDS,
+    START,
+    SUFFIXES,
+    FeedSource,
+    FolderSource,
+    Source,
+)
+from scrapy_simhash.transfer.warc import open_wacz, open_warc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

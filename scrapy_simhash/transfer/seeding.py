@@ -36,7 +36,7 @@ from scrapy_simhash.errors import SourceError, StoreUnavailableError
 from scrapy_simhash.judging import Document
 from scrapy_simhash.judging.documents import FACT_COLUMNS
 from scrapy_simhash.pages.scopes import find_scope_of_url
-from scrapy_simhash.transfer.sources.base import START, Entry, Position, Source, SourcePage
+from scrapy_simhash.transfer.sources import START, Entry, Position, Source, SourcePage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 make_face(
     __name__,
     {"learning": "learn", "rules": "UrlRule UrlRuleRecord"},
-    "acting applying candidates learning proof rules",
+    "applying candidates learning proof rules",
 )

@@ -1,15 +1,26 @@
-"""Apply URL rules to addresses."""
+"""Apply URL rules to addresses: what one rule makes of them, and where those that act lead."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from scrapy_simhash.pages.addresses import SESSION, Address, split_pair
+import xxhash
+
+from scrapy_simhash.pages.addresses import (
+    SESSION,
+    Address,
+    format_address,
+    parse_address,
+    split_pair,
+)
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+
 
 # What these drop stands in an address as it stands in the rule.
 _NAMING = {
@@ -25,6 +36,23 @@ def apply_rule(rule: UrlRule, address: Address) -> Address:
     if rule.exceptions and is_excepted(rule.exceptions, address):
         return address
     return _FUNCTIONS[rule.kind](address, rule.args)
+
+
+def explains(rule: UrlRule, addresses: Iterable[Address | None]) -> bool:
+    """Whether a rule makes one address of some; None stands for one that no rule may judge."""
+    forms = {
+        apply_rule(rule, address) if address and address.host == rule.host else address
+        for address in addresses
+    }
+    return len(forms) == 1
+
+
+def is_loose(rule: UrlRule, address: Address) -> bool:
+    """Whether an address has some parameters of a rule on those that occur together, not all."""
+    if rule.kind is not RuleKind.DROP_PARAMETERS:
+        return False
+    missing = set(rule.args) - {split_pair(pair)[0] for pair in address.query}
+    return 0 < len(missing) < len(rule.args)
 
 
 def may_change(rule: UrlRule, url: str) -> bool:
@@ -159,14 +187,14 @@ _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.DROP_LEADING: _drop_leading,
     RuleKind.DROP_SEGMENTS: _drop_segments,
 }
-# What an address must have for a rule to change it, where looking into a dictionary tells.
-_BY_NAME = {RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS}
-_BY_SEGMENT = {
-    RuleKind.STRIP_INDEX,
-    RuleKind.DROP_LEADING,
-    RuleKind.DROP_SEGMENTS,
+# An address that a rule changes has a part that is the first argument of the rule with this ending:
+# a parameter with its value ("sid=15"), the name of one ("sid="), or a segment.
+_ENDINGS = {
+    **dict.fromkeys((RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS), "="),
+    **dict.fromkeys((RuleKind.DROP_VALUE, RuleKind.STRIP_INDEX), ""),
+    **dict.fromkeys((RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS), ""),
 }
-# The same for the path as a whole, and for the parameters.
+# What the others need, of the path as a whole and of the parameters.
 _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
     RuleKind.STRIP_SLASH: lambda path, _: path.endswith("/"),
     RuleKind.DROP_MATRIX: lambda path, _: ";" in path,
@@ -176,7 +204,6 @@ _SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
     RuleKind.USE_HTTPS: lambda _, address: address.scheme == "http",
     RuleKind.HOST_ALIAS: lambda _, __: True,
 }
-_NOTHING: tuple[_Compiled, ...] = ()
 
 
 class RulesOfHost:
@@ -184,21 +211,16 @@ class RulesOfHost:
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
         self.rules = tuple(rules)
-        self._by_parameter: dict[str, list[_Compiled]] = {}
-        self._by_segment: dict[str, list[_Compiled]] = {}
-        by_sign: dict[RuleKind, list[_Compiled]] = {}
+        # By a part of addresses, see `_ENDINGS`.
+        self._by_part: defaultdict[str, list[_Compiled]] = defaultdict(list)
+        by_sign: defaultdict[RuleKind, list[_Compiled]] = defaultdict(list)
         for rule in self.rules:
             compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
-            if rule.kind in _BY_SEGMENT:
-                self._by_segment.setdefault(rule.args[0], []).append(compiled)
-            elif rule.kind is RuleKind.DROP_VALUE:
-                self._by_parameter.setdefault(rule.args[0], []).append(compiled)
-            elif rule.kind in _BY_NAME:
-                self._by_parameter.setdefault(rule.args[0] + "=", []).append(compiled)
+            if rule.kind in _ENDINGS:
+                self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(compiled)
             else:
-                by_sign.setdefault(rule.kind, []).append(compiled)
+                by_sign[rule.kind].append(compiled)
         self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
-        self._together = [rule for rule in self.rules if rule.kind is RuleKind.DROP_PARAMETERS]
 
     def list_changes(self, address: Address) -> list[tuple[UrlRule, Address]]:
         """List the rules that change an address, each with the normal form."""
@@ -210,32 +232,97 @@ class RulesOfHost:
                     changes.append((rule, form))
         return changes
 
-    def list_loose(self, address: Address) -> list[UrlRule]:
-        """List the rules on parameters that occur together of which an address has only some."""
-        if not self._together or not address.query:
-            return []
-        names = {split_pair(pair)[0] for pair in address.query}
-        return [
-            rule
-            for rule in self._together
-            if not names.isdisjoint(rule.args) and not names.issuperset(rule.args)
-        ]
-
     def _list_concerned(self, address: Address) -> list[_Compiled]:
         """List the rules that may change an address, each once."""
         concerned: list[_Compiled] = []
-        if self._by_parameter and address.query:
-            parameters = self._by_parameter
-            names = dict.fromkeys([pair[: pair.index("=") + 1] for pair in address.query])
+        if self._by_part:
             # "a=" is the pair without a value and the name.
-            for key in {**dict.fromkeys(address.query), **names}:
-                concerned += parameters.get(key, _NOTHING)
-        if self._by_segment:
-            for segment in dict.fromkeys(address.path):
-                concerned += self._by_segment.get(segment, _NOTHING)
+            names = [pair[: pair.index("=") + 1] for pair in address.query]
+            for part in dict.fromkeys((*address.query, *names, *address.path)):
+                if part in self._by_part:
+                    concerned += self._by_part[part]
         if self._by_sign:
             path = "/".join(address.path)
             for sign, some in self._by_sign:
                 if sign(path, address):
                     concerned += some
         return concerned
+
+
+# The beginning of nearly every address, with its host as it is the key of the host's rules.
+_PLAIN = re.compile(r"https?://([a-z0-9._-]+)/")
+# Rules one after the other; more are taken for a circle.
+MOST_STEPS = 4
+
+
+class Target(NamedTuple):
+    """The normal form that rules make of an address.
+
+    Attributes:
+        form: an address.
+        rules: ids of the rules that it takes, in their order.
+    """
+
+    form: str
+    rules: tuple[str, ...]
+
+
+class ActingRules:
+    """The rules that act, by host; for a host that has none, a question is one look into a dict."""
+
+    def __init__(self, rules: Iterable[UrlRule]) -> None:
+        by_host: defaultdict[str, list[UrlRule]] = defaultdict(list)
+        for rule in rules:
+            for host in rule.hosts:  # an alias matters to the pages of the host that it leads to
+                by_host[host] += [rule] * (host == rule.host)
+        self._hosts = {host: RulesOfHost(some) for host, some in by_host.items()}
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """The hosts that have rules, or to which an alias leads."""
+        return self._hosts.keys()
+
+    def __len__(self) -> int:
+        return sum(len(host.rules) for host in self._hosts.values())
+
+    def find_target(self, url: str) -> Target | None:
+        """Find the normal form of an address, if that is another one.
+
+        A chain of rules is followed to its end, if that comes within four steps. None for an
+        address that no rule may judge: a broken one, one with credentials, a monstrous one.
+        """
+        found = self._follow(url)
+        if found is None or not found[1]:
+            return None
+        return Target(format_address(found[0]), tuple([rule.id for rule in found[1]]))
+
+    def find_form(self, url: str) -> str:
+        """Get the address to which rules lead from an address; "" where its host has no rules."""
+        found = self._follow(url)
+        return "" if found is None else format_address(found[0])
+
+    def _follow(self, url: str) -> tuple[Address, list[UrlRule]] | None:
+        """Apply rules until none changes the address any more; None where its host has none."""
+        plain = _PLAIN.match(url)
+        if not self._hosts or (plain is not None and plain[1] not in self._hosts):
+            return None  # nearly always; the rest takes twenty times as long
+        address = parse_address(url)
+        if address is None or address.host not in self._hosts:
+            return None
+        steps: list[UrlRule] = []
+        current = address
+        rules: RulesOfHost | None = self._hosts[address.host]
+        while rules is not None and (changes := rules.list_changes(current)):
+            rule, changed = changes[0]
+            # A rule that is wanted again may never be done, and nobody compared what it makes then.
+            if len(steps) == MOST_STEPS or rule in steps:
+                return address, []
+            steps.append(rule)
+            current = changed
+            rules = self._hosts.get(current.host)
+        return current, steps
+
+
+def name_form(form: str, callback: str) -> bytes:
+    """Make the key, 16 bytes, of a normal form for requests of one callback."""
+    return xxhash.xxh3_128_digest(f"{form}\n{callback}".encode("utf-8", "surrogatepass"))

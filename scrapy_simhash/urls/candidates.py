@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash.pages.addresses import INDEX, SESSION, Address, parse_address, split_pair
 from scrapy_simhash.pages.scopes import are_foreign
-from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.applying import explains
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
@@ -42,16 +42,7 @@ def find_candidates(url: str, other: str, canonical: str = "") -> list[UrlRule]:
     named = parse_address(canonical) if canonical else None
     rules = list(_propose(first, second, named))
     # Not all that is proposed does it: a segment may occur twice.
-    return [rule for rule in rules if _explains(rule, first, second)]
-
-
-def _explains(rule: UrlRule, first: Address, second: Address) -> bool:
-    """Whether a rule makes one address of two."""
-    forms = [
-        apply_rule(rule, address) if address.host == rule.host else address
-        for address in (first, second)
-    ]
-    return forms[0] == forms[1]
+    return [rule for rule in rules if explains(rule, (first, second))]
 
 
 def _propose(first: Address, second: Address, named: Address | None) -> Iterator[UrlRule]:

@@ -16,8 +16,7 @@ import xxhash
 from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome, can_vote, compare_pages
 from scrapy_simhash.pages.addresses import Address, directory_of, format_address, parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.acting import ActingRules
-from scrapy_simhash.urls.applying import RulesOfHost, apply_rule, may_change
+from scrapy_simhash.urls.applying import ActingRules, apply_rule, is_loose, may_change
 from scrapy_simhash.urls.candidates import find_candidates
 from scrapy_simhash.urls.proof import CONFIDENCE, is_proven, list_values, split_rule
 from scrapy_simhash.urls.rules import (
@@ -145,10 +144,9 @@ def _list_votes(
     changing: set[str] = set()
     votes: Counter[str] = Counter()
     groups: set[int] = set()
-    together = RulesOfHost([candidate])
     met = [page for host in candidate.hosts for page in by_host.get(host, ())]
     for page in sorted(met, key=lambda page: page.facts.document):
-        if together.list_loose(page.address):  # parameters that do not only occur together
+        if is_loose(candidate, page.address):  # parameters that do not only occur together
             yield _Vote(Outcome.DIFFERENT, (page.facts.url, ""), "")
         form = page.address
         if page.address.host == candidate.host and may_change(candidate, page.text):

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.pages.addresses import Address, parse_address, split_pair
-from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.applying import apply_rule, explains
 from scrapy_simhash.urls.rules import MOST_EXCEPTIONS, RuleKind, UrlRule, UrlRuleRecord
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def split_rule(
     opposing, agreeing = list(map(_parse_pair, conflicts)), list(map(_parse_pair, examples))
     for exception in _list_common(rule, opposing):
         narrowed = structs.replace(rule, exceptions=tuple(sorted({*rule.exceptions, exception})))
-        if all(_explains(narrowed, pair) for pair in agreeing) and not any(
-            _explains(narrowed, pair) for pair in opposing
+        if all(explains(narrowed, pair) for pair in agreeing) and not any(
+            explains(narrowed, pair) for pair in opposing
         ):
             return narrowed
     return None
@@ -157,15 +157,6 @@ def split_rule(
 
 def _parse_pair(pair: tuple[str, str]) -> list[Address | None]:
     return [parse_address(url) for url in pair]
-
-
-def _explains(rule: UrlRule, pair: list[Address | None]) -> bool:
-    """Whether a rule makes one address of two."""
-    forms = {
-        apply_rule(rule, address) if address and address.host == rule.host else address
-        for address in pair
-    }
-    return len(forms) == 1
 
 
 def _list_common(rule: UrlRule, conflicts: list[list[Address | None]]) -> list[str]:

@@ -1,6 +1,7 @@
 """Spark: the same answers as one machine, cells of bounded size, named errors. One session."""
 
 import doctest
+import gzip
 import importlib
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,11 +21,12 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.judging import Rule, compare, make_document
 from scrapy_simhash.pages import Recipe, fingerprint_page
 from scrapy_simhash.stores import open_store
-from scrapy_simhash.transfer.sources.warc import read_warc
+from scrapy_simhash.transfer.warc import read_warc
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run
 from tests.helpers.pages import edit_words, make_page, make_words, page
-from tests.helpers.sparking import WARC_SECONDS, require_spark, spark_session, warc_record
+from tests.helpers.sourcing import DATE_SECONDS, warc_by_record, warc_record
+from tests.helpers.sparking import require_spark, spark_session
 from tests.helpers.strategies import crowds
 
 pytestmark = pytest.mark.slow
@@ -148,15 +150,18 @@ def site(tmp_path: Path) -> tuple[dict[str, str], int]:
         "http://a.example/hang": make_page(["to", "misbehave", *make_words(3)]),
         "http://c.example/": page(4),
     }
-    records = [warc_record(url, html.encode()) for url, html in pages.items()]
+    records = [warc_by_record({url: html}) for url, html in pages.items()]
+    image = "Content-Type: image/gif\r\n"
     others = [
-        warc_record("http://a.example/gone", page(5).encode(), status=404),
-        warc_record("http://a.example/picture", b"GIF89a", kind="image/gif"),
+        warc_record("http://a.example/gone", page(5), status="404 Not Found"),
+        warc_record("http://a.example/picture", b"GIF89a", headers=image),
         warc_record("http://a.example/none", b" "),
     ]
     (tmp_path / "warcs").mkdir()
-    (tmp_path / "warcs/one.warc.gz").write_bytes(b"".join(records[:-1] + others))
-    cut = warc_record("http://c.example/cut", page(6).encode())[:-200]
+    (tmp_path / "warcs/one.warc.gz").write_bytes(
+        b"".join(records[:-1] + [gzip.compress(each, mtime=0) for each in others])
+    )
+    cut = warc_by_record({"http://c.example/cut": page(6)})[:-200]
     (tmp_path / "warcs/two.warc.gz").write_bytes(records[-1] + cut)
     return pages, len(records[-1])
 
@@ -229,7 +234,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
     with open_store(str(tmp_path / "seeded"), 0) as store:
         stored = store.list_documents()
         assert sorted(each.url for each in stored) == sorted(expected)
-        assert {each.time for each in stored} == {WARC_SECONDS}
+        assert {each.time for each in stored} == {DATE_SECONDS}
         assert store.check() == []
 
 
@@ -289,7 +294,7 @@ def test_inputs_are_named_by_urls_too(spark: Session, tmp_path: Path) -> None:
 
     (tmp_path / "lines").mkdir()
     (tmp_path / "lines/a.jsonl").write_text('{"url": "u", "text": "short"}\n')
-    (tmp_path / "a.warc.gz").write_bytes(warc_record("http://a.example/", b"<html>"))
+    (tmp_path / "a.warc.gz").write_bytes(warc_by_record({"http://a.example/": "<html>"}))
     for name, url in (("lines", "u"), ("a.warc.gz", "http://a.example/")):
         pages = read_pages(spark, [f"file://{tmp_path}/{name}"], 1_000, read_warc)
         assert [row.url for row in pages.collect()] == [url]

@@ -89,13 +89,6 @@ def test_bulk_loaded_originals(store: Store) -> None:
     assert list_recorded_pairs(store).tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
 
 
-def test_clusters_around_a_representative(store: Store) -> None:
-    store.bulk_load(np.array([A ^ 0xF, A, A ^ 0xF0], np.uint64))
-    near = sorted([A ^ 0xF, A ^ 0xF0])
-    assert find_clusters(store, 4, representative=True) == [[A, *near]]
-    assert find_clusters(store) == find_clusters(store, 3, representative=True) == []
-
-
 @pytest.mark.parametrize("distance", [-1, 64])
 def test_distances_out_of_range(store: Store, distance: int) -> None:
     for ask in (

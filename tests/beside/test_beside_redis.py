@@ -66,27 +66,30 @@ def assert_quiet(done: Crawl) -> None:
 
 
 @pytest.mark.usefixtures("warm_worker")
+@pytest.mark.parametrize("on_server", [False, True], ids=["folder", "server"])
 async def test_two_crawls_of_one_queue_keep_one_of_each_group(
-    site: Site, tmp_path: Path, redis: dict[str, Any]
+    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer, *, on_server: bool
 ) -> None:
-    halves = [site.urls()[start::2] for start in range(2)]
+    """With a store on that server as on two machines: nothing else is shared."""
+    store = server.url("simhash") if on_server else str(tmp_path)
     crawls = [
         crawl(
             tmp_path,
-            urls,
+            site.urls()[start::2],
+            SIMHASH_STORE=store,
+            SIMHASH_LOG=str(tmp_path / f"{start}.jsonl"),
             CONCURRENT_REQUESTS=4,
-            SIMHASH_LOG=str(tmp_path / f"{number}.jsonl"),
             **redis,
         )
-        for number, urls in enumerate(halves)
+        for start in range(2)
     ]
     done = await asyncio.gather(*crawls)
     assert groups(*done) == EACH_GROUP
     assert sum(one.stats["scheduler/dequeued/redis"] for one in done) == GROUPS * COPIES
     for one in done:
         assert_quiet(one)
-    with open_store(str(tmp_path)) as store:
-        assert store.stats()["done"] == GROUPS
+    with open_store(store, readonly=True) as opened:
+        assert opened.stats()["done"] == GROUPS
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -124,32 +127,6 @@ async def test_spider_that_is_fed_by_redis(
     done = await crawl(tmp_path, [], spider, CONCURRENT_REQUESTS=64, **redis)
     assert groups(done) == sorted([*EACH_GROUP, "last"])
     assert done.counted["dropped"] == GROUPS * (COPIES - 1)
-
-
-@pytest.mark.usefixtures("warm_worker")
-async def test_queue_and_store_on_one_server(
-    site: Site, tmp_path: Path, redis: dict[str, Any], server: RedisServer
-) -> None:
-    # As on two machines: nothing is shared but the server.
-    logs = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
-    store = server.url("simhash")
-    crawls = [
-        crawl(
-            tmp_path,
-            urls,
-            SIMHASH_STORE=store,
-            SIMHASH_LOG=str(log),
-            CONCURRENT_REQUESTS=4,
-            **redis,
-        )
-        for urls, log in zip((site.urls()[::2], site.urls()[1::2]), logs, strict=True)
-    ]
-    done = await asyncio.gather(*crawls)
-    assert groups(*done) == EACH_GROUP
-    for one in done:
-        assert_quiet(one)
-    with open_store(store, readonly=True) as opened:
-        assert opened.stats()["done"] == GROUPS
 
 
 class CountingSpider(PagesSpider):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores import open_store
 from tests.helpers.commanding import (
     AGAIN,
     EMPTY,
@@ -23,14 +23,6 @@ from tests.helpers.commanding import (
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.processes import run_scrapy
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the texts kept."""
-    path = tmp_path_factory.mktemp("explain") / "store"
-    asyncio.run(crawl_into(path, keep_text=True))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -116,24 +108,11 @@ def test_page_of_the_log_only(run: Run, store: Path) -> None:
     assert "(empty)" in run("explain", EMPTY, "--store", store).out
 
 
-def test_a_store_on_a_server_may_have_no_log(
-    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_another(url: str) -> Store:
-        assert url == "redis://localhost:1"
-        return open_store(str(store), distance=0, readonly=True)
-
-    monkeypatch.setattr("scrapy_simhash.inspection.explanation.open_as_it_is", open_another)
-    done = run("-s", "SIMHASH_LOG=None", "explain", AGAIN, "--store", "redis://localhost:1")
+def test_without_a_log_the_store_says_what_it_knows(run: Run, store: Path) -> None:
+    done = run("explain", AGAIN, "--log", "none.jsonl", "--store", store)
     assert (done.exit_code, done.err) == (0, "")
     assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
     assert "last decision" not in done.out
-
-
-def test_page_nobody_knows(run: Run, store: Path) -> None:
-    done = run("explain", "http://site.example/nowhere", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "neither in the store nor in the log" in done.err
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:

@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable, crawl_into
+from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable
 from tests.helpers.crawling import crawl
 from tests.helpers.detecting import new_decision
 from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS, start_python
 from tests.helpers.server import Answer, serve
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("commands") / "store"
-    asyncio.run(crawl_into(path))
-    return path
 
 
 def test_log(run: Run, store: Path) -> None:

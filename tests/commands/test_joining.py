@@ -36,12 +36,6 @@ def test_find_all(run: Run, numbers_file: Path, tmp_path: Path) -> None:
     assert run("find-all", "-i", numbers_file).out == "[1, 3]\n[1, 7]\n[3, 7]\n"
 
 
-def test_find_clusters(run: Run, numbers_file: Path) -> None:
-    assert run("find-clusters", "-d", "1", "-i", numbers_file) == Done(0, "[1, 3, 7]\n", "")
-    done = run("find-clusters", "-d", "1", "--representative", "-i", numbers_file)
-    assert done == Done(0, "[3, 1, 7]\n", "")
-
-
 def test_batch_query(run: Run, numbers_file: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries"
     queries.write_text("5\r\n5\r\n9")
@@ -141,22 +135,14 @@ def test_unknown_and_odd_arguments(run: Run, arguments: list[str]) -> None:
 
 @given(st.lists(fingerprints | st.integers(LARGEST - 3, LARGEST), min_size=1), st.integers(1, 9))
 def test_numbers_however_they_are_read(values: list[int], size: int) -> None:
+    """And the line that has none is named."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(join, "_BYTES_PER_READ", size)
         for text in ("\n".join(map(str, values)), "".join(f"0{value}\r\n" for value in values)):
             assert join.read_numbers(io.BytesIO(text.encode()), "x").tolist() == values
-
-
-@given(st.lists(st.integers(0, 99), min_size=1), st.data(), st.integers(1, 9))
-def test_the_line_is_named_however_it_is_read(
-    values: list[int], data: st.DataObject, size: int
-) -> None:
-    bad = data.draw(st.integers(0, len(values) - 1))
-    lines = [*map(str, values[:bad]), "?", *map(str, values[bad:])]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(join, "_BYTES_PER_READ", size)
-        with pytest.raises(ValueError, match=rf"x, line {bad + 1}: '\?'"):
-            join.read_numbers(io.BytesIO("\n".join(lines).encode()), "x")
+            bad = f"{text.rstrip()}\n?\n{text}"
+            with pytest.raises(ValueError, match=rf"x, line {len(values) + 1}: '\?'"):
+                join.read_numbers(io.BytesIO(bad.encode()), "x")
 
 
 def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:

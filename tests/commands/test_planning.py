@@ -65,14 +65,13 @@ def test_the_distance_is_that_of_the_settings(run: Run) -> None:
 
 def test_bounds(run: Run) -> None:
     arguments = ("--documents", "10M", "--distance", 3, "--json")
-    for bound, most, measure in (
-        ("--max-bytes", "300M", "bytes"),
-        ("--max-candidates", "10", "candidates"),
-        ("--max-tables", "2", "tables"),
+    for measure, most, limit in (
+        ("bytes", "300M", 300_000_000),
+        ("candidates", "10", 10),
+        ("tables", "2", 2),
     ):
-        (answer,) = run("plan", *arguments, bound, most).answers
-        limit = answer["bounds"][measure]
-        assert limit == {"300M": 300_000_000}.get(most, int(most.rstrip("M")))
+        (answer,) = run("plan", *arguments, f"--max-{measure}", most).answers
+        assert answer["bounds"][measure] == limit
         within = [design for design in answer["designs"] if design[measure] <= limit]
         assert len(within) < len(answer["designs"])
         assert answer["choice"] == min(within, key=lambda one: one["microseconds"])

@@ -146,7 +146,7 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
             ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
         ),
         (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
-        (newer_format, ["format 99", "upgrade scrapy-simhash"]),
+        (newer_format, ["format 99", "name another SIMHASH_STORE"]),
         (text_file, ["not an LMDB file", "another folder"]),
         (empty_file, ["is empty", "backup", "move it away"]),
         (cut_file, ["cut short", "backup"]),

@@ -15,7 +15,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
-from scrapy_simhash.crawl import late, parking
+from scrapy_simhash.crawl import links, parking
 from scrapy_simhash.crawl.policy import name_callback
 from scrapy_simhash.detector import Detector
 from scrapy_simhash.judging.rows import Parked, Sink, pack_row
@@ -37,6 +37,7 @@ from tests.helpers.crawling import (
 )
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.parking import read_rule
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Site, serve
@@ -154,8 +155,7 @@ async def test_requests_for_known_pages_are_not_made(
         closing_line(caplog)
     )
     with open_here(tmp_path) as store:
-        record = store.get_url_rule(rule.id)
-        assert record
+        record = read_rule(store, rule)
         assert record.parked == 9
         assert (record.sampled, record.sampled_same, record.sampled_different) == (3, 3, 0)
         assert record.bytes_saved > 9 * 1_000
@@ -621,7 +621,7 @@ def test_rules_of_a_crawl_spider_are_different_callbacks() -> None:
         "_callback follow",
         "_callback",
     ]
-    assert late.name_link_maker(odd, spider) == "_callback"
+    assert links.name_link_maker(odd, spider) == "_callback"
 
 
 async def test_meta_that_cannot_be_compared_loses_no_request(site: Site, tmp_path: Path) -> None:
@@ -751,8 +751,7 @@ async def test_a_pinned_rule_that_is_wrong_is_kept_and_shouted_about(
     assert any(f"URL rule '{rule.text}' is pinned: different pages" in m for m in caplog.messages)
     assert "; 3 checked (2 the same, 1 different)" in closing_line(caplog)
     with open_here(tmp_path) as store:
-        record = store.get_url_rule(rule.id)
-        assert record
+        record = read_rule(store, rule)
         assert record.acts
         assert record.different == 1
 
@@ -803,8 +802,7 @@ async def test_a_sample_that_is_no_such_page_retires_its_rule(
     assert "urls/sampled/same" not in done.counted
     assert "(1 rule was wrong)" in closing_line(caplog)
     with open_here(tmp_path) as store:
-        record = store.get_url_rule(rule.id)
-        assert record
+        record = read_rule(store, rule)
         assert record.state == RuleState.RETIRED
         assert record.sampled == record.sampled_different == done.counted["urls/sampled/different"]
         first, second = record.conflicts[0]
@@ -831,8 +829,7 @@ async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
     assert done.counted["urls/sampled/grey"] == 3
     assert "; 3 checked (3 not told apart); " in closing_line(caplog)
     with open_here(tmp_path) as store:
-        record = store.get_url_rule(rule.id)
-        assert record
+        record = read_rule(store, rule)
         assert (record.state, record.sampled) == (RuleState.ACTING, 0)
 
 

@@ -167,5 +167,6 @@ def test_pages_that_double_begin_it_again(store: Store, monkeypatch: pytest.Monk
     counting: Callable[[], None] = lambda: begun.append(pages)  # noqa: E731
     monkeypatch.setattr(found, "begin", counting)
     for pages in range(64, 1_100):
-        found.note(pages)
+        if pages >= found.due_pages:
+            found.begin_when_due(pages)
     assert begun == [128, 256, 512, 1_024]

@@ -1,10 +1,17 @@
-"""What ends a worker, apart from the crew: its parent's end, and a bound of its memory."""
+"""What ends a worker, apart from the crew; and what comes from one that has gone mad."""
 
+import math
+import os
+import struct
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from scrapy_simhash.detector.worker import Place, take_answers
 from tests.helpers.processes import ROOT, is_running, run_python, start_python, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -62,3 +69,24 @@ def test_process_whose_parent_ended_before_it_asked_ends_too() -> None:
 def test_memory_is_bounded_below_a_limit_of_the_system() -> None:
     done = run_python("-c", LIMITED, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (97, "True\n", "")
+
+
+@given(st.binary(max_size=60))
+@example(b"\x93\x01\xc4\x00\xa2\xff\xfe")  # a text that is not UTF-8
+def test_any_bytes_are_answers_or_a_value_error(body: bytes) -> None:
+    received = bytearray(struct.pack("<I", len(body)) + body)
+    _, are_sane = take_answers(received)
+    assert are_sane in {True, False}
+
+
+@given(st.lists(st.floats(), min_size=3, max_size=3))
+@example([math.inf, 0.0, 0.0])
+@example([1.0, math.nan, 0.0])
+def test_whatever_stands_in_the_place_is_a_page_that_began(written: list[float]) -> None:
+    place = Place()
+    os.pwrite(place.file, struct.pack("3d", *written), 0)
+    number, began, loading = place.read()
+    assert isinstance(number, int)
+    assert began <= time.monotonic()
+    assert loading in {True, False}
+    place.close()

@@ -151,6 +151,8 @@ async def test_abandoned_page_costs_nothing_but_itself(workers: Workers) -> None
     assert len(await read_slowly(workers)) == 4
 
 
+# In a loop of its own, so that it shares no workers with other tests.
+@pytest.mark.asyncio(loop_scope="function")
 async def test_pool_outlives_a_worker_killed_while_idle() -> None:
     others = list_workers()
     async with started(1) as one:
@@ -169,6 +171,7 @@ async def test_pool_outlives_a_worker_killed_while_idle() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.asyncio(loop_scope="function")
 async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
     others = list_workers()
     async with started(1) as one:
@@ -181,6 +184,9 @@ async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
             recipe = Recipe("html2txt", "words-2")
             expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
             assert made.fingerprint == expected.fingerprint
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while list_workers() != others:  # noqa: ASYNC110 - the system says it to nobody
+            await asyncio.sleep(0.01)
 
 
 async def test_interrupt_leaves_workers_at_work(workers: Workers) -> None:

@@ -294,7 +294,7 @@ def test_a_relay_survives_an_event_loop_that_was_closed() -> None:
     assert late.set_running_or_notify_cancel()  # its commit is under way
 
     async def give_up() -> None:
-        waiting = asyncio.create_task(relay.wait(late))
+        waiting = relay.wait(late)
         await asyncio.sleep(0)
         waiting.cancel()
 

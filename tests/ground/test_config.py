@@ -18,29 +18,8 @@ def read(name: str, value: Any) -> Any:
 
 
 def test_defaults() -> None:
-    config = read_config(Settings())
-    assert config == Config()
-    assert config.enabled is True
-    assert config.store == "simhash"
-    assert config.action == "drop"
-    assert config.distance == 7
-    assert config.confirm == 0.78
-    assert config.tables == "auto"
-    assert config.extractor == "turbohtml"
-    assert config.features == "words-1"
-    assert config.scope == "global"
-    assert config.cross_site == "drop"
-    assert config.workers >= 1
-    assert config.page_timeout == 5.0
-    assert config.max_bytes == 4 * 2**20
-    assert config.keep_text is False
-    assert config.log == "<store>/log.jsonl"
-    assert config.readonly is False
-    assert config.follow_new_links is False
-    assert config.sink_action == "flag"
-    assert config.files is False
-    assert config.url_rules == "learn"
-    assert config.hand_over_text is False
+    """Which are those of docs/reference.md, see `test_package`."""
+    assert read_config(Settings()) == Config()
 
 
 def test_settings_of_others_are_none_of_ours() -> None:

@@ -23,13 +23,6 @@ class Things:
         return self.shared.acquire(key, self.make)
 
 
-def test_all_users_of_a_key_get_the_same() -> None:
-    things = Things()
-    assert things.acquire("a") == things.acquire("a") == "thing 1"
-    assert things.acquire("b") == "thing 2"
-    assert things.made == 2
-
-
 def test_the_last_user_closes() -> None:
     things = Things()
     for _ in range(3):

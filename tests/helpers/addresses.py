@@ -10,6 +10,7 @@ from scrapy_simhash.stores.rulebook import put_rule
 from scrapy_simhash.urls.rules import UrlRuleRecord, parse_rule
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import make_page, page
+from tests.helpers.parking import read_rule
 
 SITE = "http://site.example"
 SID, PAGE, LANG = (f"site.example drop-parameter {name}" for name in ("sid", "page", "lang"))
@@ -44,8 +45,7 @@ def add_rule(store: Store, text: str, action: str = "", **votes: Any) -> UrlRule
     store.add_url_rules([rule])
     if action:
         store.change_url_rule(rule.id, action)  # type: ignore[arg-type]
-    record = store.get_url_rule(rule.id)
-    assert record is not None
+    record = read_rule(store, rule)
     for name, value in votes.items():
         setattr(record, name, value)
     store.write(lambda stored: put_rule(stored, record))

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from scrapy_simhash.judging import Document, LostPage, Verdict
@@ -46,6 +47,7 @@ class FakeStore:
         self.requests: dict[int, bytes | None] = {}
         self.judged_again = 0
         self.rules_version = -1
+        self.engine = SimpleNamespace(durable=True)
         self._number = 0
 
     def measure_growth(self) -> tuple[int, int]:

@@ -84,12 +84,6 @@ def leave(tree: Any) -> str:
     return _read(tree)
 
 
-def leave_politely(tree: Any) -> str:
-    if _triggered(tree):
-        sys.exit(0)
-    return _read(tree)
-
-
 def fail(tree: Any) -> str:
     if _triggered(tree):
         raise ArithmeticError("this extractor always fails here")
@@ -99,23 +93,6 @@ def fail(tree: Any) -> str:
 def fail_with_the_page(tree: Any) -> str:
     """Raise with the page's own words, as parsers do."""
     raise ValueError("cannot read " + tree.text_content())
-
-
-class TwoPartError(Exception):
-    """Pickles, and cannot be unpickled: `args` does not fit `__init__`."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(f"{first} {second}")
-
-
-def fail_unpicklably(tree: Any) -> str:
-    if _triggered(tree):
-        raise TwoPartError("two", "parts")
-    return _read(tree)
-
-
-def give_a_number(tree: Any) -> Any:
-    return 7 if _triggered(tree) else _read(tree)
 
 
 def find_nothing(_: Any) -> str | None:

@@ -6,12 +6,11 @@ from functools import partial
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.links import keep_links
-from scrapy_simhash.stores.parking import Parking
+from scrapy_simhash.stores.parking import Parking, ParkingAnswer, ParkingGroup, keep_links
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Form
-from scrapy_simhash.urls.acting import Target, name_form
-from scrapy_simhash.urls.rules import UrlRule, parse_rule
+from scrapy_simhash.urls.applying import Target, name_form
+from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord, parse_rule
 from tests.helpers.documents import CRAWL, document
 
 SITE = "http://site.example"
@@ -64,11 +63,28 @@ def _leads(url: str) -> str:
     return url.partition("?")[0]
 
 
+def park_requests(store: Store, *wanted: Parking) -> list[ParkingAnswer]:
+    """Park requests as a crawl does, in a commit of its own."""
+    group = ParkingGroup(wanted)
+    store.find_and_add([], parking=group)
+    return group.answers
+
+
+def unpark(store: Store, *keys: bytes) -> None:
+    """Forget requests that were made, as a crawl does."""
+    store.find_and_add([], parking=ParkingGroup(unparked=keys))
+
+
+def read_rule(store: Store, rule: UrlRule) -> UrlRuleRecord:
+    """Get a rule with its votes."""
+    return next(record for record in store.url_rules() if record.rule == rule)
+
+
 def plant_rows(store: Store, target: int) -> None:
     """Write a row of every kind, which lead to a document."""
     pin(store, RULE)
     note(store, "a", target)
-    answers = store.park([make_parking("a", 1), make_parking("a", 2)])
+    answers = park_requests(store, make_parking("a", 1), make_parking("a", 2))
     assert [answer.reason for answer in answers] == ["", ""]
     assert store.release_parked(url=f"{SITE}/a?sid=2") == 1
 

@@ -1,6 +1,5 @@
 """Spark for tests: one session for all that need it, where there are PySpark and Java."""
 
-import gzip
 import os
 import sys
 from collections.abc import Iterator
@@ -12,9 +11,6 @@ import pytest
 
 from tests.helpers.needing import require_modules, require_program
 from tests.helpers.processes import ROOT
-
-WARC_DATE = "2026-01-01T00:00:00Z"
-WARC_SECONDS = 1_767_225_600.0
 
 
 def require_pyspark() -> None:
@@ -67,14 +63,3 @@ def spark_session(folder: Path) -> Iterator[Any]:
             gateway.shutdown()
             gateway.proc.stdin.close()
             gateway.proc.wait()
-
-
-def warc_record(url: str, body: bytes, status: int = 200, kind: str = "text/html") -> bytes:
-    """Make one response of a WARC file, compressed by itself."""
-    http = f"HTTP/1.1 {status} Said\r\nContent-Type: {kind}\r\n\r\n".encode() + body
-    head = (
-        f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
-        f"WARC-Date: {WARC_DATE}\r\nWARC-Record-ID: <urn:uuid:0>\r\n"
-        f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(http)}\r\n\r\n"
-    )
-    return gzip.compress(head.encode() + http + b"\r\n\r\n", mtime=0)

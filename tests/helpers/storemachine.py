@@ -14,7 +14,7 @@ from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.tables import parse_design
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle, Page, distance_between
-from tests.helpers.parking import RULE, SITE, make_parking, note, pin
+from tests.helpers.parking import RULE, SITE, make_parking, note, park_requests, pin, unpark
 from tests.helpers.strategies import fingerprints as any_fingerprint
 from tests.helpers.strategies import masks
 
@@ -87,7 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), name=names, sid=st.integers(0, 3))
     def park(self, data: st.DataObject, name: str, sid: int) -> None:
         crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        (answer,) = self.store.park([make_parking(name, sid, crawl=crawl)])
+        (answer,) = park_requests(self.store, make_parking(name, sid, crawl=crawl))
         expected = "unproven"
         if self.acting:
             target = self.find_target(name)
@@ -138,7 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.released[url] = owner, crawl
         assert {each.parked.url for each in taken} == expected
         made = [each for each in taken if data.draw(st.booleans(), "made")]
-        self.store.unpark([each.key for each in made])
+        unpark(self.store, *(each.key for each in made))
         for each in made:
             del self.released[each.parked.url]
 
@@ -377,8 +377,8 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             kept = {parked.url for parked in self.store.parked()}
             assert kept == self.parked.keys() | self.released.keys()
-            record = self.store.get_url_rule(RULE.id)
-            assert record is None or record.parked == len(self.parked)
+            rules = self.store.url_rules()
+            assert [rule.parked for rule in rules if rule.rule == RULE] in ([], [len(self.parked)])
 
     @invariant()
     def everything_fits_together(self) -> None:

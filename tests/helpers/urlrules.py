@@ -16,7 +16,7 @@ from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.rulebook import get_rule, keep_learned, list_acting, list_rules
 from scrapy_simhash.urls import UrlRule, UrlRuleRecord, learn
-from scrapy_simhash.urls.acting import ActingRules
+from scrapy_simhash.urls.applying import ActingRules
 from scrapy_simhash.urls.rules import RuleKind, RuleState, parse_rule
 
 if TYPE_CHECKING:

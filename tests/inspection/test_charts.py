@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from scrapy_simhash.inspection.report.charts import Chart, choose_ticks, make_charts
-from scrapy_simhash.inspection.report.page import make_environment
+from scrapy_simhash.inspection.report.page import (
+    Chart,
+    choose_ticks,
+    make_charts,
+    make_environment,
+)
 
 NOTHING: dict[str, Any] = {
     "over_time": [],

@@ -81,11 +81,6 @@ def test_filters(run: Run, log: Path, options: str, numbers: list[int]) -> None:
     assert (done.exit_code, done.err) == (0 if numbers else 1, "")
 
 
-def test_line_that_is_being_written_is_left_out(log: Path) -> None:
-    write(log, end='{"url": "http://a.exam')
-    assert list(read_log(log, LogFilter())) == DECISIONS
-
-
 NO_DECISIONS = ["no JSON", "[1, 2]", '"text"', '{"half":', "\x1b[2J\xff", "[" * 100_000]
 
 
@@ -166,13 +161,14 @@ def test_follow_goes_on_with_what_is_written_later(
     assert not at_the_end
 
 
+@pytest.mark.parametrize("begun", [0, 20])
 def test_follow_waits_for_the_rest_of_a_line(
-    log: Path, at_the_end: deque[Callable[[], None]]
+    log: Path, at_the_end: deque[Callable[[], None]], begun: int
 ) -> None:
     line = json.dumps(DECISIONS[0])
+    write(log, end=line[:begun])
     at_the_end += [
-        lambda: write(log, end=line[:10]),
-        lambda: write(log, end=line[10:30]),
+        lambda: write(log, end=line[begun:30]),
         lambda: write(log, end=line[30:]),
         lambda: write(log, end="\n"),
         lambda: write(log, DECISIONS[1]),
@@ -180,35 +176,20 @@ def test_follow_waits_for_the_rest_of_a_line(
     assert follow(log, 7) == [*DECISIONS, *DECISIONS[:2]]
 
 
-def test_follow_may_begin_within_a_line(log: Path, at_the_end: deque[Callable[[], None]]) -> None:
-    line = json.dumps(DECISIONS[0])
-    write(log, end=line[:20])
-    at_the_end.append(lambda: write(log, end=line[20:] + "\n"))
-    assert follow(log, 6) == [*DECISIONS, DECISIONS[0]]
-
-
+@pytest.mark.parametrize("empty", [False, True])
 def test_follow_shows_the_last_crawl_as_lines_come(
-    log: Path, at_the_end: deque[Callable[[], None]]
+    log: Path, at_the_end: deque[Callable[[], None]], *, empty: bool
 ) -> None:
-    def of_crawl(crawl: str) -> dict[str, Any]:
-        return {**DECISIONS[0], "crawl": crawl}
+    def of_crawls(*crawls: str) -> Callable[[], None]:
+        return lambda: write(log, *({**DECISIONS[0], "crawl": crawl} for crawl in crawls))
 
-    at_the_end += [
-        lambda: write(log, DECISIONS[0], of_crawl("three"), of_crawl("two")),
-        lambda: write(log, of_crawl("three"), of_crawl("four"), of_crawl("three")),
-    ]
-    followed = islice(read_log(log, LogFilter(crawl="last"), last=1, follow=True), 4)
-    assert [decision["crawl"] for decision in followed] == ["two", "three", "three", "four"]
-
-
-def test_follow_begins_before_the_first_crawl(
-    tmp_path: Path, at_the_end: deque[Callable[[], None]]
-) -> None:
-    log = tmp_path / "log.jsonl"
-    log.touch()
-    at_the_end.append(lambda: write(log, *DECISIONS[:3]))
-    followed = islice(read_log(log, LogFilter(crawl="last"), follow=True), 3)
-    assert list(followed) == DECISIONS[:3]
+    if empty:
+        log.write_bytes(b"")
+        at_the_end.append(of_crawls("one", "one", "two"))
+    at_the_end += [of_crawls("one", "three", "two"), of_crawls("three", "four", "three")]
+    expected = [*(["one", "one"] * empty), "two", "three", "three", "four"]
+    followed = read_log(log, LogFilter(crawl="last"), last=1, follow=True)
+    assert [line["crawl"] for line in islice(followed, len(expected))] == expected
 
 
 def test_follow_counts_damaged_lines_when_it_is_ended(
@@ -223,19 +204,6 @@ def test_follow_counts_damaged_lines_when_it_is_ended(
     assert capsys.readouterr().err == f"1 damaged line was skipped in {log}\n"
 
 
-def test_follow_sleeps_between_looks(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slept(Exception):  # noqa: N818
-        pass
-
-    def sleep(seconds: float) -> None:
-        assert 0.01 <= seconds <= 1
-        raise Slept
-
-    monkeypatch.setattr("scrapy_simhash.inspection.log.time", SimpleNamespace(sleep=sleep))
-    with pytest.raises(Slept):
-        follow(log, 6)
-
-
 def test_summary_counts_no_request_that_was_made_after_all() -> None:
     """To check a rule, or because it was wrong; another crawl's requests are its own."""
     lines = [make_decision(n, status="not_fetched", rule="r", body_bytes=None) for n in (1, 2, 3)]
@@ -248,6 +216,7 @@ def test_summary_counts_no_request_that_was_made_after_all() -> None:
 
 
 def test_summary_counts_statuses_distances_and_groups() -> None:
+    assert summarise([]) == []
     (summary,) = summarise(DECISIONS)
     counts = {"first_time": 0, "last_time": 0, "revisit": 0, "unjudged": 0, "not_fetched": 0}
     assert summary == {
@@ -276,10 +245,6 @@ def test_summary_counts_statuses_distances_and_groups() -> None:
     }
 
 
-def test_summary_of_nothing() -> None:
-    assert list(summarise([])) == []
-
-
 def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
     again = {**DECISIONS[1], "crawl": "two", "match_url": None}
     (summary,) = summarise([*DECISIONS, again, {**DECISIONS[2], "crawl": "three"}], top=1)
@@ -287,12 +252,6 @@ def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
     assert summary["largest_groups"] == {"http://a.example/1": 2}
     (summary,) = summarise([again])
     assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
-
-
-def test_summary_counts_what_was_done() -> None:
-    actions = ("drop", "flag", "flag", "")
-    (summary,) = summarise([{**DECISIONS[1], "action": action} for action in actions])
-    assert summary["actions"] == {"flag": 2, "drop": 1, "": 1}
 
 
 def test_summary_of_lines_that_lack_keys() -> None:

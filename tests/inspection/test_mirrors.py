@@ -1,10 +1,14 @@
 """Places that mirror each other, by the addresses of near-duplicates."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.inspection.report.figures import Mirrors
+from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.inspection.report.figures import Figures
 from scrapy_simhash.pages.places import find_places
 
 A = "http://a.example"
@@ -33,24 +37,26 @@ def test_places_of_a_pair(url: str, original: str, places: tuple[str, str] | Non
     assert find_places(url, original) == places
 
 
+def count(pages: Iterable[str], near_duplicates: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Count pages, and near-duplicates among them; gives the report's mirrors."""
+    figures = Figures()
+    for url in pages:
+        figures.add(Decision(url=url, status="new"))
+    for url, original in near_duplicates:
+        figures.add(Decision(url=url, status="near_duplicate", match_url=original))
+    mirrors: list[dict[str, Any]] = figures.describe()["mirrors"]
+    return mirrors
+
+
 def test_pairs_are_counted_with_all_pages_of_their_place() -> None:
-    mirrors = Mirrors()
-    for number in range(5):
-        mirrors.add_page(f"{A}/x{number}")
-        mirrors.add_page(f"{A}/mirror/deep/x{number}")
-    for number in range(4):
-        mirrors.add_near_duplicate(f"{A}/mirror/deep/x{number}", f"{A}/deep/x{number}")
-    for number in range(2):
-        mirrors.add_near_duplicate(f"{A}/seldom/x{number}", f"{A}/x{number}")
-    assert mirrors.list_largest(10) == [
+    pages = [f"{A}/x0", f"{A}/mirror/deep/x4"]
+    copies = [(f"{A}/mirror/deep/x{number}", f"{A}/deep/x{number}") for number in range(4)]
+    seldom = [(f"{A}/seldom/x{number}", f"{A}/x{number}") for number in range(2)]
+    assert count(pages, [*copies, *seldom]) == [
         {"place": f"{A}/mirror/*", "original": f"{A}/*", "near_duplicates": 4, "pages": 5}
     ]
-    assert mirrors.list_largest(0) == []
 
 
 @given(st.text(), st.text())
 def test_any_text_may_be_an_address(url: str, original: str) -> None:
-    mirrors = Mirrors()
-    mirrors.add_page(url)
-    mirrors.add_near_duplicate(url, original)
-    assert mirrors.list_largest(5) == []
+    assert count([url], [(url, original)]) == []

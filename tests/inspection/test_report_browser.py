@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection import explain
-from scrapy_simhash.inspection.report.report import write_report
 from tests.helpers.browser import Watched, start_browser, watching
 from tests.helpers.reporting import (
     HOSTILE_TITLE,
@@ -19,6 +18,7 @@ from tests.helpers.reporting import (
     crawl_hostile_pages,
     make_decision,
     make_drop,
+    report,
     write_log,
 )
 
@@ -39,7 +39,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Playwright has an event loop of its own in this thread.
     with ThreadPoolExecutor(1) as other:
         other.submit(asyncio.run, crawl_hostile_pages(folder / "store")).result()
-    write(folder / "report.html", folder / "store", None)
+    report(folder, folder / "store")
     return folder / "report.html"
 
 
@@ -57,22 +57,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None, distance=None),
         ],
     )
-    write(folder / "report.html", folder / "nowhere", log)
+    report(folder, log_path=str(log))
     return folder / "report.html"
-
-
-def write(path: Path, store: Path, log: Path | None) -> None:
-    config = Config(store=str(store))
-    list(
-        write_report(
-            config,
-            output=path,
-            log_path=str(log) if log else None,
-            crawl=None,
-            labels=None,
-            overwrite=False,
-        )
-    )
 
 
 def addresses(page: Page) -> list[str]:
@@ -270,20 +256,14 @@ def test_page_of_one_difference(browser: Browser, hostile: Path, tmp_path: Path)
         assert page.evaluate("'hacked' in window") is False
 
 
-def test_print_leaves_the_controls_out(browser: Browser, hostile: Path) -> None:
+def test_paper_shows_groups_and_differences_in_black(browser: Browser, hostile: Path) -> None:
     with watching(browser, hostile, scheme="dark") as watched:
         page = watched.page
         page.emulate_media(media="print", color_scheme="dark")
-        assert not page.locator("#controls").is_visible()
-        assert not page.locator("nav").is_visible()
-        assert page.locator("#drops").is_visible()
-        ink = page.evaluate("getComputedStyle(document.body).color")
-        assert ink == "rgb(0, 0, 0)"
-
-
-def test_paper_shows_groups_and_differences(browser: Browser, hostile: Path) -> None:
-    with watching(browser, hostile) as watched:
-        page = watched.page
+        for name, visible in (("#controls", False), ("nav", False), ("#drops", True)):
+            assert page.locator(name).is_visible() == visible
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+        page.emulate_media(media="screen")
         page.locator(".pair summary").first.click()
         page.evaluate(
             """() => addEventListener("beforeprint", () => {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import document, open_in_crawl
+from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.pages import page
 from tests.helpers.reporting import (
     START,
@@ -21,21 +21,7 @@ from tests.helpers.reporting import (
 from tests.helpers.server import serve
 
 A = 0x0123_4567_89AB_CDEF
-
-
-def tells_of_1970(path: Path) -> bool:
-    """Say whether its header or a plot does; numbers of other kinds have these digits, too."""
-    return re.search("1970-01|Jan 1970", path.read_text("utf-8")) is not None
-
-
-def test_an_import_drops_nothing(tmp_path: Path) -> None:
-    log = write_log(
-        tmp_path / "log.jsonl", [make_decision(0), make_drop(1, action="", crawl="import-1")]
-    )
-    figures = report(tmp_path, log_path=str(log))
-    assert (figures["near_duplicates"], figures["near_duplicates_kept"]) == (1, 1)
-    assert (figures["kept"], figures["dropped"]) == (2, 0)
-    assert (figures["dropped_bytes"], figures["links_not_followed"]) == (0, 0)
+WALL = "http://site.example/page/0"
 
 
 def test_a_store_without_a_log_tells_imports_from_crawls(tmp_path: Path) -> None:
@@ -49,14 +35,15 @@ def test_a_store_without_a_log_tells_imports_from_crawls(tmp_path: Path) -> None
 
 
 def test_each_action_counts_what_it_saves(tmp_path: Path) -> None:
-    actions = ("drop", "follow", "ignore-outlinks", "flag")
+    """An import has none, and drops nothing."""
+    actions = ("drop", "follow", "ignore-outlinks", "flag", "")
     drops = [
         make_drop(number, action=action, body_bytes=10**number, links=10**number)
         for number, action in enumerate(actions)
     ]
     log = write_log(tmp_path / "log.jsonl", [make_decision(0), *drops])
     figures = report(tmp_path, log_path=str(log))
-    assert (figures["dropped"], figures["near_duplicates_kept"]) == (2, 2)
+    assert (figures["dropped"], figures["near_duplicates_kept"], figures["kept"]) == (2, 3, 4)
     assert figures["dropped_bytes"] == 1
     assert figures["links_not_followed"] == 101
 
@@ -107,12 +94,6 @@ def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
     assert figures["hosts"][0]["judged"] == 4
 
 
-def test_nothing_was_judged(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log.jsonl", [make_decision(0, status="unjudged", reason="empty")])
-    figures = report(tmp_path, log_path=str(log))
-    assert (figures["judged"], figures["unjudged"], figures["over_time"]) == (0, 1, [])
-
-
 def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> None:
     lines = [
         decision
@@ -134,20 +115,48 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert (edge["near_duplicates"], len(edge["pages"])) == (3, 3)
 
 
-def test_lines_without_a_time_are_not_of_1970(tmp_path: Path) -> None:
-    lines = [make_decision(0), make_drop(1), make_drop(2, time=0), make_decision(3)]
+@pytest.mark.parametrize("timed", [2, 0])
+def test_lines_without_a_time_are_not_of_1970(tmp_path: Path, timed: int) -> None:
+    lines = [make_decision(0), make_drop(1), make_drop(2), make_decision(3)]
+    for line in lines[timed:-1]:
+        line["time"] = 0
     del lines[3]["time"]
     log = write_log(tmp_path / "log.jsonl", lines)
     figures = report(tmp_path, log_path=str(log))
     assert (figures["judged"], figures["dropped"]) == (4, 2)
-    assert (figures["first_time"], figures["last_time"]) == (START, START + 10)
-    assert min(step["time"] for step in figures["over_time"]) == START
-    assert read_data(tmp_path / "report.html")["table"]["time"] == [START + 10, None]
-    assert not tells_of_1970(tmp_path / "report.html")
+    times = [START, START + 10] if timed else [None, None]
+    assert [figures["first_time"], figures["last_time"]] == times
+    assert min((step["time"] for step in figures["over_time"]), default=None) == times[0]
+    assert read_data(tmp_path / "report.html")["table"]["time"] == [times[1], None]
+    # Numbers of other kinds have these digits, too.
+    written = (tmp_path / "report.html").read_text("utf-8")
+    assert re.search("1970-01|Jan 1970", written) is None
 
 
-def test_no_line_has_a_time(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log.jsonl", [make_decision(0, time=0), make_drop(1, time=0)])
-    figures = report(tmp_path, log_path=str(log))
-    assert (figures["first_time"], figures["over_time"]) == (None, [])
-    assert not tells_of_1970(tmp_path / "report.html")
+def test_a_wall_stands_among_what_to_look_at_first(tmp_path: Path) -> None:
+    drops = [make_drop(n, distance=0, similarity=1.0, sink=n > 4) for n in range(1, 9)]
+    more = [make_drop(20 + n, original=9, distance=0, similarity=1.0) for n in range(3)]
+    # The first page of the wall comes again.
+    again = make_decision(0, status="revisit", reason="unchanged", sink=True)
+    lines = [make_decision(0), *drops, make_decision(9), *more, again]
+    figures = report(tmp_path, log_path=str(write_log(tmp_path / "log.jsonl", lines)))
+    assert (figures["walls"], figures["wall_pages"]) == (1, 5)
+    (group,) = figures["suspicious"]
+    assert (group["kinds"], group["url"], group["near_duplicates"]) == (["wall"], WALL, 8)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert '<span class="tag">wall</span>' in html
+    assert "undo --sink" in html
+    assert "<dt>showed a wall</dt><dd>5</dd>" in html
+
+
+@pytest.mark.parametrize(("title", "kinds"), [("", ["wall"]), ("Log in", ["login", "wall"])])
+def test_a_store_without_log_knows_its_walls(tmp_path: Path, title: str, kinds: list[str]) -> None:
+    with open_in_crawl(tmp_path / "s") as store:
+        for number in range(8):
+            page = document(f"members/{number}", 0x1234_5678_9ABC, title=title)
+            (verdict,) = store.find_and_add([page])
+            store.mark_done([verdict.document], CRAWL)
+    figures = report(tmp_path, tmp_path / "s")
+    # Without a log nobody knows when a page was judged: all pages of the wall count.
+    assert (figures["walls"], figures["wall_pages"]) == (1, 7)
+    assert figures["suspicious"][0]["kinds"] == kinds

@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.inspection.difference import compare_side_by_side
-from scrapy_simhash.inspection.report.groups import MOST_PAIRS, compare_pairs
+from scrapy_simhash.inspection.report.figures import MOST_PAIRS, compare_pairs
 from scrapy_simhash.stores import Store
 from tests.helpers.documents import document, open_in_crawl
 from tests.helpers.reporting import make_decision, make_drop, report, write_log
@@ -19,7 +19,7 @@ STORE_KINDS = ("lmdb", "redis")
 def test_texts_that_were_kept_late_are_compared(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_simhash.inspection.report.groups._PATIENCE", 3)
+    monkeypatch.setattr("scrapy_simhash.inspection.report.figures._PATIENCE", 3)
     draw = Random(1)  # noqa: S311 - reproducible, no secret
     decisions = []
     for number in range(10):

@@ -88,13 +88,6 @@ def test_one_fingerprint_of_several_documents(store: Store) -> None:
     assert store.query(A) == []
 
 
-def test_bulk_loaded_fingerprints_match_in_every_scope(store: Store) -> None:
-    store.bulk_load(np.array([A], np.uint64))
-    for scope in ("", "one"):
-        page = document(f"page {scope}", NEAR_A, scope=scope)
-        assert judge_one(store, page).match == plain_match(0, A, 3, None)
-
-
 @pytest.mark.parametrize("page_first", [True, False])
 def test_a_bulk_loaded_fingerprint_that_a_page_has_too(store: Store, *, page_first: bool) -> None:
     """It stays what it is: matching in every scope, whatever becomes of the page."""

@@ -193,15 +193,6 @@ def test_stubs_and_others_never_match(store: Store) -> None:
     assert matched(store, with_digest).document == 2
 
 
-@pytest.mark.parametrize("confirm", [None, 0.8])
-def test_stubs_without_confirmation(home: str, confirm: float | None) -> None:
-    with begin_crawl(home, confirm=confirm) as store:
-        judge_one(store, stub("a", A))
-        assert matched(store, stub("b", A)).document == 1
-        assert judge_one(store, stub("c", A ^ 1)).status == "new"
-        assert judge_one(store, document("d", A)).status == "new"
-
-
 def test_a_revisit_whose_whole_text_only_changed_is_unchanged(store: Store) -> None:
     """Advertisements change; the page is found by what it looks like now, and no more as before."""
     digest: dict[str, Any] = {"text_digest": b"main"}
@@ -226,12 +217,6 @@ def test_a_short_main_text_that_stays_is_unchanged(store: Store) -> None:
     assert judge_one(store, page("a", B, **digest)) == Verdict("revisit", "unchanged", 1)
     assert [match.document for match in store.query(B)] == [1]
     assert store.query(A) == []
-
-
-def test_a_revisit_with_other_main_text_is_changed(store: Store) -> None:
-    judge_one(store, page("a", A, B))
-    assert judge_one(store, page("a", flip(1), B)).reason == "changed"
-    assert judge_one(store, page("a", flip(1), B, scope="s")).reason == "changed"
 
 
 def test_a_revisit_takes_over_what_the_confirmation_asks_for(store: Store) -> None:
@@ -282,14 +267,6 @@ def test_new_links_are_those_that_the_original_has_not(store: Store) -> None:
     judge_one(store, page("a", A, link_sketch=links(1, 2, 3)))
     assert matched(store, page("b", A, link_sketch=links(2, 3, 4, 5))).new_links == 0.5
     assert matched(store, page("c", A)).new_links is None
-
-
-def test_a_store_without_confirmation_ignores_sketches(home: str) -> None:
-    with begin_crawl(home, distance=7) as store:
-        assert store.confirm is None
-        judge_one(store, page("a", A, heading="Kiwi"))
-        match = matched(store, page("b", flip(7), heading="Apples", start=9_000))
-        assert (match.similarity, match.tests) == (None, ("distance 7 bits",))
 
 
 def make_fingerprint(words: int, **fields: Any) -> PageFingerprint:

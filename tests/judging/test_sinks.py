@@ -27,6 +27,7 @@ from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.urlrules import Rows
 
 STORE_KINDS = ["lmdb", "redis", "cluster"]
 WALL, PAGE = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
@@ -113,35 +114,12 @@ def test_a_parameter_that_is_known_to_matter_belongs_to_the_form() -> None:
     assert forms == ["list?page=1", "list?page=1", "list?page=2", "list"]
 
 
-class OneDocument:
-    """A store of one document, as far as the addresses of its near-duplicates go."""
-
-    def __init__(self, url: str) -> None:
-        self._rows: dict[bytes, bytes] = {}
-        self._record = Record(
-            **facts_of(facts(url)), state=State.DONE, delivered=True, crawl="", first_time=0.0
-        )
-
-    def get(self, number: int) -> Record:
-        assert number == 1
-        return self._record
-
-    def get_row(self, table: str, key: bytes) -> bytes | None:
-        assert table == "sinks"
-        return self._rows.get(key)
-
-    def put_row(self, table: str, key: bytes, row: bytes) -> None:
-        assert table == "sinks"
-        self._rows[key] = row
-
-    def count_rows(self, table: str) -> int:
-        assert table == "parked"
-        return 0
-
-
 def note_all(urls: Sequence[str]) -> tuple[list[bool], Documents]:
     """Note that these addresses led to the document of the first one."""
-    documents: Documents = OneDocument(urls[0])  # type: ignore[assignment]
+    rows = Rows()
+    found = facts_of(facts(urls[0]))
+    rows.records[1] = Record(**found, state=State.DONE, delivered=True, crawl="", first_time=0.0)
+    documents: Documents = rows  # type: ignore[assignment]  # as far as needed
     return [note(documents, url) for url in urls[1:]], documents
 
 

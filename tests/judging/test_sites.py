@@ -70,19 +70,6 @@ def test_names_that_differ_in_a_number_do_not_part_long_texts(names: tuple[str, 
     assert answer.tests[-1].endswith("names itself")
 
 
-def test_one_title_for_all_pages() -> None:
-    """The headings part siblings; without any, nothing does, and with one text nothing need."""
-    text = make_words(1, SHORT)
-    mug, chair, again = (
-        read("ACME", f"<h1>{name}</h1>", make_text(edit_words(text, 5, seed)))
-        for seed, name in enumerate(("Red mug", "Blue chair", "Red mug"))
-    )
-    assert not answer_to(mug, chair).duplicate
-    assert answer_to(mug, again).duplicate
-    unlike = read("ACME", "", make_text(make_words(2, SHORT)))
-    assert not answer_to(read("ACME", "", make_text(text)), unlike).confirmed
-
-
 def test_titles_that_are_addresses() -> None:
     """One page at two addresses, each its title; pages that differ have another text or heading."""
     text = make_text(make_words(1, SHORT))
@@ -98,59 +85,56 @@ def test_titles_that_are_addresses() -> None:
     assert not answer_to(first, third).duplicate
 
 
-@pytest.mark.parametrize("title", ["", "   ", "...", "\u200b", "\N{PERSON FROWNING}"])
-def test_empty_titles_leave_it_to_the_headings(title: str) -> None:
+WORDS = "word " * 2_000
+PARTS = "".join(f"<h2>Part {number}</h2>" for number in range(99))
+LOGO = '<h1><img src="logo.png" alt="ACME"></h1>'
+KIWI, APPLE = "<h1>Kiwi</h1>", "<h1>Apple</h1>"
+Named = tuple[str, str]
+
+
+@pytest.mark.parametrize(
+    ("page", "again", "sibling"),
+    [
+        # Empty titles leave it to the headings.
+        *(
+            ((title, KIWI), (title, KIWI), (title, APPLE))
+            for title in ("", "   ", "...", "\u200b", "\N{PERSON FROWNING}")
+        ),
+        # Of 10,000 characters the first 300 count.
+        ((f"Kiwi {WORDS}", ""), (f"Kiwi {WORDS} end", ""), (f"Apple {WORDS}", "")),
+        # Of a title in two scripts both parts do.
+        (("Weather 東京", ""), ("Weather 東京", ""), ("Weather 大阪", "")),
+        # Of a hundred headings the first one names the page.
+        (("", KIWI + PARTS), ("", KIWI + PARTS), ("", APPLE + PARTS)),
+        # A logo has no words; the heading after it does.
+        (
+            ("ACME", f"{LOGO}<h2>Red mug</h2>"),
+            ("ACME", f"{LOGO}<h2>Red mug</h2>"),
+            ("ACME", f"{LOGO}<h2>Blue chair</h2>"),
+        ),
+        # One title for all pages.
+        (("ACME", KIWI), ("ACME", KIWI), ("ACME", APPLE)),
+    ],
+)
+def test_odd_names_tell_a_page_from_its_sibling(page: Named, again: Named, sibling: Named) -> None:
     text = make_words(1, SHORT)
     one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
-    kiwi = read(title, "<h1>Kiwi</h1>", one)
-    assert answer_to(kiwi, read(title, "<h1>Kiwi</h1>", other)).duplicate
-    assert not answer_to(kiwi, read(title, "<h1>Apple</h1>", other)).duplicate
-    nameless = answer_to(read(title, "", one), read(title, "", other))
-    assert nameless.duplicate
+    first = read(*page, one)
+    assert answer_to(first, read(*again, other)).duplicate
+    assert not answer_to(first, read(*sibling, other)).duplicate
 
 
-def test_titles_of_10_000_characters() -> None:
-    """The first 300 characters count."""
+def test_without_any_name_or_with_one_text_none_is_needed() -> None:
+    """A heading in another script is another name, unless the page is one."""
     text = make_words(1, SHORT)
     one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
-    long = "word " * 2_000
-    assert answer_to(read(f"Kiwi {long}", "", one), read(f"Kiwi {long} end", "", other)).duplicate
-    # Each has a word of its own.
-    apple = read(f"Apple {long}", "", other)
-    assert not answer_to(read(f"Kiwi {long}", "", one), apple).duplicate
-
-
-def test_titles_in_two_scripts() -> None:
-    """Both parts count; a heading in another script is another name, unless the page is one."""
-    text = make_words(1, SHORT)
-    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
-    tokyo = read("Weather 東京", "", one)
-    assert answer_to(tokyo, read("Weather 東京", "", other)).duplicate
-    assert not answer_to(tokyo, read("Weather 大阪", "", other)).duplicate
+    assert answer_to(read("", "", one), read("", "", other)).duplicate
+    unlike = read("ACME", "", make_text(make_words(2, SHORT)))
+    assert not answer_to(read("ACME", "", one), unlike).confirmed
     translated = [read("LibreOffice", f"<h1>{name}</h1>", one) for name in ("Атрибуты", "Words")]
     assert answer_to(*translated).duplicate
     beside = read("LibreOffice", "<h1>Words</h1>", other)
     assert not answer_to(translated[0], beside).duplicate
-
-
-def test_a_hundred_headings() -> None:
-    """The first one names the page, whatever follows."""
-    text = make_words(1, SHORT)
-    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
-    rest = "".join(f"<h2>Part {number}</h2>" for number in range(99))
-    kiwi = read("", f"<h1>Kiwi</h1>{rest}", one)
-    assert answer_to(kiwi, read("", f"<h1>Kiwi</h1>{rest}", other)).duplicate
-    assert not answer_to(kiwi, read("", f"<h1>Apple</h1>{rest}", other)).duplicate
-
-
-def test_a_heading_that_is_an_image() -> None:
-    """A logo has no words; the heading after it names the page."""
-    text = make_words(1, SHORT)
-    one, other = (make_text(edit_words(text, 5, seed)) for seed in (1, 2))
-    logo = '<h1><img src="logo.png" alt="ACME"></h1>'
-    mug = read("ACME", f"{logo}<h2>Red mug</h2>", one)
-    assert answer_to(mug, read("ACME", f"{logo}<h2>Red mug</h2>", other)).duplicate
-    assert not answer_to(mug, read("ACME", f"{logo}<h2>Blue chair</h2>", other)).duplicate
 
 
 def read_list(page: int, items: str, *, aside: int, words: int = 15, count: int = 20) -> Document:

@@ -128,11 +128,6 @@ def test_pages_without_text(body: bytes, reason: str, extractor: str) -> None:
     assert reason_of(extractor, body) == reason
 
 
-def test_a_lone_bracket_is_text_to_the_standard_only() -> None:
-    assert reason_of("trafilatura-fast", b"<") == "no_text"
-    assert read("<", "turbohtml") == "<"
-
-
 def make_zip() -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
@@ -264,15 +259,6 @@ def test_broken_markup(extractor: str) -> None:
         for number in range(9)
     )
     assert "Broken markup 3" in read(html, extractor)
-
-
-@pytest.mark.parametrize("cut", range(0, 1_800, 97))
-def test_truncated_pages_are_read_or_unjudged(cut: int, extractor: str) -> None:
-    body = page(article()).encode()[:cut]
-    try:
-        assert read_page(body, "utf-8", extractor).main
-    except UnjudgedError as error:
-        assert error.reason in {"empty", "no_text"}  # noqa: PT017 - both ends are right
 
 
 @BOTH

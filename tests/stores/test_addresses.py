@@ -4,7 +4,7 @@ import pytest
 
 from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
-from tests.helpers.documents import CRAWL, document, judge
+from tests.helpers.documents import document, judge
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 URL = "http://site.example/"
@@ -38,11 +38,3 @@ def test_a_document_whose_url_changes_is_found_by_the_new_one(
     judge(store, document("page", fingerprint, url=URL + "moved"))
     assert numbers_at(store, URL + "moved") == [1]
     assert numbers_at(store, URL + "page") == []
-
-
-def test_a_deleted_document_is_not_found(store: Store) -> None:
-    judge(store, document("a", 1), document("like a", 3), document("b", 0xFF << 40))
-    store.mark_done([1, 3], CRAWL)
-    assert numbers_at(store, URL + "like a") == [2]
-    assert store.delete([1]) == 2
-    assert [numbers_at(store, URL + name) for name in ("a", "like a", "b")] == [[], [], [3]]

@@ -3,8 +3,7 @@
 import pytest
 
 from scrapy_simhash.judging.rows import Link
-from scrapy_simhash.stores import Store
-from scrapy_simhash.stores import links as stored_links
+from scrapy_simhash.stores import Store, parking
 from tests.helpers.documents import CRAWL, document
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
@@ -16,7 +15,7 @@ def make_link(name: str, spider: str = "docs", time: float = 1.0) -> Link:
 
 
 def test_a_store_keeps_them_within_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_links, "MOST_LINKS", 2)
+    monkeypatch.setattr(parking, "MOST_LINKS", 2)
     assert store.list_links() == []
     assert store.keep_links([make_link("a"), make_link("b", "news"), make_link("c")]) == 1
     # One that is there stays as it is, and takes no other's place.

@@ -6,47 +6,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrapy_simhash.errors import StoreMismatchError
+from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
 from scrapy_simhash.judging import Document
 from scrapy_simhash.pages import Recipe
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
-from tests.helpers.strategies import DESIGNS
 
 STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 
-@pytest.mark.parametrize("name", ["4", "10", "16", "20", "6:2", "8:7"])
-def test_designs_are_kept(tmp_path: Path, name: str) -> None:
-    most = DESIGNS[name].reach_bits
-    with open_lmdb(tmp_path, distance=most, tables=name) as store:
-        assert store.stats()["design"] == name
-        assert store.stats()["complete_for_bits"] == most
-    with open_lmdb(tmp_path, distance=0) as store:
-        assert store.stats()["design"] == name
-    other = "10" if name != "10" else "4"
-    with pytest.raises(
-        StoreMismatchError, match=f"table design {name}, not {other}. Set SIMHASH_TABLES"
-    ):
-        open_lmdb(tmp_path, distance=0, tables=other)
-    with pytest.raises(StoreMismatchError, match=f"distance {most + 1}.*complete for 0 to {most}"):
-        open_lmdb(tmp_path, distance=most + 1)
-
-
-def test_recipes_are_kept(tmp_path: Path) -> None:
+def test_what_a_store_was_made_with_is_kept(home: str) -> None:
     recipe = Recipe("html2txt", "words-3", 1, 7)
-    with open_lmdb(tmp_path, recipe=recipe) as store:
-        assert store.recipe == recipe
-        seed = store.seed
-    with open_lmdb(tmp_path) as store:
-        assert store.recipe == recipe
-        assert store.seed == seed
-        assert store.stats()["recipe"]["id"] == recipe.id
-    with pytest.raises(StoreMismatchError) as caught:
-        open_lmdb(tmp_path, recipe=Recipe("html2txt", "words-2", 1, 1))
-    assert "features: 'words-3' / 'words-2'; features_version: 7 / 1" in str(caught.value)
-    assert "SIMHASH_STORE" in str(caught.value)
+    made: dict[str, Any] = {"recipe": recipe, "tables": "10", "seed": 77, "distance": 4}
+    nothing: dict[str, Any] = {}
+    for arguments in (made, nothing):
+        with open_store(home, **arguments) as store:
+            assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
+            stats = store.stats()
+            assert (stats["design"], stats["complete_for_bits"]) == ("10", 4)
+            assert stats["recipe"]["id"] == recipe.id
+    refused: list[tuple[dict[str, Any], str]] = [
+        (
+            {"recipe": Recipe("html2txt", "words-2", 1, 1)},
+            "another recipe.*features: 'words-3' / 'words-2'; features_version: 7 / 1.*SIMHASH_ST",
+        ),
+        ({"tables": "4"}, "table design 10, not 4. Set SIMHASH_TABLES"),
+        ({"seed": 78}, "another seed"),
+        ({"distance": 5}, "distance 5.*complete for 0 to 4"),
+    ]
+    for given, message in refused:
+        with pytest.raises(StoreMismatchError, match=f"(?s){message}"):
+            open_store(home, **given)
 
 
 def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
@@ -62,26 +53,17 @@ def test_seeds_differ_and_are_64_bits_wide(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"distance": 8},
-        {"distance": -1},
-        {"distance": 4, "tables": "6:2"},
-        {"confirm": -0.1},
-        {"confirm": 1.1},
+        *({"distance": 8}, {"distance": -1}, {"distance": 4, "tables": "6:2"}),
+        *({"confirm": -0.1}, {"confirm": 1.1}),
+        *({"tables": design} for design in ("5", "9:8", "nonsense", "")),
     ],
+    ids=str,
 )
-def test_a_store_that_cannot_be_opened_is_not_made(
-    tmp_path: Path, arguments: dict[str, Any]
-) -> None:
-    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm"):
-        open_lmdb(tmp_path / "new", **arguments)
-    assert not (tmp_path / "new" / "data.mdb").exists()
-
-
-@pytest.mark.parametrize("tables", ["5", "9:8", "nonsense", ""])
-def test_bad_designs_are_refused_before_anything_is_made(tmp_path: Path, tables: str) -> None:
-    with pytest.raises(ValueError, match="table design"):
-        open_lmdb(tmp_path / "new", tables=tables)
-    assert not (tmp_path / "new").exists()
+def test_a_store_that_cannot_be_opened_is_not_made(home: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm|table design"):
+        open_store(home, **arguments)
+    with pytest.raises(StoreUnusableError, match="there is no store"):
+        open_store(home, readonly=True)
 
 
 @pytest.mark.parametrize("url", ["{}", "lmdb://{}"])

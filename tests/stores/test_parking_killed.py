@@ -20,7 +20,7 @@ import random, sys
 from itertools import count
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.parking import ParkingGroup
-from tests.helpers.parking import SITE, make_parking
+from tests.helpers.parking import SITE, make_parking, park_requests
 
 url, crawl, start = sys.argv[1], sys.argv[2], int(sys.argv[3])
 draw = random.Random(crawl)
@@ -29,7 +29,7 @@ with open_store(url) as store:
     print("ready", flush=True)
     for number in count(start, 8):
         wanted = [make_parking("a", number + each, crawl=crawl) for each in range(8)]
-        answers = store.park(wanted)
+        answers = park_requests(store, *wanted)
         assert not any(answer.reason for answer in answers), answers
         for each in range(8):
             print("parked", number + each, flush=True)

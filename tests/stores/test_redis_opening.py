@@ -5,14 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from redis import Redis
 
-from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.records import pack
@@ -272,35 +270,6 @@ def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> N
 def test_a_read_only_store_is_not_made(redis_server: RedisServer) -> None:
     with pytest.raises(StoreUnusableError, match="there is no store at"):
         open_store(redis_server.url(), readonly=True)
-
-
-def test_recipe_seed_and_design_are_kept(redis_server: RedisServer) -> None:
-    url = redis_server.url()
-    recipe = Recipe("html2txt", "words-3", 1, 7)
-    with open_store(url, recipe=recipe, tables="10", seed=77) as store:
-        assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
-    with open_store(url) as store:
-        assert (store.recipe, store.design, store.seed) == (recipe, "10", 77)
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"recipe": Recipe("html2txt", "words-2", 1, 1)}, "another recipe"),
-        ({"tables": "4"}, "table design 10, not 4"),
-        ({"seed": 78}, "another seed"),
-        ({"distance": 5}, "complete for 0 to 4"),
-    ]
-    for arguments, message in refused:
-        with pytest.raises(StoreMismatchError, match=message):
-            open_store(url, **arguments)
-
-
-@pytest.mark.parametrize("arguments", [{"distance": 8}, {"confirm": 1.1}, {"tables": "nonsense"}])
-def test_a_store_that_cannot_be_opened_is_not_made(
-    redis_server: RedisServer, arguments: dict[str, Any]
-) -> None:
-    url = redis_server.url()
-    with pytest.raises((StoreMismatchError, ValueError), match=r"distance|confirm|table design"):
-        open_store(url, **arguments)
-    with pytest.raises(StoreUnusableError, match="there is no store"):
-        open_store(url, readonly=True)
 
 
 def test_what_is_not_durable_is_said_when_a_crawl_begins(

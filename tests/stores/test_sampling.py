@@ -10,8 +10,7 @@ from scrapy_simhash.judging.documents import Record, State, facts_of
 from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import add_rules, get_rule, set_state
-from scrapy_simhash.stores.sampling import Sample, check_sample
+from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, set_state
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.urlrules import RULE, Rows, make_facts
 

@@ -1,14 +1,12 @@
 """Upkeep: documents leave the store, damaged tables are mended, designs change."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
@@ -106,70 +104,3 @@ def test_a_read_only_store_deletes_and_rebuilds_nothing(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match="opened read-only"):
                 work()
         assert store.fingerprints().tolist() == [A]
-
-
-def clusters(count: int) -> list[int]:
-    """Make fingerprints of which many are few bits apart."""
-    draw = random.Random(count)  # noqa: S311 - reproducible
-    centres = [draw.getrandbits(64) for _ in range(count)]
-    near = [
-        centre ^ sum(1 << bit for bit in draw.sample(range(64), draw.randint(4, 9)))
-        for centre in centres
-        for _ in range(3)
-    ]
-    return sorted({*centres, *near})
-
-
-@pytest.fixture
-def mixed(tmp_path: Path) -> Iterator[Store]:
-    """Bulk-loaded fingerprints, packed ones of documents, and single rows."""
-    with open_in_crawl(tmp_path / "mixed", distance=3, tables="4") as store:
-        loaded, packed, single = (clusters(20)[start::3] for start in range(3))
-        store.bulk_load(np.array(loaded, np.uint64))
-        for group in (packed, single):
-            pages = [document(f"page {each:x}", each, scope=f"{each:x}") for each in group]
-            store.find_and_add(pages)
-            if group is packed:
-                store.compact()
-        assert store.check() == []
-        yield store
-
-
-# What becomes of a packed bucket; flipped bits of all rows are in `test_check`.
-DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
-    "gone": lambda _: None,
-    "cut short": lambda packed: packed[:-1],
-    "marked as too full": lambda _: b"",
-}
-
-
-def damage(store: Store, name: str) -> bytes:
-    """Damage the first packed bucket; returns its key."""
-
-    def work(txn: Any, dbs: Any) -> bytes:
-        cursor = next(c for each in ("base0", "base1") if (c := txn.cursor(dbs[each])).first())
-        key, packed = cursor.item()
-        cursor.delete()
-        if (damaged := DAMAGES[name](packed)) is not None:
-            cursor.put(key, damaged)
-        return bytes(key)
-
-    return in_lmdb(store, work)
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_rebuilding_mends_the_tables(mixed: Store, name: str) -> None:
-    before = mixed.fingerprints().tolist()
-    damage(mixed, name)
-    assert mixed.check() != []
-    mixed.rebuild()
-    assert mixed.check() == []
-    assert mixed.fingerprints().tolist() == before
-
-
-def test_a_bucket_cut_short_is_an_error_of_the_store(mixed: Store) -> None:
-    """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
-    key = damage(mixed, "cut short")
-    damaged = int.from_bytes(key[1:], "big") << 48  # table 0 permutes nothing
-    with pytest.raises(StoreError, match=r"tables are damaged: .* rebuild"):
-        mixed.find_and_add([document("any", damaged)])

@@ -14,6 +14,7 @@ from tests.helpers.parking import (
     SITE,
     add_target,
     make_parking,
+    park_requests,
     pin,
     plant_rows,
     read_keys,
@@ -85,4 +86,4 @@ def test_what_the_target_decided_stays(tmp_path: Path) -> None:
     merge(tmp_path / "into", tmp_path / "source")
     with open_store(str(tmp_path / "into"), distance=0) as store:
         assert states(store) == {RULE.id: RuleState.BANNED}
-        assert [each.reason for each in store.park([make_parking("a")])] == ["unproven"]
+        assert [each.reason for each in park_requests(store, make_parking("a"))] == ["unproven"]

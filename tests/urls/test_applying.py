@@ -13,8 +13,14 @@ from scrapy_simhash.pages.addresses import (
     format_address,
     parse_address,
 )
-from scrapy_simhash.urls.acting import MOST_STEPS, ActingRules, name_form
-from scrapy_simhash.urls.applying import RulesOfHost, apply_rule, may_change
+from scrapy_simhash.urls.applying import (
+    MOST_STEPS,
+    ActingRules,
+    RulesOfHost,
+    apply_rule,
+    may_change,
+    name_form,
+)
 from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
 from tests.helpers.urlrules import draw_addresses, draw_rules
 

@@ -1,72 +1,49 @@
-"""The figures of a report: pages, hosts, distances and groups, counted decision by decision."""
+"""The figures of a report: decisions counted one by one, and the groups of near-duplicates."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
 from scrapy_simhash._addresses import split_url
-from scrapy_simhash.inspection.log import Counts
+from scrapy_simhash._printable import show
+from scrapy_simhash.inspection.difference import compare_side_by_side
+from scrapy_simhash.inspection.log import Counts, sort_counts
+from scrapy_simhash.judging.names import read_names
+from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
 from scrapy_simhash.pages.places import find_places, list_places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from scrapy_simhash.detector.log import Decision
-
-
-# Fewer pages may be chance.
-_LEAST_PAGES = 3
-
-
-class Mirrors:
-    """Counts pages by place, near-duplicates by pair of places; memory grows with folders."""
-
-    def __init__(self) -> None:
-        self._pages: Counter[str] = Counter()
-        self._pairs: Counter[tuple[str, str]] = Counter()
-
-    def add_page(self, url: str) -> None:
-        """Count a page."""
-        self._pages.update(list_places(url))
-
-    def add_near_duplicate(self, url: str, original: str) -> None:
-        """Count a near-duplicate; `add_page` counts it as a page."""
-        if pair := find_places(url, original):
-            self._pairs[pair] += 1
-
-    def list_largest(self, most: int) -> list[dict[str, Any]]:
-        """List the pairs of places with most near-duplicates; `pages` counts all of a place."""
-        return [
-            {
-                "place": place,
-                "original": original,
-                "near_duplicates": count,
-                "pages": max(count, self._pages[place]),
-            }
-            for (place, original), count in self._pairs.most_common(most)
-            if count >= _LEAST_PAGES
-        ]
+    from scrapy_simhash.judging import Rule, StoredDocument
+    from scrapy_simhash.stores import Store
 
 
 # Only the newest near-duplicates are kept in memory one by one; all are counted.
 MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50
 _MIRRORS_SHOWN = 30
+# Fewer near-duplicates may have the same places by chance.
+_LEAST_OF_A_MIRROR = 3
 _RULES_SHOWN = 30
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
 
 
-class Figures:
-    """Counts the decisions of a report."""
+class Figures(Counts):
+    """Counts the decisions of a report; memory grows with hosts and folders."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        super().__init__()
         self.damaged = 0
         self.near_duplicates: deque[Decision] = deque(maxlen=MOST_LISTED)  # oldest first
         self.originals: dict[str, int] = {}  # numbers in their store by URL; 0 for none
@@ -74,16 +51,17 @@ class Figures:
         # By the URL of a wall, how many pages showed it after it was recognised.
         self.walls: Counter[str] = Counter()
         self._similarities: Counter[int] = Counter()
-        self._hosts: defaultdict[str, _Host] = defaultdict(_Host)
-        self._mirrors = Mirrors()
+        self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        # Pages by the places that they are in, near-duplicates by the pair of places they show.
+        self._places: Counter[str] = Counter()
+        self._mirrors: Counter[tuple[str, str]] = Counter()
         self._fingerprints: set[int] = set()
         self._times, self._dropped, self._bytes = array("d"), array("b"), array("q")
-        self._total = _Host()
         self._links = 0
 
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        self.counts.add(decision)
+        super().add(decision)
         if decision.is_judged:
             self._add_judged(decision)
         if decision.is_near_duplicate:
@@ -95,9 +73,12 @@ class Figures:
                 self.damaged += 1
 
     def _add_judged(self, decision: Decision) -> None:
-        for counted in (self._total, self._hosts[find_host(decision.url)]):
-            counted.add(decision)
-        self._mirrors.add_page(decision.url)
+        host = self._hosts[find_host(decision.url)]
+        host["judged"] += 1
+        host["near_duplicates"] += decision.is_near_duplicate
+        host["dropped"] += decision.is_dropped
+        host["dropped_bytes"] += decision.unparsed_bytes
+        self._places.update(list_places(decision.url))
         if decision.sink:
             self.walls[decision.match_url or decision.url] += 1
         if decision.time > 0:
@@ -112,8 +93,8 @@ class Figures:
         self._links += decision.links_not_followed
         if decision.similarity is not None:
             self._similarities[int(decision.similarity * _SIMILARITY_STEPS)] += 1
-        if decision.match_url:
-            self._mirrors.add_near_duplicate(decision.url, decision.match_url)
+        if decision.match_url and (pair := find_places(decision.url, decision.match_url)):
+            self._mirrors[pair] += 1
 
     @property
     def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -122,36 +103,45 @@ class Figures:
 
     def describe(self) -> dict[str, Any]:
         """Return all figures except those of single groups, ready for JSON."""
-        counts, total = self.counts, self._total
-        crawls = Counter({name: crawl["pages"] for name, crawl in counts.crawls.items()})
-        hosts = sorted(self._hosts.items(), key=lambda item: (-item[1].judged, item[0]))
+        total = sum(self._hosts.values(), Counter[str]())
+        crawls = Counter({name: crawl["pages"] for name, crawl in self.crawls.items()})
+        hosts = sorted(self._hosts.items(), key=lambda item: (-item[1]["judged"], item[0]))
         return {
             "first_time": min(self._times, default=None),
             "last_time": max(self._times, default=None),
             "crawls": dict(crawls.most_common()),
-            "pages": counts.pages,
-            "unjudged": counts.pages - total.judged,
-            "judged": total.judged,
-            "kept": total.judged - total.dropped,
-            "near_duplicates": total.near_duplicates,
-            "near_duplicates_kept": total.near_duplicates - total.dropped,
-            "dropped": total.dropped,
-            "dropped_bytes": total.dropped_bytes,
+            "pages": self.pages,
+            "unjudged": self.pages - total["judged"],
+            "judged": total["judged"],
+            "kept": total["judged"] - total["dropped"],
+            "near_duplicates": total["near_duplicates"],
+            "near_duplicates_kept": total["near_duplicates"] - total["dropped"],
+            "dropped": total["dropped"],
+            "dropped_bytes": total["dropped_bytes"],
             "links_not_followed": self._links,
             "walls": len(self.walls),
             "wall_pages": self.walls.total(),
-            "originals": len(counts.groups),
-            "not_fetched": dict(counts.not_fetched.most_common(_RULES_SHOWN)),
-            "not_fetched_in_all": counts.not_fetched.total(),
-            "statuses": dict(counts.statuses.most_common()),
-            "hosts": [{"host": name, **vars(host)} for name, host in hosts[:_HOSTS_SHOWN]],
+            "originals": len(self.groups),
+            "not_fetched": dict(self.not_fetched.most_common(_RULES_SHOWN)),
+            "not_fetched_in_all": self.not_fetched.total(),
+            "statuses": dict(self.statuses.most_common()),
+            "hosts": [{"host": name, **host} for name, host in hosts[:_HOSTS_SHOWN]],
             "hosts_in_all": len(self._hosts),
-            "distances": counts.sort_distances(),
+            "distances": sort_counts(self.distances),
             "similarities": {
                 f"{step / _SIMILARITY_STEPS:.2f}": self._similarities[step]
                 for step in sorted(self._similarities)
             },
-            "mirrors": self._mirrors.list_largest(_MIRRORS_SHOWN),
+            "mirrors": [
+                {
+                    "place": place,
+                    "original": original,
+                    "near_duplicates": count,
+                    "pages": max(count, self._places[place]),
+                }
+                for (place, original), count in self._mirrors.most_common(_MIRRORS_SHOWN)
+                if count >= _LEAST_OF_A_MIRROR
+            ],
             "over_time": self._describe_times(),
         }
 
@@ -176,19 +166,6 @@ class Figures:
                 edges[:-1].tolist(), pages.tolist(), dropped, dropped_bytes, strict=True
             )
         ]
-
-
-class _Host:
-    """Counts of the judged pages of one host, or of all hosts."""
-
-    def __init__(self) -> None:
-        self.judged = self.near_duplicates = self.dropped = self.dropped_bytes = 0
-
-    def add(self, decision: Decision) -> None:
-        self.judged += 1
-        self.near_duplicates += decision.is_near_duplicate
-        self.dropped += decision.is_dropped
-        self.dropped_bytes += decision.unparsed_bytes
 
 
 def find_host(url: str) -> str:
@@ -235,3 +212,191 @@ def _expect(count: int) -> NDArray[np.float64]:
         neither - 2 * np.expm1(max(1, count) * np.log1p(-p))
     )
     return expected
+
+
+_GROUPS_SHOWN = 20
+_PAGES_SHOWN = 20
+_SUSPICIOUS_SHOWN = 20
+_EXAMPLES_SHOWN = 5
+# The number of groups whose original is looked up, and of pages of each.
+_GROUPS_ASKED = 500
+_PAGES_ASKED = 12
+# A very large group has at least this number of near-duplicates, and this share of all.
+_MANY = 20
+_LARGE_SHARE = 0.05
+# If pages have at least this share of different names, only their names tell them apart.
+_LEAST_NAMES = 3
+_LARGE_SHARE_OF_NAMES = 0.5
+# Two standard errors of an estimated similarity (see `sketch`): the texts themselves may be less
+# alike than SIMHASH_CONFIRM.
+_EDGE_SIMILARITY = 0.036
+
+TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "very large", "edge of the rule"
+WALL = "wall"
+
+
+class Group(NamedTuple):
+    """An original with its near-duplicates."""
+
+    url: str  # of the original; "" for bulk-loaded fingerprints
+    near_duplicates: int
+    pages: Sequence[Decision]  # the listed pages, each URL once
+    original: StoredDocument | None = None  # as the store has it
+    members: Sequence[StoredDocument] = ()  # some of the pages as the store has them
+    wall: bool = False  # addresses that have nothing in common lead to it
+
+    @property
+    def kind(self) -> str:
+        """The kind of page, told by its name, or by its URL if the store has no name."""
+        if self.original is not None:
+            return guess_kind(self.original.title, self.original.heading)
+        parts = split_url(self.url)
+        path = unquote(parts.path) if parts else ""
+        return guess_kind(path.replace("_", " ").replace("/", " "), "")
+
+    def describe(self, pages_shown: int) -> dict[str, Any]:
+        """Describe the group for a reader, ready for JSON."""
+        distances = Counter(page.distance for page in self.pages if page.distance is not None)
+        return {
+            "url": self.url,
+            "title": self.original.title if self.original else "",
+            "kind": self.kind,
+            "near_duplicates": self.near_duplicates,
+            "distances": sort_counts(distances),
+            "pages": [
+                {"url": page.url, "distance": page.distance, "similarity": page.similarity}
+                for page in self.pages[:pages_shown]
+            ],
+        }
+
+    def find_kinds(self, total: int) -> Iterator[str]:
+        """Find why the group is worth checking; `total` counts the near-duplicates of all."""
+        if self.kind:
+            yield self.kind
+        if self.wall:
+            yield WALL
+        if self.original is not None and self.original.stub and not self.original.file:
+            yield STUB
+        elif self.kind not in {SOFT_404, LOGIN} and self._has_many_names():
+            yield TEMPLATE
+        if self.near_duplicates >= max(_MANY, _LARGE_SHARE * total):
+            yield LARGE
+
+    def _has_many_names(self) -> bool:
+        """Whether the titles of near-duplicates name different things."""
+        titles = [read_names(member.title, "")["title"] for member in self.members if member.title]
+        return len(set(titles)) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(titles))
+
+
+def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[str, Any]:
+    """Describe the largest groups, and the `suspicious` ones, largest first; `kinds` says why."""
+    groups = _collect_groups(figures, store)
+    total = sum(group.near_duplicates for group in groups)
+    suspicious: list[dict[str, Any]] = []
+    for group in groups:
+        kinds = list(group.find_kinds(total))
+        if kinds and len(suspicious) < _SUSPICIOUS_SHOWN:
+            suspicious.append({"kinds": kinds, **group.describe(_EXAMPLES_SHOWN)})
+    latest = {decision.url: decision for decision in figures.near_duplicates}
+    if edge := [decision for decision in latest.values() if _is_edge(decision, rule)]:
+        edge.sort(key=by_similarity)  # one entry at the end, for all
+        suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(10)})
+    return {
+        "suspicious": suspicious,
+        "groups": [group.describe(_PAGES_SHOWN) for group in groups[:_GROUPS_SHOWN]],
+    }
+
+
+def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
+    """Collect the 500 largest groups, with the store's names of up to 12 pages of each."""
+    wanted = dict(figures.groups.most_common(_GROUPS_ASKED))
+    pages: dict[str, dict[str, Decision]] = {url: {} for url in wanted}
+    for decision in figures.near_duplicates:
+        if (listed := pages.get(decision.match_url or "")) is not None:
+            listed[decision.url] = decision
+    return [
+        Group(
+            url,
+            near_duplicates,
+            sorted(pages[url].values(), key=lambda page: (page.distance or 0, page.url)),
+            find_stored(store, figures.originals[url], url),
+            [
+                stored
+                for page in list(pages[url].values())[:_PAGES_ASKED]
+                if (stored := find_stored(store, page.document, page.url))
+            ],
+            url in figures.walls,
+        )
+        for url, near_duplicates in wanted.items()
+    ]
+
+
+def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
+    """Get a page of a decision from the store, if the store still has the same page."""
+    document = store.get_document(number) if store is not None and number else None
+    return document if document is not None and document.url == url else None
+
+
+def _is_edge(decision: Decision, rule: Rule) -> bool:
+    """Whether a slightly larger difference would have kept the page."""
+    if decision.distance is not None and decision.distance >= rule.distance:
+        return True
+    if rule.confirm is None or decision.similarity is None:
+        return False
+    return decision.similarity < rule.confirm + _EDGE_SIMILARITY
+
+
+def by_similarity(decision: Decision) -> tuple[float, int]:
+    """Sort key of near-duplicates: least similar first, then largest distance."""
+    similarity = 1.0 if decision.similarity is None else decision.similarity
+    return similarity, -(decision.distance or 0)
+
+
+MOST_PAIRS = 200
+_MOST_OF_A_GROUP = 3
+# The search ends after this number of consecutive pairs with equal texts, or changed pages.
+_PATIENCE = 10_000
+
+
+def compare_pairs(
+    near_duplicates: Sequence[Decision], store: Store, progress: Callable[[int, int], object]
+) -> list[dict[str, Any]]:
+    """Compare the texts of up to 200 pairs, at most three of a group, the least similar first."""
+    # Pairs without texts are skipped, for instance if SIMHASH_KEEP_TEXT was set late.
+    texts = store.read(lambda stored: stored.list_texts())
+    latest = {
+        one.url: one for one in near_duplicates if {one.document, one.match_document} <= texts
+    }
+    pairs: list[dict[str, Any]] = []
+    of_group: Counter[str | None] = Counter()
+    in_vain = 0
+    for decision in sorted(latest.values(), key=by_similarity):
+        of_group[decision.match_url] += 1
+        if of_group[decision.match_url] > _MOST_OF_A_GROUP:
+            continue
+        pair = _compare(decision, store)
+        in_vain = 0 if pair else in_vain + 1
+        if pair:
+            pairs.append(pair)
+            progress(len(pairs), MOST_PAIRS)
+        if len(pairs) == MOST_PAIRS or in_vain > _PATIENCE:
+            break
+    return pairs
+
+
+def _compare(decision: Decision, store: Store) -> dict[str, Any] | None:
+    """Compare a pair; None if the store no longer has its texts, or if they are the same."""
+    page = find_stored(store, decision.document, decision.url)
+    original = find_stored(store, decision.match_document, decision.match_url or "")
+    if page is None or original is None or page.original != original.document:
+        return None
+    if page.text is None or original.text is None or page.text == original.text:
+        return None
+    return {
+        "first": {"url": show(original.url), "title": show(original.title)},
+        "second": {"url": show(page.url), "title": show(page.title)},
+        "distance": page.distance,
+        "similarity": page.similarity,
+        "tests": list(page.tests),
+        "rows": compare_side_by_side(original.text, page.text),
+    }

@@ -12,14 +12,13 @@ from scrapy_simhash.detector.log import IMPORT_PREFIX, LAST_SECOND, Decision
 from scrapy_simhash.errors import InspectionError, LabelsError, StoreUnusableError
 from scrapy_simhash.inspection.evaluation.labels import LABELS_FILE
 from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log
-from scrapy_simhash.inspection.report.figures import Figures, describe_fingerprints
-from scrapy_simhash.inspection.report.groups import (
-    collect_groups,
+from scrapy_simhash.inspection.report.figures import (
+    Figures,
     compare_pairs,
-    describe_largest,
-    find_suspicious,
+    describe_fingerprints,
+    describe_groups,
 )
-from scrapy_simhash.inspection.urlaudit import describe_addresses
+from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores import open_as_it_is
 
 if TYPE_CHECKING:
@@ -76,14 +75,17 @@ def write_report(
                     "The store has no texts of near-duplicates and their originals; set "
                     "SIMHASH_KEEP_TEXT = True to see differences after the next crawl."
                 )
-        groups = collect_groups(counted, store)
+        links = store.list_links() if store is not None else []
         fingerprints = counted.fingerprints if store is None else store.fingerprints()
         figures = counted.describe() | {
-            "suspicious": find_suspicious(groups, counted.near_duplicates, config.rule),
-            "groups": describe_largest(groups),
+            **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
             "addresses": describe_addresses(store, config.rule) if store else None,
-            "lost_links": _describe_links(store),
+            # That only dropped pages have, and that nobody requested.
+            "lost_links": {
+                "links": len(links),
+                "first": [{"url": link.url, "page": link.page} for link in links[:_LINKS_SHOWN]],
+            },
             **judged,
         }
         page, rows, differences = render_report(figures, counted.near_duplicates, pairs, missing)
@@ -108,13 +110,6 @@ def _open_store(config: Config, opened: ExitStack, missing: list[str]) -> Store 
             "found by titles are missing, and fingerprints come from the log."
         )
         return None
-
-
-def _describe_links(store: Store | None) -> dict[str, Any]:
-    """Describe the links that only dropped pages have, and that nobody requested."""
-    links = store.list_links() if store is not None else []
-    shown = [{"url": link.url, "page": link.page} for link in links[:_LINKS_SHOWN]]
-    return {"links": len(links), "first": shown}
 
 
 def _count(
@@ -158,7 +153,7 @@ def _count(
         )
         if damaged:
             missing.append(f"{damaged:,} records of the store are damaged (scrapy simhash check).")
-    if not figures.counts.pages:
+    if not figures.pages:
         raise InspectionError(f"no page was judged yet{f' in crawl {crawl}' if crawl else ''}")
     return figures
 
@@ -180,26 +175,24 @@ def _read_store(store: Store, crawl: str | None) -> tuple[list[Decision], int]:
 def _remember(
     document: StoredDocument, original_url: str | None, walls: Collection[int]
 ) -> Decision:
-    known: dict[str, Any] = {
-        "url": document.url,
-        "time": min(max(0.0, document.time), LAST_SECOND),
-        "crawl": document.crawl,
-        "document": document.document,
-    }
-    if document.state != "duplicate":
-        return Decision(status="new", **known)
-    return Decision(
-        status="near_duplicate",
-        match_url=original_url,
-        # A store does not record the action: near-duplicates of crawls count as dropped.
-        action="" if document.crawl.startswith(IMPORT_PREFIX) else "drop",
-        distance=max(0, document.distance),
-        similarity=document.similarity,
-        tests=list(document.tests),
-        match_document=document.original,
-        sink=document.original in walls,
-        **known,
+    decision = Decision(
+        status="new",
+        url=document.url,
+        time=min(max(0.0, document.time), LAST_SECOND),
+        crawl=document.crawl,
+        document=document.document,
     )
+    if document.state == "duplicate":
+        decision.status = "near_duplicate"
+        decision.match_url = original_url
+        # A store does not record the action: near-duplicates of crawls count as dropped.
+        decision.action = "" if document.crawl.startswith(IMPORT_PREFIX) else "drop"
+        decision.distance = max(0, document.distance)
+        decision.similarity = document.similarity
+        decision.tests = list(document.tests)
+        decision.match_document = document.original
+        decision.sink = document.original in walls
+    return decision
 
 
 def _judge_labels(

@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scrapy_simhash.errors import SourceError
-from scrapy_simhash.transfer.sources.base import START, Entry, FileSource, Position, SourcePage
+from scrapy_simhash.transfer.sources import START, Entry, FileSource, Position, SourcePage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

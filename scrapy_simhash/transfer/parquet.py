@@ -14,7 +14,7 @@ import xxhash
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import FACT_COLUMNS
 from scrapy_simhash.pages import Recipe
-from scrapy_simhash.transfer.sources.base import Entry, Position, Source
+from scrapy_simhash.transfer.sources import Entry, Position, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

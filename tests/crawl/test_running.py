@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.crawl.paths import place_log
+from scrapy_simhash.crawl.running import place_log
 from scrapy_simhash.errors import SettingError
 
 SERVER = "redis://localhost:6379/0"

@@ -1,0 +1,16 @@
+"""A store to look at, one for all tests of commands that only read it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commanding import crawl_into
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With its log, and with the texts kept."""
+    path = tmp_path_factory.mktemp("commands") / "store"
+    asyncio.run(crawl_into(path, keep_text=True))
+    return path
