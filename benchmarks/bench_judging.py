@@ -27,8 +27,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging import make_document
 from scrapy_simhash.pages import fingerprint_text
-from scrapy_simhash.pages.fingerprint import load_features
-from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.fingerprint import load_features, read_page
 from scrapy_simhash.pages.text import decode
 from scrapy_simhash.stores import open_store
 

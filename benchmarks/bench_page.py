@@ -26,7 +26,7 @@ from sites import load_pages, make_parser
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import FeatureSet, fingerprint, fingerprint_page, make_recipe, reading
+from scrapy_simhash.pages import FeatureSet, fingerprint, fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 from scrapy_simhash.pages.text import decode
 
@@ -38,7 +38,7 @@ READERS = ("turbohtml", "trafilatura-fast")
 # Of each step, the functions that do it, as `fingerprint_page` calls them. `read` calls `decode`,
 # whose time is its own.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "decode": ((reading, "decode"),),
+    "decode": ((fingerprint, "decode"),),
     "read: parse, texts, names, links": ((fingerprint, "read_page"),),
     "features: tokens, hashes": ((fingerprint, "normalise"), (fingerprint, "_read_texts")),
     "features: weights": ((FeatureSet, "weigh_features"),),

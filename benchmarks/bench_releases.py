@@ -37,8 +37,7 @@ from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.evaluation.quality import tally
 from scrapy_simhash.judging import Document, compare, make_document
 from scrapy_simhash.pages import PageFingerprint, fingerprint_text
-from scrapy_simhash.pages.fingerprint import load_features
-from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.fingerprint import load_features, read_page
 
 if TYPE_CHECKING:
     from scrapy_simhash.inspection.evaluation.labels import Corpus

@@ -33,7 +33,7 @@ nitpick_ignore_regex = [
     ("py:class", r"NDArray|np\..*|Path|BaseSettings|Response"),
     ("py:class", r"Shape|n|pairs|matches|\d+"),
     # What one store hands to another that takes it over.
-    ("py:class", r"Row|Taken|Marked|Challenges|(.*\.)?CrawlRecord"),
+    ("py:class", r"Row|Marked|Documents|Result|(.*\.)?CrawlRecord"),
     # An alias of `Literal`; and what stands before a colon in a sentence, taken for a type.
     ("py:class", r"RuleAction|XXH3-64|.*\s.*"),
 ]

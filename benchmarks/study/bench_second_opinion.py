@@ -22,7 +22,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages import turbohtml_reader
-from scrapy_simhash.pages.reading import load_reader
+from scrapy_simhash.pages.fingerprint import load_reader
 from scrapy_simhash.pages.recipe import SECOND_EXTRACTOR
 
 # `machine` is one folder up, beside the benchmarks.

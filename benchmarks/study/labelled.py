@@ -14,7 +14,7 @@ from scrapy_simhash._progress import track
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
-from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.text import PageText
 
 # `machine` is one folder up, beside the benchmarks.

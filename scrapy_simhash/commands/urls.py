@@ -76,9 +76,35 @@ def _list(
     *,
     overwrite: bool = False,
 ) -> Iterator[Answer | str]:
+    """List rules; or write those that act, or are in a state, and name those that are left out."""
     if output_path is None:
-        return list_rules(config, host, filtered_state)
-    return _export(config, host, filtered_state, output_path, format, overwrite=overwrite)
+        yield from list_rules(config, host, filtered_state)
+        return
+    with open_as_it_is(config.store) as store:
+        chosen = [
+            record.rule
+            for record in sort_rules(store.url_rules(host))
+            if (record.acts if filtered_state is None else filtered_state == record.state)
+        ]
+    left_out: list[LeftOut] = []
+    if format == SIMHASH:
+        text = write_lines(chosen)
+    else:
+        text, left_out = write_discarder_rules(chosen)
+    _tell_left_out(left_out)
+    if len(left_out) == len(chosen):
+        found = "that this format can say" if chosen else filtered_state or "that acts"
+        raise PartlyFailedError(f"there is no rule {found}: nothing was written")
+    if output_path == "-":
+        yield text
+        return
+    with open_whole(Path(output_path), overwrite=overwrite) as file:
+        file.write(text.encode())
+    yield {
+        "file": output_path,
+        "written": len(chosen) - len(left_out),
+        "left_out": [each._asdict() for each in left_out],
+    }
 
 
 def _set(
@@ -144,43 +170,6 @@ def _audit(
     config: Config, rules_path: Path | None, top: int | None, *, json: bool
 ) -> Iterator[Answer]:
     return audit(config, rules_path, _TOP if top is None and not json else top)
-
-
-def _export(
-    config: Config,
-    host: str | None,
-    state: str | None,
-    output_path: str,
-    format: str,  # noqa: A002 - the name of the option
-    *,
-    overwrite: bool,
-) -> Iterator[Answer | str]:
-    """Write the rules that act, or those in another state, and name those that are left out."""
-    with open_as_it_is(config.store) as store:
-        chosen = [
-            record.rule
-            for record in sort_rules(store.url_rules(host))
-            if (record.acts if state is None else state == record.state)
-        ]
-    left_out: list[LeftOut] = []
-    if format == SIMHASH:
-        text = write_lines(chosen)
-    else:
-        text, left_out = write_discarder_rules(chosen)
-    _tell_left_out(left_out)
-    if len(left_out) == len(chosen):
-        found = "that this format can say" if chosen else "that acts" if state is None else state
-        raise PartlyFailedError(f"there is no rule {found}: nothing was written")
-    if output_path == "-":
-        yield text
-        return
-    with open_whole(Path(output_path), overwrite=overwrite) as file:
-        file.write(text.encode())
-    yield {
-        "file": output_path,
-        "written": len(chosen) - len(left_out),
-        "left_out": [each._asdict() for each in left_out],
-    }
 
 
 def _tell_left_out(left_out: Sequence[LeftOut]) -> None:

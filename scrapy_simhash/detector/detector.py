@@ -22,7 +22,7 @@ from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, 
 from scrapy_simhash.judging import Marked, Verdict, make_document
 from scrapy_simhash.pages import PageFingerprint, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
-from scrapy_simhash.pages.reading import load_reader
+from scrapy_simhash.pages.fingerprint import load_reader
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
 from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader

@@ -24,5 +24,5 @@ make_face(
         "fingerprint": "PageFingerprint fingerprint_page fingerprint_text make_recipe",
         "recipe": "Recipe",
     },
-    "addresses features files fingerprint kinds links places reading recipe scopes sketch text",
+    "addresses features files fingerprint kinds links places recipe scopes sketch text",
 )

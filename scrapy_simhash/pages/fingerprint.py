@@ -1,8 +1,9 @@
 """A page in, its fingerprint and measures out: the unit of work of a worker process."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 
 import xxhash
@@ -15,10 +16,15 @@ from scrapy_simhash.pages.features import (
     normalise,
 )
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
-from scrapy_simhash.pages.reading import load_reader, read_page
-from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES, Recipe, load_named
+from scrapy_simhash.pages.recipe import (
+    DEFAULT_EXTRACTOR,
+    FILE_DIGEST_BYTES,
+    SECOND_EXTRACTOR,
+    Recipe,
+    load_named,
+)
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
 from scrapy_simhash.pages.words import hash_words
 from scrapy_simhash.simhash import simhash
 
@@ -105,6 +111,38 @@ def load_features(name: str) -> FeatureSet:
         "a FeatureSet",
     )
     return features
+
+
+@lru_cache(maxsize=16)
+def load_reader(extractor: str) -> Callable[[str], PageText]:
+    """Find what reads decoded pages, by the name or import path of an extractor.
+
+    Raises:
+        ValueError: nothing callable is there, or turbohtml cannot be imported.
+    """
+    if extractor == DEFAULT_EXTRACTOR:
+        try:
+            from scrapy_simhash.pages.turbohtml_reader import read  # noqa: PLC0415
+        except ImportError as error:
+            raise ValueError(
+                f"{extractor!r} cannot be imported here ({error}); install turbohtml, or take "
+                f"{SECOND_EXTRACTOR!r}, which works without it"
+            ) from None
+        return read
+    from scrapy_simhash.pages import lxml_reader  # noqa: PLC0415 - loads lxml and trafilatura
+
+    known = {DEFAULT_EXTRACTOR: None, **lxml_reader.EXTRACTORS}
+    extract = load_named(extractor, known, callable, "a function from an lxml tree to text")
+    return partial(lxml_reader.read, extract=extract)
+
+
+def read_page(body: bytes, encoding: str | None, extractor: str) -> PageText:
+    """Read the texts of a page, and what names it, from its decompressed HTML."""
+    # The encoding is what the response declares, or None to find out from the body. An
+    # UnjudgedError says `empty`, `bad_encoding`, `binary`, or `no_text`.
+    page = load_reader(extractor)(decode(body, encoding))
+    check_legible(page.whole)
+    return page
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging import StoredDocument, Wall
 from scrapy_simhash.judging.documents import Record, State, facts_of
 from scrapy_simhash.judging.judge import list_lost
@@ -217,7 +217,11 @@ def delete_documents(
     chosen = with_near_duplicates(stored, numbers, alive)
     for number in chosen:
         record = stored.get(number)
-        assert record is not None  # noqa: S101 - chosen in this transaction
+        if record is None:  # it was there when it was chosen
+            raise StoreError(
+                f"document {number} is found in one place and not in another: the store is "
+                "damaged; `scrapy simhash check` says where"
+            )
         stored.take_out(number, record)
         forget_sink(stored, number)
         stored.remove(number, record)

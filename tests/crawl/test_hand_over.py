@@ -9,7 +9,7 @@ import trafilatura
 from scrapy.http import Request, Response
 
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
-from scrapy_simhash.pages.reading import read_page
+from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores import open_store
 from tests.helpers.beside import run_block

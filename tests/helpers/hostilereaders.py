@@ -15,10 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from scrapy_simhash.pages import reading
+from scrapy_simhash.pages import fingerprint
 from scrapy_simhash.pages.features import FEATURE_SETS
 
-_load_reader = reading.load_reader
+_load_reader = fingerprint.load_reader
 WORDS = FEATURE_SETS["words-1"]
 
 
@@ -66,7 +66,7 @@ def _load(extractor: str) -> Callable[[str], Any]:
 
 
 if "pytest" not in sys.modules:  # in a worker
-    reading.load_reader = _load  # type: ignore[assignment]
+    fingerprint.load_reader = _load  # type: ignore[assignment]
 
 
 def __getattr__(name: str) -> Any:

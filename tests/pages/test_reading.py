@@ -11,7 +11,7 @@ from scrapy_simhash.config import Config, read_config
 from scrapy_simhash.detector import Detector
 from scrapy_simhash.errors import SettingError, UnjudgedError
 from scrapy_simhash.pages import Recipe, fingerprint_page, make_recipe
-from scrapy_simhash.pages.reading import load_reader, read_page
+from scrapy_simhash.pages.fingerprint import load_reader, read_page
 from scrapy_simhash.pages.recipe import default_extractor
 from tests.helpers.handmade import PARAGRAPHS, article, page
 from tests.helpers.hostilepages import FAST, HOSTILE

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages.reading import load_reader, read_page
+from scrapy_simhash.pages.fingerprint import load_reader, read_page
 from scrapy_simhash.pages.text import PageText, decode
 from tests.helpers.handmade import NAVIGATION, PARAGRAPHS, article, page
 
