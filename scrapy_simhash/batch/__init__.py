@@ -3,7 +3,13 @@
 An island: of the package, only `commands` imports it.
 """
 
-from scrapy_simhash.batch.stored import batch_query, export_archive, find_all, find_clusters
+from scrapy_simhash.batch.stored import (
+    batch_query,
+    export_archive,
+    find_all,
+    find_clusters,
+    list_recorded_pairs,
+)
 
-__all__ = ["batch_query", "export_archive", "find_all", "find_clusters"]
+__all__ = ["batch_query", "export_archive", "find_all", "find_clusters", "list_recorded_pairs"]
 __all__ += ["archive", "joins", "planner", "spark"]

@@ -18,6 +18,7 @@ import numpy as np
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress, show_steps
+from scrapy_simhash.batch import list_recorded_pairs
 from scrapy_simhash.batch.archive import Archive
 from scrapy_simhash.batch.archive.format import MAGIC
 from scrapy_simhash.batch.joins import (
@@ -28,7 +29,6 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.batch.stored import list_recorded_pairs
 from scrapy_simhash.commands.frame import Command, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS

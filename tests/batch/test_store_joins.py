@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.batch import batch_query, find_all, find_clusters
-from scrapy_simhash.batch.stored import list_recorded_pairs
+from scrapy_simhash.batch import batch_query, find_all, find_clusters, list_recorded_pairs
 from scrapy_simhash.stores import Store, open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
