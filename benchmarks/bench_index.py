@@ -33,14 +33,14 @@ from subjects import (
     near,
 )
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 SEED = 20_070_508
 WIDE_BITS = 7

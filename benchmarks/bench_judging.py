@@ -25,18 +25,17 @@ from sites import make_parser
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.judging import make_document
-from scrapy_simhash.pages import fingerprint_text
-from scrapy_simhash.pages.fingerprint import load_features, read_page
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, read_page
 from scrapy_simhash.pages.text import decode
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_simhash.judging import Document
-    from scrapy_simhash.pages import FeatureSet
+    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.pages.features import FeatureSet
 
 _PAGES_PER_GROUP = 16
 _ABOUT_800_WORDS = range(600, 1_001)

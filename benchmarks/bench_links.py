@@ -24,13 +24,13 @@ from scrapy_simhash.crawl.followers import JudgedPage
 from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.worker import pack_answer, take_answers
-from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scrapy_simhash.pages import PageFingerprint
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 PROJECT = Path(__file__).parent.parent / "example_project"
 

@@ -15,7 +15,7 @@ import numpy as np
 from bench_store import fill
 from machine import write_result
 
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 
 SEED = 20_070_508
 QUERIES = 200

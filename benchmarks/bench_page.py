@@ -26,7 +26,9 @@ from sites import load_pages, make_parser
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import FeatureSet, fingerprint, fingerprint_page, make_recipe
+from scrapy_simhash.pages import fingerprint
+from scrapy_simhash.pages.features import FeatureSet
+from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES
 from scrapy_simhash.pages.text import decode
 

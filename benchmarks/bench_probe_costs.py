@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from machine import describe_machine, describe_versions
 
-from scrapy_simhash.stores import open_store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.tables.costs import expected_candidates, keys_per_table
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 # Designs and distances: few keys and many, few candidates and many.
 _PROBES = {"4": (3, 7), "10": (3, 4), "2:1": (3,), "20": (3,)}

@@ -20,7 +20,7 @@ from bench_store import fill, progress
 from machine import write_result
 from subjects import DISTANCE, FAISS, FAISS_HASH_BITS, FAISS_HASHES, draw, near
 
-from scrapy_simhash.stores import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 SEED = 20_070_508
 QUERIES = 4_000

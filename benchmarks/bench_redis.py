@@ -21,12 +21,12 @@ from machine import write_result
 from redis import Redis
 from subjects import CRAWL, Pages, draw
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 SEED = 20_070_508
 DISTANCES = (3, 7)

@@ -35,9 +35,14 @@ from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.evaluation.quality import tally
-from scrapy_simhash.judging import Document, compare, make_document
-from scrapy_simhash.pages import PageFingerprint, fingerprint_text
-from scrapy_simhash.pages.fingerprint import load_features, read_page
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.pages.fingerprint import (
+    PageFingerprint,
+    fingerprint_text,
+    load_features,
+    read_page,
+)
 
 if TYPE_CHECKING:
     from scrapy_simhash.inspection.evaluation.labels import Corpus

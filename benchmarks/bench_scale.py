@@ -20,12 +20,12 @@ from bench_store import add_pages, progress
 from machine import write_result
 from subjects import CRAWL, Pages, draw
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 SEED = 20_070_508
 NARROW_BITS, WIDE_BITS = 3, 7

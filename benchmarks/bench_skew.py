@@ -20,7 +20,7 @@ from bench_store import progress
 from machine import write_result
 from subjects import CRAWL, Pages, draw
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -44,15 +44,15 @@ from subjects import (
     simhash_subject,
 )
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging import Document
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.stores.store import Store
 
 GROUPS = (1, 16, 64)
 PAGES_PER_BLOCK = 256

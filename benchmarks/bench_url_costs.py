@@ -21,15 +21,15 @@ from msgspec import structs
 from urlsite import HOST, UrlSite
 
 from scrapy_simhash import fingerprint_page, open_store
-from scrapy_simhash.judging import make_document
+from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging import Document
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.stores.store import Store
 
 RULES = (0, 5, 64)
 BARS: dict[str, dict[int, float]] = {

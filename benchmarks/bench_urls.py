@@ -30,7 +30,7 @@ from scrapy_simhash.urls.applying import ActingRules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.urls import UrlRule
+    from scrapy_simhash.urls.rules import UrlRule
 
 VERSIONS = ("scrapy-simhash", "scrapy", "lmdb", "turbohtml")
 PEERS = ("MaybeDont", "duplicate-url-discarder", "duplicate-url-discarder-rules")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages import fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, DEFAULT_FEATURES, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from simhash import Simhash
 
-from scrapy_simhash.judging import Document
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 DISTANCE = 3
 # FAISS hashes the four blocks of 16 bits like our four tables; no bit flips. Its radius is

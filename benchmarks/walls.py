@@ -15,7 +15,7 @@ from pathlib import Path
 from scrapy_simhash.inspection.evaluation.crawling import Truth
 from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus
 from scrapy_simhash.inspection.log import LogFilter, read_log
-from scrapy_simhash.judging import PageFacts
+from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.sinks import find_witness
 
 SHOWN = 5

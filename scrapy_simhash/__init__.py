@@ -1,8 +1,7 @@
 """Recognize near-duplicate pages while a Scrapy crawl runs, drop them, and explain every drop."""
 
-from typing import TYPE_CHECKING
-
-from scrapy_simhash._faces import make_face
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scrapy_simhash.addon import Addon as Addon
@@ -11,13 +10,18 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.opening import open_store as open_store
 
 __version__ = "0.2.0.dev0"
+# Each is loaded on first use: every `scrapy` call imports this package for its commands, and
+# importing trafilatura takes 0.3 s, numpy 0.1 s.
+_HOMES = {
+    "Addon": "addon",
+    "NearDuplicate": "exceptions",
+    "fingerprint_page": "pages.fingerprint",
+    "open_store": "stores.opening",
+}
+__all__ = ["Addon", "NearDuplicate", "fingerprint_page", "open_store"]
 
-make_face(
-    __name__,
-    {
-        "addon": "Addon",
-        "exceptions": "NearDuplicate",
-        "pages.fingerprint": "fingerprint_page",
-        "stores.opening": "open_store",
-    },
-)
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

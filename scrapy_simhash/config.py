@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging import Rule
-from scrapy_simhash.judging.rule import CONFIRM, MIN_FEATURES, default_distance
+from scrapy_simhash.judging.rule import CONFIRM, MIN_FEATURES, Rule, default_distance
 from scrapy_simhash.pages.recipe import DEFAULT_FEATURES, default_extractor
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ class Config:
         return Rule(self.distance, self.confirm)
 
     def _check_distance(self) -> None:
-        from scrapy_simhash.tables import parse_design  # noqa: PLC0415 - loads numpy
+        from scrapy_simhash.tables.designs import parse_design  # noqa: PLC0415 - loads numpy
 
         automatic = self.tables == "auto"
         try:

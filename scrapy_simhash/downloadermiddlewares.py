@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.pages import PageFingerprint
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class SimhashDownloaderMiddleware:
         if self.looking:  # write neither to the store nor to its log
             config = replace(config, readonly=True, log=None)
         self.config = place_log(place_store(config))
-        from scrapy_simhash.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
+        from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415 - loads trafilatura, lmdb
 
         self._crawler = crawler
         self._detector = Detector(self.config)

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from scrapy_simhash.detector import Workers
-from scrapy_simhash.stores import Store
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.stores import header as store_header
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run, make_run
 from tests.helpers.documents import begin_crawl
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl

@@ -35,8 +35,8 @@ from scrapy_simhash.inspection.evaluation.labels import (
 )
 from scrapy_simhash.inspection.evaluation.quality import advise, tally
 from scrapy_simhash.inspection.evaluation.sampling import draw_pairs, find_pairs
-from scrapy_simhash.judging import Rule
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.inspection.evaluation.labels import Corpus, Label
     from scrapy_simhash.inspection.evaluation.quality import Judged
-    from scrapy_simhash.judging import Document
+    from scrapy_simhash.judging.documents import Document
 
 CONFIG = Config()
 _LABELS, _SAMPLES = 100, 5

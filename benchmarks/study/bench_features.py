@@ -21,8 +21,14 @@ from labelled import describe_run, load, make_parser
 from scoring import CONFIG, both, print_table, score_all, share, update_json
 
 from scrapy_simhash._progress import track
-from scrapy_simhash.pages import FeatureSet, PageFingerprint, fingerprint_text
-from scrapy_simhash.pages.features import FEATURE_SETS, WeightedFeatures, normalise, tokenise
+from scrapy_simhash.pages.features import (
+    FEATURE_SETS,
+    FeatureSet,
+    WeightedFeatures,
+    normalise,
+    tokenise,
+)
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_text
 from scrapy_simhash.simhash import simhash
 
 if TYPE_CHECKING:

@@ -25,18 +25,18 @@ from scoring import print_table, share
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.evaluation.labels import LabelledPage, read_corpus
-from scrapy_simhash.judging import compare, make_document
 from scrapy_simhash.judging import names as rule_of_names
 from scrapy_simhash.judging import texts as rule_of_texts
-from scrapy_simhash.judging.comparison import find_nearest
-from scrapy_simhash.pages import fingerprint_page, make_recipe
+from scrapy_simhash.judging.comparison import compare, find_nearest
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.pages.fingerprint import fingerprint_page, make_recipe
 from scrapy_simhash.pages.sketch import compare_sketches
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scrapy_simhash.judging import Document
+    from scrapy_simhash.judging.documents import Document
 
 _CONFIG = Config()
 _PROCESSES = 2

@@ -19,8 +19,13 @@ import jieba.analyse
 import numpy as np
 import snowballstemmer
 
-from scrapy_simhash.pages import FeatureSet
-from scrapy_simhash.pages.features import count_weights, equal_weights, shingles, tokenise
+from scrapy_simhash.pages.features import (
+    FeatureSet,
+    count_weights,
+    equal_weights,
+    shingles,
+    tokenise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

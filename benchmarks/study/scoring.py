@@ -10,9 +10,10 @@ from summary import summarise_for_study
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.quality import Judged
-from scrapy_simhash.judging import Rule as JudgingRule
-from scrapy_simhash.judging import compare, make_document
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES
+from scrapy_simhash.judging.rule import Rule as JudgingRule
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.inspection.evaluation.labels import LabelledPair
-    from scrapy_simhash.judging import Document
-    from scrapy_simhash.pages import PageFingerprint
+    from scrapy_simhash.judging.documents import Document
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
     Answer = Callable[[str, str], bool]
     Fingerprints = Mapping[str, PageFingerprint]

@@ -12,4 +12,3 @@ from scrapy_simhash.batch.stored import (
 )
 
 __all__ = ["batch_query", "export_archive", "find_all", "find_clusters", "list_recorded_pairs"]
-__all__ += ["archive", "joins", "planner", "spark"]

@@ -12,7 +12,7 @@ from scrapy_simhash.batch.archive.writer import SORTED_ONLY, write_archive
 from scrapy_simhash.batch.joins import batch, selfjoin
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import Record
-    from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.store import Store
 
 
 def find_all(store: Store, distance: int | None = None) -> NDArray[np.uint64]:

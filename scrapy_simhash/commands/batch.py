@@ -32,7 +32,7 @@ from scrapy_simhash.batch.joins.tables import check_join
 from scrapy_simhash.commands.frame import Command, call, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.transfer.warc import read_warc
 
 if TYPE_CHECKING:

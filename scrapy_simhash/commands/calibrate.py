@@ -25,11 +25,10 @@ from scrapy_simhash.inspection.evaluation.labels import (
 from scrapy_simhash.inspection.evaluation.quality import advise
 from scrapy_simhash.inspection.evaluation.sampling import survey
 from scrapy_simhash.inspection.log import find_log
-from scrapy_simhash.judging import compare
-from scrapy_simhash.judging.comparison import find_nearest
+from scrapy_simhash.judging.comparison import compare, find_nearest
 from scrapy_simhash.judging.rule import CONFIRM
-from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Label
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
 
 
 KEYS = {"s": "same", "d": "different", "u": "unknown", "n": "skip", "b": "undo", "q": "quit"}

@@ -21,7 +21,7 @@ from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.inspection.explanation import explain, fingerprint_files, query
 from scrapy_simhash.inspection.log import STATUSES, show_log
 from scrapy_simhash.inspection.report.report import write_report
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

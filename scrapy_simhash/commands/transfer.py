@@ -19,7 +19,7 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.transfer.exchange import back_up, list_kept
 from scrapy_simhash.transfer.sources import KINDS
 

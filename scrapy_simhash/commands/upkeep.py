@@ -17,18 +17,19 @@ from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
-from scrapy_simhash.stores import open_as_it_is, open_store, shrink
 from scrapy_simhash.stores.header import choose_distance
+from scrapy_simhash.stores.opening import open_as_it_is, open_store, shrink
 from scrapy_simhash.stores.urls import is_server
-from scrapy_simhash.tables import choose_design, parse_design
+from scrapy_simhash.tables.costs import choose_design
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
 
 
 def open_to_change(config: Config) -> Store:

@@ -35,7 +35,7 @@ from scrapy_simhash.inspection.urlrules import (
     show_rule,
     sort_rules,
 )
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 

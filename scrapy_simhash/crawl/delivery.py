@@ -18,7 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.judging import Version
+from scrapy_simhash.judging.documents import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
-    from scrapy_simhash.detector import Detector
-    from scrapy_simhash.judging import Marked
+    from scrapy_simhash.detector.detector import Detector
+    from scrapy_simhash.judging.documents import Marked
 
 # A feed's URI template, and the number of a batch.
 _Batch: TypeAlias = tuple[str, int]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.http import Request, Response
 
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging import Marked
+    from scrapy_simhash.judging.documents import Marked
     from scrapy_simhash.pages.links import PageLinks
 
 logger = logging.getLogger(__name__)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
-    from scrapy_simhash.detector import Detector
+    from scrapy_simhash.detector.detector import Detector
 
 
 # A callback of a spider makes requests of few kinds; CrawlSpider has one for each rule.

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
-    from scrapy_simhash.detector import Detector
+    from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
     from scrapy_simhash.urls.applying import ActingRules, Target

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_simhash.detector import Page
+    from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
 
 
@@ -166,7 +166,7 @@ def make_page(
     fingerprinter: RequestFingerprinterProtocol,
 ) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
-    from scrapy_simhash.detector import Page  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
     identity = identify(request, fingerprinter)
     redirected = request.meta.get("redirect_urls", [])[request.meta.get(_INHERITED, 0) :]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_simhash.crawl.followers import JudgedPage
-    from scrapy_simhash.detector import Detector
-    from scrapy_simhash.judging import LostPage
+    from scrapy_simhash.detector.detector import Detector
+    from scrapy_simhash.judging.documents import LostPage
 
 logger = logging.getLogger(__name__)
 

@@ -19,13 +19,12 @@ from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging import Marked, Verdict, make_document
-from scrapy_simhash.pages import PageFingerprint, make_recipe
+from scrapy_simhash.judging.documents import Marked, Verdict, make_document
 from scrapy_simhash.pages.files import fingerprint_file
-from scrapy_simhash.pages.fingerprint import load_reader
+from scrapy_simhash.pages.fingerprint import PageFingerprint, load_reader, make_recipe
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import describe_other_reader
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import ParkingAnswer
 from scrapy_simhash.stores.urls import check_store_url
 from scrapy_simhash.urls.applying import name_form
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.parking import Parking
+    from scrapy_simhash.stores.store import Store
     from scrapy_simhash.urls.applying import ActingRules
 
 

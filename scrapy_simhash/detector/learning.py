@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -35,14 +35,14 @@ import msgspec
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import PageFingerprint, fingerprint_page, make_recipe
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page, make_recipe
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.pages.recipe import Recipe
 
 # A worker exits with it if its page took too much memory. Above the codes of Python and the shell,
 # below those of signals.

@@ -40,7 +40,8 @@ from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_simhash.pages import PageFingerprint, Recipe
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from scrapy_simhash.urls.applying import ActingRules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scrapy_simhash.judging import Document, Marked, Verdict
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import Document, Marked, Verdict
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer
+    from scrapy_simhash.stores.store import Store
 
 logger = logging.getLogger(__name__)
 

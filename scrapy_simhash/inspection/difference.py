@@ -15,7 +15,7 @@ from scrapy_simhash.simhash import FINGERPRINT_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
 
 
 # difflib's time grows with the square of this number for crafted texts.

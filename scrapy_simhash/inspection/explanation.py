@@ -23,19 +23,20 @@ from scrapy_simhash.inspection.difference import (
     compare_texts,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
-from scrapy_simhash.judging import Document, StoredDocument, compare
-from scrapy_simhash.judging.comparison import Deciding, find_nearest
-from scrapy_simhash.judging.documents import look_at
-from scrapy_simhash.stores import open_as_it_is
-from scrapy_simhash.tables import Design, parse_design
+from scrapy_simhash.judging.comparison import Deciding, compare, find_nearest
+from scrapy_simhash.judging.documents import Document, StoredDocument, look_at
+from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.pages import PageFingerprint, Recipe
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
+    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.store import Store
+    from scrapy_simhash.tables.permutation import Design
 
 
 _Page: TypeAlias = Document | StoredDocument
@@ -107,7 +108,7 @@ def fingerprint_files(
 
 def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
     """Find the recipe and the seed of a store, or without one those of the settings."""
-    from scrapy_simhash.pages import make_recipe  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.pages.fingerprint import make_recipe  # noqa: PLC0415 - loads trafilatura
 
     if store is not None:
         return store.recipe, store.seed
@@ -117,8 +118,8 @@ def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
 def _fingerprint_file(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
     """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
     from scrapy_simhash.errors import UnjudgedError  # noqa: PLC0415
-    from scrapy_simhash.pages import fingerprint_page  # noqa: PLC0415 - loads trafilatura
     from scrapy_simhash.pages.files import fingerprint_file  # noqa: PLC0415
+    from scrapy_simhash.pages.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
 
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
@@ -287,7 +288,7 @@ def _look_at(config: Config, document: StoredDocument) -> StoredDocument:
 
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
-    from scrapy_simhash.judging import make_document  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.judging.documents import make_document  # noqa: PLC0415 - loads trafilatura
 
     page = _fingerprint_file(config, name, recipe, seed)
     return make_document(page, config.rule, keep_text=True, url=name)

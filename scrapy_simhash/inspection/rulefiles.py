@@ -12,9 +12,8 @@ import msgspec
 from w3lib.url import canonicalize_url
 
 from scrapy_simhash.pages.addresses import format_address, parse_address
-from scrapy_simhash.urls import UrlRule
 from scrapy_simhash.urls.applying import MOST_STEPS, ActingRules
-from scrapy_simhash.urls.rules import RuleKind, parse_rule
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -16,9 +16,9 @@ from scrapy_simhash.inspection.rulefiles import (
     make_apply,
     read_rule_file,
 )
-from scrapy_simhash.judging import compare
+from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.evidence import Outcome, compare_pages
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.urls.proof import list_missing, lower_bound
 from scrapy_simhash.urls.rules import RuleState
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging import Rule, StoredDocument
-    from scrapy_simhash.stores import Store
-    from scrapy_simhash.urls import UrlRuleRecord
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.stores.store import Store
+    from scrapy_simhash.urls.rules import UrlRuleRecord
 
 
 # What a person wants to see first.

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.errors import InspectionError
-from scrapy_simhash.judging import Document, Match, Rule, StoredDocument
-from scrapy_simhash.judging.documents import facts_of, look_at
-from scrapy_simhash.judging.rule import default_distance
-from scrapy_simhash.stores import open_as_it_is, open_store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.judging.documents import Document, Match, StoredDocument, facts_of, look_at
+from scrapy_simhash.judging.rule import Rule, default_distance
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 
 _DUPLICATE, _PENDING = "duplicate", "pending"

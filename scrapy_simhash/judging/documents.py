@@ -16,7 +16,7 @@ from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.rule import Rule
-    from scrapy_simhash.pages import PageFingerprint
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
 
 _Query: TypeAlias = tuple[int, int, int | None, bool]
 BULK_LOADED = bytes(16)

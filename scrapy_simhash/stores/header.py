@@ -16,13 +16,14 @@ from scrapy_simhash.errors import (
     StoreUnusableError,
 )
 from scrapy_simhash.judging.rule import default_distance
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
 from scrapy_simhash.stores.records import Header, Made, unpack
-from scrapy_simhash.tables import Design, parse_design
+from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from scrapy_simhash.tables.permutation import Design
 
 _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 

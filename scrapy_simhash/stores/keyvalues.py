@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.urls import MEMORY, SERVER_SCHEMES, is_server, show_url, store_folder
 
 if TYPE_CHECKING:
-    from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.keyvalues import Engine
     from scrapy_simhash.stores.store import Store
 

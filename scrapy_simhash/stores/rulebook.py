@@ -44,8 +44,7 @@ from scrapy_simhash.urls.rules import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_simhash.judging import Document
-    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.documents import Document, Record
     from scrapy_simhash.judging.interface import Documents
     from scrapy_simhash.judging.rule import Rule
 

@@ -11,17 +11,16 @@ import msgspec
 import numpy as np
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.judging import (
+from scrapy_simhash.judging.documents import (
+    CrawlRecord,
     Document,
     LostPage,
     Marked,
     Match,
-    Rule,
     StoredDocument,
     Verdict,
     Wall,
 )
-from scrapy_simhash.judging.documents import CrawlRecord
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
     Judge,
@@ -34,8 +33,9 @@ from scrapy_simhash.judging.judge import (
     take_lost,
     withdraw,
 )
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
@@ -69,8 +69,9 @@ from scrapy_simhash.stores.upkeep import (
     with_near_duplicates,
 )
 from scrapy_simhash.stores.urlrules import UrlRuleStore
-from scrapy_simhash.tables import Design, choose_design, parse_design
-from scrapy_simhash.tables.permutation import check_fingerprint
+from scrapy_simhash.tables.costs import choose_design
+from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.permutation import Design, check_fingerprint
 from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.tables.sets import contains, sort_distinct
 

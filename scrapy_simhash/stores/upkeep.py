@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging import StoredDocument, Wall
-from scrapy_simhash.judging.documents import Record, State, facts_of
+from scrapy_simhash.judging.documents import Record, State, StoredDocument, Wall, facts_of
 from scrapy_simhash.judging.judge import list_lost
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 from scrapy_simhash.pages.kinds import guess_kind

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.rows import (
     LEARNED,
     Link,
@@ -21,6 +20,7 @@ from scrapy_simhash.judging.rows import (
     read_rows,
     read_version,
 )
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import list_suspicious
 from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.pages.scopes import site as site_of
@@ -47,7 +47,7 @@ from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging import Document, StoredDocument, Verdict
+    from scrapy_simhash.judging.documents import Document, StoredDocument, Verdict
     from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import RuleAction, Sample

@@ -13,8 +13,8 @@ from scrapy_simhash.errors import (
     PartlyFailedError,
     StoreDamagedError,
 )
-from scrapy_simhash.pages import make_recipe
-from scrapy_simhash.stores import open_as_it_is, open_store
+from scrapy_simhash.pages.fingerprint import make_recipe
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.pages import Recipe
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.store import Store
 
 
 def open_to_fill(

@@ -29,12 +29,12 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging import Document, Rule
-from scrapy_simhash.judging.documents import Record, State, Waiting, facts_of
+from scrapy_simhash.judging.documents import Document, Record, State, Waiting, facts_of
 from scrapy_simhash.judging.judge import Matcher, make_duplicate
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.text import PageText
-from scrapy_simhash.stores import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 from scrapy_simhash.stores.urls import show_url
 from scrapy_simhash.tables.sets import contains
 from scrapy_simhash.transfer.exchange import open_to_fill
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores import Store
     from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.store import Store
 
 # As many as a crawl writes at once: this locks the target for some milliseconds.
 _ROWS_PER_GROUP = 64

@@ -13,7 +13,7 @@ import xxhash
 
 from scrapy_simhash.errors import SourceError
 from scrapy_simhash.judging.documents import FACT_COLUMNS
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.transfer.sources import Entry, Position, Source
 
 if TYPE_CHECKING:

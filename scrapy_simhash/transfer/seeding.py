@@ -30,11 +30,10 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash.crawl.policy import Eligibility, find_encoding, identify, is_page
-from scrapy_simhash.detector import Detector, Page
+from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, Decision
 from scrapy_simhash.errors import SourceError, StoreUnavailableError
-from scrapy_simhash.judging import Document
-from scrapy_simhash.judging.documents import FACT_COLUMNS
+from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
 from scrapy_simhash.pages.scopes import find_scope_of_url
 from scrapy_simhash.transfer.sources import START, Entry, Position, Source, SourcePage
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 
 SPIDER = "import"

@@ -34,7 +34,8 @@ from scrapy_simhash.urls.rules import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.judging import Rule, StoredDocument
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.rule import Rule
 
 # Of what the last votes of a form were; it votes again if it has more to say.
 _WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2}

@@ -17,8 +17,8 @@ from scrapy_simhash.batch.archive.compression import encode_blocks
 from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
 from scrapy_simhash.batch.archive.huffman import make_code
 from scrapy_simhash.errors import ArchiveError, StoreError
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import fingerprints, masks
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch.planner import Bounds, choose, list_extremes
-from scrapy_simhash.tables import parse_design
 from scrapy_simhash.tables.costs import Estimate, estimate
-from scrapy_simhash.tables.designs import PAPER
+from scrapy_simhash.tables.designs import PAPER, parse_design
 from tests.helpers.needing import examples
 
 documents = st.integers(0, 36).map(lambda bits: 1 << bits)

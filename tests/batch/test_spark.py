@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 import scrapy_simhash
 from scrapy_simhash.batch.joins import batch_query, connected_clusters, find_all
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import Rule, compare, make_document
-from scrapy_simhash.pages import Recipe, fingerprint_page
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.transfer.warc import read_warc
 from tests.batch.test_cells import crowded
 from tests.helpers.commanding import Run

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch import batch_query, find_all, find_clusters, list_recorded_pairs
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
 from tests.helpers.oracle import distance_between, union_find

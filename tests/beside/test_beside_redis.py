@@ -10,7 +10,7 @@ from scrapy import Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import settings_of
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.helpers.needing import require_modules

@@ -10,8 +10,8 @@ import pytest
 
 from scrapy_simhash.commands import look
 from scrapy_simhash.config import Config
-from scrapy_simhash.pages import fingerprint_page
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import AGAIN, ONE, Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.pages import edit_words, make_page, make_words, page

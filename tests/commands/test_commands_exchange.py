@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.batch.archive import Archive, write_archive
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Done, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but

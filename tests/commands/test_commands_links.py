@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.judging.rows import Link
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.reporting import report

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.inspection.difference import compare_fingerprints
-from scrapy_simhash.pages import fingerprint_page
-from scrapy_simhash.stores import open_store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.commanding import ONE, TWO, Run
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.pages import edit_words, make_page, make_words

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import document, open_in_crawl, open_lmdb

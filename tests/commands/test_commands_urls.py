@@ -8,8 +8,8 @@ from shutil import copytree
 import pytest
 
 from scrapy_simhash.judging.rows import Parked, pack_row
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import make_key
 from scrapy_simhash.stores.rulebook import get_rule, put_rule
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule

@@ -3,7 +3,7 @@
 import pytest
 
 from scrapy_simhash.config import read_config
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.commanding import Run, assert_printable
 
 

@@ -10,7 +10,7 @@ import pytest
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Request, Response
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import edit_words, make_page, make_words, page

@@ -13,8 +13,9 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores import header, open_store
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores import header
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, crawl, read_files
 from tests.helpers.documents import document
 from tests.helpers.pages import page

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
 from tests.helpers.pages import page

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scrapy.http import Request
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
 from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import page

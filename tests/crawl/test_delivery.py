@@ -13,10 +13,9 @@ from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_simhash.crawl import read_requests
-from scrapy_simhash.crawl.refetch import pack_request, unpack_request
+from scrapy_simhash.crawl.refetch import pack_request, read_requests, unpack_request
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of, read_lines
@@ -288,7 +287,7 @@ async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_pa
 # Holds the write lock of a store from one line that it is told to the next one.
 HOLDING = """
 import select, sys
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 def hold(stored):
     print("held", flush=True)

@@ -9,7 +9,7 @@ import pytest
 from scrapy.http import Request, Response
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
 from tests.helpers.pages import page

@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import make_words, page

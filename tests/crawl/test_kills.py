@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from queuelib import FifoDiskQueue
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.dyingspider import KilledError, dying_unlink

@@ -11,7 +11,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_simhash.crawl import links as lost_links
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.redisservers import RedisServer

@@ -15,8 +15,7 @@ from scrapy.utils.spider import DefaultSpider
 from scrapy.utils.test import get_crawler
 
 from scrapy_simhash import Addon
-from scrapy_simhash.crawl import SimhashLogStats
-from scrapy_simhash.crawl.logstats import describe_end
+from scrapy_simhash.crawl.logstats import SimhashLogStats, describe_end
 from tests.helpers.crawling import crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, serve

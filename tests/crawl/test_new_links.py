@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
 from tests.helpers.pages import page
 from tests.helpers.server import Site, serve

@@ -17,13 +17,14 @@ from twisted.python.failure import Failure
 
 from scrapy_simhash.crawl import links, parking
 from scrapy_simhash.crawl.policy import name_callback
-from scrapy_simhash.detector import Detector
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.rows import Parked, Sink, pack_row
-from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import TakenRequest
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import get_rule, set_state
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.documents import begin_crawl, document
 from tests.helpers.pages import page

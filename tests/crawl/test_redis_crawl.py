@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into

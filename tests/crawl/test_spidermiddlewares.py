@@ -10,8 +10,8 @@ from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.judging import StoredDocument
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.judging.documents import StoredDocument
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import Site, serve

@@ -10,7 +10,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash import signals
 from scrapy_simhash._printable import show_bytes
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.detecting import new_decision
 from tests.helpers.pages import page

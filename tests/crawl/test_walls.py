@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from scrapy_simhash import NearDuplicate
 from scrapy_simhash.crawl import walls
 from scrapy_simhash.signals import sink_found
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl
 from tests.helpers.pages import make_page, make_words, page

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector import Workers
 from scrapy_simhash.detector import workers as workers_module
-from scrapy_simhash.detector.workers import Channel, Job
+from scrapy_simhash.detector.workers import Channel, Job, Workers
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_page
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.crawling import crawl
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import tldextract
 
-from scrapy_simhash.pages import Recipe, fingerprint_page, scopes
+from scrapy_simhash.pages import scopes
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.records import pack
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page

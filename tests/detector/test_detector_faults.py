@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import DEFAULT_LOG
-from scrapy_simhash.detector import Workers
 from scrapy_simhash.detector import detector as detector_module
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.lmdb.environment import _environments
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import read_files, read_lines
 from tests.helpers.detecting import fetched, judge, make, new_decision, running, write_decision
 from tests.helpers.fakestore import FakeStore

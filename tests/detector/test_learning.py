@@ -10,7 +10,8 @@ import pytest
 
 from scrapy_simhash.detector import learning
 from scrapy_simhash.detector.learning import Learning
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import parse_rule
 from tests.helpers.addresses import SITE, crawl_addresses
 from tests.helpers.detecting import fetched, judge, running

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_page
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
@@ -349,8 +350,8 @@ def test_workers_outlive_the_thread_that_started_them() -> None:
 
 IN_DAEMON = """
 import asyncio, multiprocessing
-from scrapy_simhash.detector import Workers
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.detector.workers import Workers
+from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.pages import page
 
 async def read():

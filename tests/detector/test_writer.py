@@ -12,13 +12,13 @@ import pytest
 
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging import Document, Verdict
+from scrapy_simhash.judging.documents import Document, Verdict
 from tests.helpers.documents import document
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-7"
 FULL = StoreUnavailableError("the disk is full")

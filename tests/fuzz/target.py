@@ -12,10 +12,13 @@ from dataclasses import replace
 from scrapy.http import HtmlResponse
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.judging import Document, Rule, compare
-from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_page
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import SKETCH_BYTES, compare_sketches
 
 URL = "http://site.example/folder/page?query=1"

@@ -13,7 +13,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_simhash import Addon
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.spidermiddlewares import SimhashSpiderMiddleware
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.crawlscript import run_crawl
 from tests.helpers.pages import page

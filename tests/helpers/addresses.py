@@ -5,8 +5,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.rulebook import put_rule
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import UrlRuleRecord, parse_rule
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.pages import make_page, page

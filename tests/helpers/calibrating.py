@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scrapy_simhash.judging import Document
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.pages.sketch import sketch_text
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 

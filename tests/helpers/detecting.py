@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector import Detector, Page
+from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
 
 EXTRACTOR = "html2txt"

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging import Document, Match, Verdict
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import Document, Match, Verdict
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-1"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from scrapy_simhash.judging import Document, LostPage, Verdict
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.judging.documents import Document, LostPage, Verdict
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.urls.rules import UrlRule
 from tests.helpers.processes import PATIENCE_SECONDS
 

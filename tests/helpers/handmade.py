@@ -2,7 +2,7 @@
 
 from lxml.html import HtmlElement
 
-from scrapy_simhash.pages import FeatureSet
+from scrapy_simhash.pages.features import FeatureSet
 
 PARAGRAPHS = [
     f"Paragraph {number} tells of the apple harvest in the valley, and of {name}, who came over "

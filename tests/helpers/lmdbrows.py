@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.stores.store import Store
 
     Databases = dict[str, lmdb._Database]
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer, ParkingGroup, keep_links
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Form
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import Target, name_form
 from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord, parse_rule
 from tests.helpers.documents import CRAWL, document

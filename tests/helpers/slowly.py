@@ -12,8 +12,7 @@ import regex
 import xxhash
 
 from scrapy_simhash._addresses import join_url
-from scrapy_simhash.pages import FeatureSet
-from scrapy_simhash.pages.features import tokenise
+from scrapy_simhash.pages.features import FeatureSet, tokenise
 from scrapy_simhash.pages.text import PageText
 
 _MASK = 2**64 - 1

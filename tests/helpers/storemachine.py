@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
-from scrapy_simhash.judging import Marked, Verdict, Version
-from scrapy_simhash.stores import Store
+from scrapy_simhash.judging.documents import Marked, Verdict, Version
 from scrapy_simhash.stores.rulebook import RuleAction
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle, Page, distance_between
 from tests.helpers.parking import RULE, SITE, make_parking, note, park_requests, pin, unpark

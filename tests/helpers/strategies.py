@@ -5,7 +5,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables import Design, parse_design
+from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.permutation import Design
 
 BITS = 64
 # Example 3.1 of the paper, one more of k = 3, and others of smaller and larger distances.

@@ -10,14 +10,15 @@ import xxhash
 from hypothesis import strategies as st
 from msgspec import structs
 
-from scrapy_simhash.judging import Document, Rule, StoredDocument, compare
-from scrapy_simhash.judging.documents import Record, facts_of
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import Document, Record, StoredDocument, facts_of
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.rulebook import get_rule, keep_learned, list_acting, list_rules
-from scrapy_simhash.urls import UrlRule, UrlRuleRecord, learn
 from scrapy_simhash.urls.applying import ActingRules
-from scrapy_simhash.urls.rules import RuleKind, RuleState, parse_rule
+from scrapy_simhash.urls.learning import learn
+from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, UrlRuleRecord, parse_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -20,7 +20,7 @@ from scrapy_simhash.inspection.evaluation.quality import (
     wilson,
 )
 from scrapy_simhash.inspection.evaluation.sampling import Survey
-from scrapy_simhash.judging import Rule
+from scrapy_simhash.judging.rule import Rule
 
 IN_FORCE = Rule(7, 0.8, 32)
 

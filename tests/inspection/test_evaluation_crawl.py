@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.inspection.evaluation.crawling import Truth, crawl_labelled
 from scrapy_simhash.inspection.evaluation.labels import Corpus, LabelledPair
 from tests.helpers.commanding import Run

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.inspection.evaluation.sampling import MOST_BITS, find_pairs
-from scrapy_simhash.judging import StoredDocument
+from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.simhash import hamming_distance
 from tests.helpers.needing import examples
 

@@ -11,7 +11,7 @@ import pytest
 from scrapy_simhash.batch.archive.compression import count_symbols
 from scrapy_simhash.errors import InspectionError, LabelsError
 from scrapy_simhash.inspection.report.figures import describe_fingerprints
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.reporting import (
     START,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.urls.rules import RuleState
 from tests.helpers.addresses import LANG, PAGE, SID, add_rule, crawl_addresses
 from tests.helpers.reporting import make_decision, report, write_log

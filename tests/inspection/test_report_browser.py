@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection import explain
+from scrapy_simhash.inspection.explanation import explain
 from tests.helpers.browser import Watched, start_browser, watching
 from tests.helpers.reporting import (
     HOSTILE_TITLE,

@@ -9,7 +9,7 @@ import pytest
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.report.figures import MOST_PAIRS, compare_pairs
-from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, open_in_crawl
 from tests.helpers.reporting import make_decision, make_drop, report, write_log
 

@@ -19,8 +19,7 @@ from scrapy_simhash.inspection.rulefiles import (
     write_discarder_rules,
     write_lines,
 )
-from scrapy_simhash.urls import UrlRule
-from scrapy_simhash.urls.rules import RuleKind, parse_rule
+from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
 
 
 def write(folder: Path, content: str | bytes | list[Any]) -> Path:

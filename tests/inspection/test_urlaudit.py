@@ -10,7 +10,7 @@ import pytest
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.urlrules import audit
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.documents import document, open_in_crawl
 

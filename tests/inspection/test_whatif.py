@@ -12,13 +12,13 @@ from msgspec import structs
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError
-from scrapy_simhash.inspection import replay
-from scrapy_simhash.inspection.whatif import Outline, choose_documents
-from scrapy_simhash.judging import Document, Rule, StoredDocument, judge, make_document
-from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.inspection.whatif import Outline, choose_documents, replay
+from scrapy_simhash.judging import judge
+from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
+from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 from tests.helpers.pages import edit_words, make_page, make_words
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
 from scrapy_simhash.inspection.evaluation.labels import LabelledPair
-from scrapy_simhash.judging import Document, Rule, compare
-from scrapy_simhash.judging.comparison import Deciding
+from scrapy_simhash.judging.comparison import Deciding, compare
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import compare_sketches, sketch_text
 from tests.helpers.documents import CRAWL, open_in_crawl

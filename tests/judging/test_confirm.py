@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from scrapy_simhash.judging import Answer, Document, Rule, compare
-from scrapy_simhash.judging.comparison import compare_many
+from scrapy_simhash.judging.comparison import Answer, compare, compare_many
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.texts import ARTICLES
 from scrapy_simhash.pages.sketch import TEXT_SKETCH_BYTES, sketch_text
 from tests.helpers.strategies import texts

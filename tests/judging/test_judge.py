@@ -7,8 +7,8 @@ what that one does not know, and the plainest case of each.
 import numpy as np
 import pytest
 
-from scrapy_simhash.judging import Verdict
-from scrapy_simhash.stores import Store
+from scrapy_simhash.judging.documents import Verdict
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import (
     CRAWL,
     document,

@@ -10,11 +10,18 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import Document, Match, Verdict, judge, make_document
-from scrapy_simhash.judging.documents import choose_fingerprints
-from scrapy_simhash.pages import PageFingerprint, fingerprint_page
+from scrapy_simhash.judging import judge
+from scrapy_simhash.judging.documents import (
+    Document,
+    Match,
+    Verdict,
+    choose_fingerprints,
+    make_document,
+)
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge_one
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import edit_words, make_page, make_words

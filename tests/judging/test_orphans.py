@@ -3,8 +3,9 @@
 Who may mark what, and what becomes of it, is held against an oracle, see `storemachine`.
 """
 
-from scrapy_simhash.judging import Document, Version
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import Document, Version
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
 
 STORE_KINDS = ("lmdb", "redis", "cluster")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from scrapy_simhash.judging import PageFacts, Rule, Verdict
-from scrapy_simhash.judging.documents import Record, State, facts_of
+from scrapy_simhash.judging.documents import PageFacts, Record, State, Verdict, facts_of
 from scrapy_simhash.judging.interface import Documents
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import (
     SUSPICIOUS,
     WITNESSES,
@@ -25,7 +25,8 @@ from scrapy_simhash.judging.sinks import (
 from scrapy_simhash.pages.addresses import Address
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import sketch_text
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.urlrules import Rows
 

@@ -5,8 +5,9 @@ from html import escape
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import Answer, Document, compare, make_document
-from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.judging.comparison import Answer, compare
+from scrapy_simhash.judging.documents import Document, make_document
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.pages import edit_words, make_words
 
 RULE = Config().rule

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging import Rule, make_document
-from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 from tests.helpers.crawling import crawl
 from tests.helpers.server import serve
 

@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from scrapy_simhash.pages import fingerprint_page, make_recipe
-from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.pages.fingerprint import fingerprint_page, load_features, make_recipe
 from scrapy_simhash.simhash import hamming_distance
 
 SENTENCE = "我们今天去北京大学学习 Machine Learning 的方法"

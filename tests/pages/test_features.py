@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages import FeatureSet
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
+    FeatureSet,
     count_weights,
     equal_weights,
     log_weights,

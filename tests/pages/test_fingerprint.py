@@ -10,9 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages import FeatureSet, PageFingerprint, Recipe, fingerprint_page, make_recipe
-from scrapy_simhash.pages.features import FEATURE_SETS, normalise, tokenise
-from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, normalise, tokenise
+from scrapy_simhash.pages.fingerprint import (
+    PageFingerprint,
+    fingerprint_page,
+    load_features,
+    make_recipe,
+)
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.pages.sketch import compare_sketches
 from scrapy_simhash.simhash import hamming_distance, simhash
 from tests.helpers.handmade import FEATURES, PARAGRAPHS, article, page

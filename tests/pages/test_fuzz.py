@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages import Recipe, fingerprint_page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
 from tests.fuzz import target
 from tests.helpers.handmade import article, page
 from tests.helpers.hostilepages import HOSTILE

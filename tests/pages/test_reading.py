@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from scrapy_simhash.config import Config, read_config
-from scrapy_simhash.detector import Detector
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.errors import SettingError, UnjudgedError
-from scrapy_simhash.pages import Recipe, fingerprint_page, make_recipe
-from scrapy_simhash.pages.fingerprint import load_reader, read_page
-from scrapy_simhash.pages.recipe import default_extractor
+from scrapy_simhash.pages.fingerprint import fingerprint_page, load_reader, make_recipe, read_page
+from scrapy_simhash.pages.recipe import Recipe, default_extractor
 from tests.helpers.handmade import PARAGRAPHS, article, page
 from tests.helpers.hostilepages import FAST, HOSTILE
 from tests.helpers.processes import ROOT, run_python
@@ -64,7 +63,7 @@ def test_other_extractors_need_no_turbohtml(
 LOADED = """
 import json, sys
 import scrapy_simhash.detector.worker
-from scrapy_simhash.pages import fingerprint_page
+from scrapy_simhash.pages.fingerprint import fingerprint_page
 for encoding in ("utf-8", None):
     fingerprint_page(b"<html><body><p>some words to read " * 50, encoding)
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.pages import Recipe, make_recipe
 from scrapy_simhash.pages.features import FEATURES_VERSION
-from scrapy_simhash.pages.recipe import LXML_TEXT_VERSION, load_named
+from scrapy_simhash.pages.fingerprint import make_recipe
+from scrapy_simhash.pages.recipe import LXML_TEXT_VERSION, Recipe, load_named
 
 DEFAULT_ID = "b7c887eb9abd"
 

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages import FeatureSet, fingerprint_text
-from scrapy_simhash.pages.features import FEATURE_SETS, equal_weights
-from scrapy_simhash.pages.fingerprint import load_features, read_page
+from scrapy_simhash.pages.features import FEATURE_SETS, FeatureSet, equal_weights
+from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, read_page
 from scrapy_simhash.pages.text import PageText
 from tests.helpers.processes import ROOT
 from tests.helpers.slowly import judge_slowly

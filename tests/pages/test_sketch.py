@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.pages import FeatureSet
+from scrapy_simhash.pages.features import FeatureSet
 from scrapy_simhash.pages.sketch import (
     BINS,
     SKETCH_BYTES,

@@ -14,7 +14,7 @@ import pytest
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.detector.log import VERDICT
-from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.detecting import new_decision
 from tests.helpers.reference import settings_rows, tables_of_settings
 
@@ -57,11 +57,13 @@ def test_public_names_exist() -> None:
         "signals.near_duplicate_found",
         "exceptions.NearDuplicate",
         "commands.SimhashCommand",
-        "stores.Store",
-        "stores.StoreError",
-        "stores.StoreMismatchError",
-        "stores.StoreUnavailableError",
-        "stores.StoreUnusableError",
+        "stores.store.Store",
+        "stores.opening.open_store",
+        "crawl.refetch.read_requests",
+        "errors.StoreError",
+        "errors.StoreMismatchError",
+        "errors.StoreUnavailableError",
+        "errors.StoreUnusableError",
     ],
 )
 def test_public_paths_lead_there(path: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, judge
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")

@@ -16,7 +16,6 @@ import pytest
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Waiting
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import BULK_LOADED, Documents
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -44,7 +43,8 @@ from scrapy_simhash.stores.records import (
     scope_hash,
     unpack,
 )
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb

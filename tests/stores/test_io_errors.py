@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.processes import ROOT, run_python
 from tests.helpers.tracing import run_traced
 
@@ -17,7 +17,7 @@ AT_EVERY_CALL = """
 import json, os, sys, traceback
 from pathlib import Path
 from shutil import rmtree
-from scrapy_simhash.stores import StoreError, StoreUnavailableError
+from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from tests.helpers.documents import CRAWL, document, open_lmdb
 from tests.helpers.powercut import fingerprint_of
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailableError
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -24,6 +23,7 @@ from scrapy_simhash.stores.keyvalues import (
     WAITING,
     KeyValues,
 )
+from scrapy_simhash.stores.store import Store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.processes import ROOT

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging import Document
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rows import VERSION, pack_row
-from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import DOCUMENTS
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form
-from scrapy_simhash.urls import UrlRule
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import ActingRules, name_form
-from scrapy_simhash.urls.rules import RuleKind, RuleState, parse_rule
+from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl
 from tests.helpers.parking import read_rule
 from tests.helpers.urlrules import make_facts

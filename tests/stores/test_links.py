@@ -3,7 +3,8 @@
 import pytest
 
 from scrapy_simhash.judging.rows import Link
-from scrapy_simhash.stores import Store, parking
+from scrapy_simhash.stores import parking
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document
 
 STORE_KINDS = ("lmdb", "redis", "cluster")

@@ -174,7 +174,7 @@ STOPPED = """
 import os, sys
 from pathlib import Path
 from scrapy_simhash.stores.lmdb import backup as lmdb_backup
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 
 calls, sync = 0, os.fsync
 def stop(file):
@@ -229,7 +229,8 @@ def test_full_disk_leaves_nothing(
 SMALL_FILES = """
 import resource, sys
 from pathlib import Path
-from scrapy_simhash.stores import StoreUnavailableError, open_as_it_is
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores.opening import open_as_it_is
 
 folder = Path(sys.argv[1])
 with open_as_it_is(str(folder / "store")) as store:

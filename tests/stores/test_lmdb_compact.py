@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.children import running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb

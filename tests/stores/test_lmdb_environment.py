@@ -28,7 +28,7 @@ from pathlib import Path
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.stores.lmdb.environment import shrink
 from scrapy_simhash.stores.lmdb.guard import mark_suspect
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 os.umask(0)
 folder = Path(sys.argv[1])
 with open_store(str(folder)) as store:
@@ -141,7 +141,7 @@ def test_a_limit_on_address_space_makes_the_map_smaller(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 with open_store(sys.argv[1]) as store:
     print(store.find_and_add([Document(b"a", (1,), b"")])[0].status)
@@ -203,7 +203,8 @@ DISK_FULL = """
 import resource, signal, sys
 from pathlib import Path
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import StoreUnavailableError, open_store
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores.opening import open_store
 
 def pages(batch):
     return [

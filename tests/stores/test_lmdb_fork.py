@@ -10,7 +10,8 @@ from tests.helpers.needing import slow_but
 FORK = """
 import os, sys
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import StoreUnavailableError, open_store
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores.opening import open_store
 
 def page(name, fingerprint):
     return Document(name, (fingerprint,), b"", crawl="mine")

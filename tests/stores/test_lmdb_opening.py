@@ -139,7 +139,8 @@ def test_what_is_no_store_is_refused_and_left_alone(
 
 TRUNCATED = """
 import sys
-from scrapy_simhash.stores import StoreUnusableError, open_store
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.opening import open_store
 for folder in sys.argv[1:]:
     print(folder, end=" ", flush=True)
     try:
@@ -179,7 +180,7 @@ def test_a_file_that_was_cut_is_still_refused_when_it_is_opened_read_only(tmp_pa
 WRITER = """
 import sys
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 with open_store(sys.argv[1]) as store:
     store.start_crawl("theirs", "spider")
     print("ready", flush=True)
@@ -234,7 +235,8 @@ def test_read_only_where_there_is_no_store(tmp_path: Path, path: str) -> None:
 
 AS_NOBODY = """
 import os, sys
-from scrapy_simhash.stores import StoreUnusableError, open_store
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.opening import open_store
 with open_store(sys.argv[1]) as store:
     store.stats()  # everything is imported after this
 os.chmod(sys.argv[2], 0o555)
@@ -342,7 +344,7 @@ def test_processes_that_make_a_store_at_once_make_one(tmp_path: Path) -> None:
     """Each new store has a seed of its own."""
     script = """
 import sys
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 print("ready", flush=True)
 sys.stdin.readline()
 with open_store(sys.argv[1]) as store:

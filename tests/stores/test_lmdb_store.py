@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreMismatchError, StoreUnusableError
-from scrapy_simhash.judging import Document
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 
 STORE_KINDS = ("lmdb", "redis", "cluster")

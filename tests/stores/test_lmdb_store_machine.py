@@ -16,7 +16,7 @@ from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.lmdb.compacting import _merge, _switch, freeze
 from scrapy_simhash.stores.lmdb.values import LmdbValues
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import examples
 from tests.helpers.storemachine import StoreMachine

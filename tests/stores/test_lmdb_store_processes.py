@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.children import Child, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -23,7 +24,7 @@ _ROUNDS = 10
 ADDER = """
 import json, random, sys
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 folder, process = sys.argv[1], int(sys.argv[2])
 same_for_all, own = random.Random(1), random.Random(f"process {process}")
@@ -88,7 +89,7 @@ def test_of_each_group_of_twins_exactly_one_is_new(tmp_path: Path) -> None:
 WRITER = """
 import random, sys
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 
 folder, crawl = sys.argv[1:]
 draw, pages, pending = random.Random(crawl), 0, []

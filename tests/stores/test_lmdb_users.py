@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.lmdb.environment import shrink
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.needing import slow_but
 from tests.helpers.processes import run_python
 

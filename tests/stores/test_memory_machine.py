@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.stores import Store
 from scrapy_simhash.stores.memory import MemoryEngine
+from scrapy_simhash.stores.store import Store
 from tests.helpers.needing import examples
 from tests.helpers.storemachine import StoreMachine
 

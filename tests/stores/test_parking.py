@@ -11,16 +11,17 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging import Rule
 from scrapy_simhash.judging.evidence import Outcome
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
-from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.rulebook import Sample, get_rule, set_state
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import RuleState, parse_rule
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.parking import (

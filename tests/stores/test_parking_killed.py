@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running
 from tests.helpers.documents import begin_crawl
 from tests.helpers.parking import RULE, add_target, pin
@@ -18,7 +18,7 @@ KILLS = int(os.environ.get("SIMHASH_TEST_KILLS", "4"))
 PARKER = """
 import random, sys
 from itertools import count
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import ParkingGroup
 from tests.helpers.parking import SITE, make_parking, park_requests
 

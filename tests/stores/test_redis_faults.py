@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging import StoredDocument
-from scrapy_simhash.pages import Recipe
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import StoredDocument
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.keyvalues import TABLES
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import commits as redis_commit
 from scrapy_simhash.stores.redis import commits as redis_slots
 from scrapy_simhash.stores.redis import leases as redis_lease
@@ -24,6 +24,7 @@ from scrapy_simhash.stores.redis.scripts import COMMIT, LEASE
 from scrapy_simhash.stores.redis.server import Server, script
 from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.processes import wait_until

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis.commits import Commit, Slots
 from scrapy_simhash.stores.redis.scripts import BEGIN
 from scrapy_simhash.stores.redis.server import Server, script
@@ -25,7 +25,7 @@ from tests.stores.test_redis_faults import engine_of
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging import Verdict
+    from scrapy_simhash.judging.documents import Verdict
 
 STORE_KINDS = ("redis", "cluster")
 WRITERS = 3

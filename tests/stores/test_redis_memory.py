@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import leases as redis_lease
 from scrapy_simhash.stores.redis import tables as redis_tables
 from scrapy_simhash.stores.redis.scripts import Writes
 from scrapy_simhash.stores.redis.tables import TableWriter
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisCluster, RedisServer
 from tests.stores.test_redis_faults import add_and_die, alive, engine_of

@@ -11,8 +11,8 @@ import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores import open_store
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.urls import check_store_url, server_address, show_url

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisServer
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import Store
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.processes import run_python
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrapy_simhash.stores import Store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
 

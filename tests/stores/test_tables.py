@@ -14,7 +14,7 @@ from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
 from scrapy_simhash.stores.lmdb.engine import LmdbEngine
 from scrapy_simhash.stores.memory import MemoryEngine
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.needing import examples, slow_but
 from tests.helpers.oracle import distance_between

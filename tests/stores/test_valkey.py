@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import open_store
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.pages import page

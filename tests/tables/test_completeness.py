@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables import parse_design
 from scrapy_simhash.tables.completeness import covered_bits
-from scrapy_simhash.tables.designs import choose_blocks
+from scrapy_simhash.tables.designs import choose_blocks, parse_design
 from scrapy_simhash.tables.permutation import Table
 
 # Few enough that all sets of differing bits can be tried.

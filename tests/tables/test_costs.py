@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from scrapy_simhash.tables import choose_design, parse_design
-from scrapy_simhash.tables.costs import estimate, expected_buckets, keys_per_table, table_bytes
+from scrapy_simhash.tables.costs import (
+    choose_design,
+    estimate,
+    expected_buckets,
+    keys_per_table,
+    table_bytes,
+)
+from scrapy_simhash.tables.designs import parse_design
 
 
 @pytest.mark.parametrize(

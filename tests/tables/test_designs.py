@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables import Design, parse_design
-from scrapy_simhash.tables.designs import block_widths
+from scrapy_simhash.tables.designs import block_widths, parse_design
+from scrapy_simhash.tables.permutation import Design
 from tests.helpers.needing import examples
 from tests.helpers.strategies import DESIGN_NAMES, DESIGNS, border_bits, border_pairs, pairs
 

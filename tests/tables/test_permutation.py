@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.tables import parse_design
+from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import check_fingerprint
 from tests.helpers.strategies import DESIGN_NAMES, DESIGNS, fingerprints
 

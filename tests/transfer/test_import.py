@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.seeding import Journal
 from tests.helpers.commanding import Done, Run
 from tests.helpers.crawling import crawl, read_lines
@@ -230,7 +231,7 @@ def test_a_store_that_fails_at_the_last_note_says_how_far_it_came(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the end of a source, and where it is cut."""
-    from scrapy_simhash.detector import Detector  # noqa: PLC0415
+    from scrapy_simhash.detector.detector import Detector  # noqa: PLC0415
 
     async def fail(_: Detector) -> None:
         raise StoreUnavailableError("no room")

@@ -13,9 +13,11 @@ from pyarrow import parquet
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging import make_document
-from scrapy_simhash.pages import Recipe, fingerprint_page
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run
 from tests.helpers.sourcing import json_lines, make_pages
 

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError
-from scrapy_simhash.judging import Rule, make_document
-from scrapy_simhash.pages import Recipe, fingerprint_page
-from scrapy_simhash.stores import Store, open_store
+from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.merging import Row, list_numbers, merge_stores, read_rows
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import read_files

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.stores import Store, open_store
 from scrapy_simhash.stores.keyvalues import ROW_TABLES
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.urls.rules import RuleState
 from tests.helpers.documents import CRAWL, begin_crawl

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.stores import rulebook
 from scrapy_simhash.stores.rulebook import add_rules, change_rule, list_acting, list_rules
-from scrapy_simhash.urls import learn
 from scrapy_simhash.urls.applying import apply_rule
+from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import ACTS, RuleState, parse_rule
 from tests.helpers.urlrules import RULE, Crawl, must_parse
 

@@ -3,4 +3,4 @@
 from scrapy_simhash.batch.archive.reader import Archive
 from scrapy_simhash.batch.archive.writer import write_archive
 
-__all__ = ["Archive", "compression", "format", "write_archive", "writer"]
+__all__ = ["Archive", "write_archive"]

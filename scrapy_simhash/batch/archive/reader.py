@@ -27,7 +27,7 @@ from scrapy_simhash.batch.archive.format import (
     unpack_prefix,
 )
 from scrapy_simhash.errors import ArchiveError
-from scrapy_simhash.pages import Recipe
+from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.permutation import check_fingerprint

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.pages import Recipe
+    from scrapy_simhash.pages.recipe import Recipe
 
 # One table of the unpermuted fingerprints: finds equal ones, and those one bit away.
 SORTED_ONLY = "1:0"

@@ -16,4 +16,3 @@ from scrapy_simhash.batch.joins.selfjoin import (
 )
 
 __all__ = ["batch_query", "connected_clusters", "find_all", "representative_clusters"]
-__all__ += ["batch", "cells", "selfjoin", "tables"]

@@ -16,9 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import require_columns
-from scrapy_simhash.judging import PageFacts, Rule, compare
-from scrapy_simhash.judging.comparison import name_proposal
+from scrapy_simhash.judging.comparison import compare, name_proposal
+from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
+from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.sketch import compare_pairs
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 

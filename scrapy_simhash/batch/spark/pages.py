@@ -19,12 +19,15 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
-from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
-from scrapy_simhash.judging import make_document
-from scrapy_simhash.judging.documents import FACT_COLUMNS
-from scrapy_simhash.pages import PageFingerprint, Recipe, fingerprint_text, make_recipe
-from scrapy_simhash.pages.fingerprint import load_features
+from scrapy_simhash.judging.documents import FACT_COLUMNS, make_document
+from scrapy_simhash.pages.fingerprint import (
+    PageFingerprint,
+    fingerprint_text,
+    load_features,
+    make_recipe,
+)
 from scrapy_simhash.pages.text import PageText
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.pages.recipe import Recipe
 
 
 # Arrow's types for the facts of a document.

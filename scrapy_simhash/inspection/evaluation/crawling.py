@@ -25,7 +25,7 @@ from scrapy_simhash.inspection.evaluation.evaluation import (
 )
 from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus, read_grey
 from scrapy_simhash.inspection.evaluation.quality import rounded
-from scrapy_simhash.pages import make_recipe
+from scrapy_simhash.pages.fingerprint import make_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Corpus
-    from scrapy_simhash.judging import Document, Match
-    from scrapy_simhash.pages import PageFingerprint
+    from scrapy_simhash.judging.documents import Document, Match
+    from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 
 # As many as the plugin puts into a transaction at most.

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_steps
-from scrapy_simhash.detector import Workers
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import InspectionError, UnjudgedError
 from scrapy_simhash.inspection.evaluation.labels import read_corpus, read_labels
 from scrapy_simhash.inspection.evaluation.quality import (
@@ -27,15 +27,20 @@ from scrapy_simhash.inspection.evaluation.quality import (
     Judged,
     summarise,
 )
-from scrapy_simhash.judging import Document, StoredDocument, compare, make_document
-from scrapy_simhash.judging.comparison import Deciding
-from scrapy_simhash.judging.documents import facts_of, look_at
+from scrapy_simhash.judging.comparison import Deciding, compare
+from scrapy_simhash.judging.documents import (
+    Document,
+    StoredDocument,
+    facts_of,
+    look_at,
+    make_document,
+)
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages import PageFingerprint, Recipe, make_recipe
 from scrapy_simhash.pages.files import fingerprint_file
+from scrapy_simhash.pages.fingerprint import PageFingerprint, make_recipe
 from scrapy_simhash.pages.links import measure_new_links
 from scrapy_simhash.simhash import hamming_distance
-from scrapy_simhash.stores import open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +54,8 @@ if TYPE_CHECKING:
         LabelledRow,
         Labels,
     )
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.pages.recipe import Recipe
+    from scrapy_simhash.stores.store import Store
 
     # By the ids of a corpus or the numbers of a store; None if the plugin lets the page pass
     # unjudged.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.inspection.evaluation.labels import LabelledPair
     from scrapy_simhash.inspection.evaluation.sampling import Survey
-    from scrapy_simhash.judging import Rule
+    from scrapy_simhash.judging.rule import Rule
 
 
 NO_DISTANCE = 65  # if a page has no fingerprint

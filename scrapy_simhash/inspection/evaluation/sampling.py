@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
 
 
 # The largest distance in the paper (section 4.1).

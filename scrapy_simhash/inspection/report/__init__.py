@@ -1,4 +1,1 @@
 """An HTML file that shows what was dropped, and why."""
-
-# The modules that other rooms may import.
-__all__ = ["page", "report"]

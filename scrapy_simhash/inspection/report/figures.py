@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging import Rule, StoredDocument
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.stores.store import Store
 
 
 # Only the newest near-duplicates are kept in memory one by one; all are counted.

@@ -19,15 +19,15 @@ from scrapy_simhash.inspection.report.figures import (
     describe_groups,
 )
 from scrapy_simhash.inspection.urlrules import describe_addresses
-from scrapy_simhash.stores import open_as_it_is
+from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging import StoredDocument
-    from scrapy_simhash.stores import Store
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
 
 _LINKS_SHOWN = 100
 

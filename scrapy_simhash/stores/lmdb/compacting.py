@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import lmdb
 
     from scrapy_simhash.stores.lmdb.values import LmdbValues
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
 
 
 def compact(

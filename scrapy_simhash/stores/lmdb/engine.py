@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.keyvalues import Inspect
     from scrapy_simhash.stores.lmdb.environment import Environment
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import lmdb
     from numpy.typing import NDArray
 
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
 

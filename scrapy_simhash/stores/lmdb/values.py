@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import lmdb
 
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
 _NEXT, _STATE = b"next", b"tables"

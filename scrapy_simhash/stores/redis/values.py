@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.server import Server
     from scrapy_simhash.stores.redis.tables import TableWriter
-    from scrapy_simhash.tables import Design
+    from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
     Run = Callable[["RedisValues", list[tuple[object, ...]]], list[Any]]
