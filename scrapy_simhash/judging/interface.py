@@ -34,7 +34,7 @@ class Reading(Protocol):
 
     def get_row(self, table: str, key: bytes) -> bytes | None:
         """Get a row of a table of URL rules (see `stores.records.ROW_TABLES`), or None."""
-        # Rows are written and read by `urls.rules.pack_row` and `unpack_row`.
+        # Rows are written and read by `judging.rows.pack_row` and `unpack_row`.
 
 
 class Documents(Reading, Protocol):

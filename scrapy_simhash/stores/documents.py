@@ -105,6 +105,9 @@ class Documents:
         """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
         self._probed = _Probed() if values.remote else None
+        # Rows of URL rules and of what goes with them, which `judging.rows` packs.
+        self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
+        self.scan_rows, self.count_rows, self.draw_keys = values.scan, values.count, values.draw
 
     @property
     def design(self) -> Design:
@@ -433,32 +436,6 @@ class Documents:
         """Read all crawls, by their ids."""
         rows = sorted(self.values.scan(CRAWLS))
         return {key.decode(): unpack(CrawlRecord, key, packed) for key, packed in rows}
-
-    # Rows of URL rules and of what goes with them, which `urls.records` packs
-
-    def get_row(self, table: str, key: bytes) -> bytes | None:
-        """Get a row of a table, or None."""
-        return self.values.get(table, key)
-
-    def put_row(self, table: str, key: bytes, row: bytes) -> None:
-        """Write a row of a table."""
-        self.values.put(table, key, row)
-
-    def drop_row(self, table: str, key: bytes) -> None:
-        """Delete a row of a table, if it is there."""
-        self.values.delete(table, key)
-
-    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Read the rows of a table whose keys begin so; in no order on a server."""
-        return self.values.scan(table, prefix)
-
-    def count_rows(self, table: str) -> int:
-        """Count the rows of a table; reads none."""
-        return self.values.count(table)
-
-    def draw_keys(self, table: str, prefix: bytes, most: int) -> Sequence[bytes]:
-        """Draw some keys of a table that begin so; the cost does not grow with the table."""
-        return self.values.draw(table, prefix, most)
 
     # Reading ahead, where each read is a round trip
 
