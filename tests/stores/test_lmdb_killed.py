@@ -60,7 +60,7 @@ def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
     assert count_readers(witness) == before + 3
     with running(
         "import sys, time\n"
-        "from scrapy_simhash.stores import open_store\n"
+        "from scrapy_simhash import open_store\n"
         "with open_store(sys.argv[1]):\n"
         "    print('ready', flush=True)\n"
         "    sys.stdin.readline()\n",

@@ -88,7 +88,7 @@ def test_without_the_client_the_error_names_the_extra(tmp_path: Path) -> None:
     script = (
         "import sys; from importlib import util; find = util.find_spec\n"
         "util.find_spec = lambda name, *a: None if name == 'redis' else find(name, *a)\n"
-        "from scrapy_simhash.stores import open_store\n"
+        "from scrapy_simhash import open_store\n"
         "open_store('redis://localhost')"
     )
     done = subprocess.run(

@@ -156,7 +156,7 @@ def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
     with open_lmdb(tmp_path, distance=7) as wide:
         wide.bulk_load(np.array([5], np.uint64))
         script = (
-            "import sys; from scrapy_simhash.stores import open_store\n"
+            "import sys; from scrapy_simhash import open_store\n"
             "open_store(sys.argv[1], distance=3).rebuild(10)"
         )
         assert run_python("-c", script, tmp_path, cwd=tmp_path).stderr == ""
