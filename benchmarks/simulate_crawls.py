@@ -125,7 +125,7 @@ class _Waits:
         """Time a method that takes a function which reads, judges and writes."""
         method = getattr(kind, name)
 
-        def timed(store: object, work: Callable[[Any], Any], *others: Any) -> Any:
+        def timed(store: object, work: Callable[[Any], Any], **others: Any) -> Any:
             asked = began = time.perf_counter()
 
             def noted(documents: object) -> Any:
@@ -135,7 +135,7 @@ class _Waits:
                 return work(documents)
 
             try:
-                return method(store, noted, *others)
+                return method(store, noted, **others)
             finally:
                 self.milliseconds.append(1000 * (began - asked))
 

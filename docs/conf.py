@@ -30,7 +30,7 @@ autodoc_typehints_format = "short"
 # Other projects' names: there is no network to ask them for links when the site is built. And of
 # "Shape (n, 2): ..." napoleon takes the shape for types.
 nitpick_ignore_regex = [
-    ("py:class", r"NDArray|np\..*|Path|BaseSettings|Response"),
+    ("py:class", r"collections\.abc\.\w+|NDArray|np\..*|Path|BaseSettings|Response"),
     ("py:class", r"Shape|n|pairs|matches|\d+"),
     # What one store hands to another that takes it over.
     ("py:class", r"Row|Marked|Documents|Result|(.*\.)?CrawlRecord"),
