@@ -99,9 +99,9 @@ class SimhashDownloaderMiddleware:
         closing = config.sink_action == "close" and not self.looking
         followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
         if not config.readonly:
-            if config.url_rules != "off":
-                self.parked = ParkedRequests(crawler, config, detector)
-                followers.insert(0, self.parked)
+            # Without rules, too: what an earlier crawl parked may have to be made again.
+            self.parked = ParkedRequests(crawler, config, detector)
+            followers.insert(0, self.parked)
             followers.insert(0, LostPages(crawler, detector))
         self.delivery = Delivery(crawler, config, detector, self.pages)
         return [self.delivery, *followers]

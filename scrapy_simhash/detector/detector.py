@@ -169,8 +169,10 @@ class Detector:
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
         self.is_open = False
-        await self._workers.stop()
-        await asyncio.to_thread(self._close)
+        try:
+            await self._workers.stop()
+        finally:
+            await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None

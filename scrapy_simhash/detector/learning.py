@@ -52,7 +52,7 @@ class Learning:
         self._job = {"url": url, "distance": store.distance, "confirm": store.confirm}
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None
-        self._warned = False
+        self._warned = self._closed = False
         self.due_pages = max(_LEAST_PAGES_OF_CRAWL, 2 * store.measure_growth()[1])
         self.has_grown = _has_grown(store)
 
@@ -74,8 +74,8 @@ class Learning:
 
     def close(self) -> None:
         """End the process; the next crawl learns what it did not."""
+        self._closed = self._warned = True  # before the process is looked for: it may be starting
         watcher, process = self._watcher, self._process
-        self._warned = True
         if process is not None:
             process.kill()
         if watcher is not None:
@@ -90,7 +90,10 @@ class Learning:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                process_group=0,  # a Ctrl-C in the terminal is for the crawl
             )
+            if self._closed:
+                self._process.kill()
             with self._process as process:
                 out, err = self._listen(process, job)
             if process.returncode:

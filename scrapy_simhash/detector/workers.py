@@ -440,7 +440,7 @@ class Channel:
             ends = began + (_BEGINNING_SECONDS if loading else current.order.timeout_seconds)
         left = ends - time.monotonic()
         if left > 0:
-            self._watch(min(left, *(job.order.timeout_seconds for job in self._jobs)))
+            self._watch(min([left, *(job.order.timeout_seconds for job in self._jobs)]))
         else:
             self.end(timed_out=True)
 
@@ -484,7 +484,8 @@ def _start_process(*files: int) -> subprocess.Popen[bytes]:
     # The event loop's own thread starts it: with that it ends (see `worker`). To a Ctrl-C in the
     # terminal, which is for the crawl, its process group does not belong.
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from scrapy_simhash.detector import worker; "
+        f"import sys; sys.path[:] = {[str(path) for path in sys.path]}; "
+        "from scrapy_simhash.detector import worker; "
         f"worker.main({files[0]}, {files[1]}, {os.getpid()})"
     )
     return subprocess.Popen(  # noqa: S603 - this interpreter

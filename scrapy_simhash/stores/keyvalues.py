@@ -233,7 +233,7 @@ class Leases(Protocol):
     """The leases of the crawls that use a store; one ends with its process, however that ends."""
 
     def take(self, crawl: str) -> None:
-        """Take the lease of a crawl that starts here; a StoreError if another process has it."""
+        """Take the lease of a crawl that starts here; a ValueError if it is in use."""
 
     def give_back(self, crawl: str) -> None:
         """End the lease of a crawl, if this process has it."""
@@ -312,9 +312,8 @@ class Engine(ABC):
         """Called when the store is open; `check` lists its problems, if there may be any."""
         del check
 
-    def compact(self, design: Design, progress: Callable[[int, int], object]) -> None:
+    def compact(self, progress: Callable[[int, int], object]) -> None:
         """Rewrite TABLES as small as they can be, while others write; see `Store.compact`."""
-        del design
         progress(1, 1)
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from scrapy_simhash.urls.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from scrapy_simhash.judging.documents import Document, Record
     from scrapy_simhash.judging.interface import Documents
@@ -190,7 +190,7 @@ def keep_learned(
         time: seconds since 1970, UTC.
     """
     changes = []
-    kept = _choose(learned)
+    kept = _choose(learned, {rule.key for rule in known if _is_acting(documents, rule)})
     for fresh in kept:
         record = get_rule(documents, fresh.rule.id)
         if record is None:
@@ -213,12 +213,21 @@ def keep_learned(
     return changes
 
 
-def _choose(learned: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
-    """Choose the rules of each host that are kept: proven ones, then those with most votes."""
+def _is_acting(documents: Documents, rule: UrlRule) -> bool:
+    record = get_rule(documents, rule.id)
+    return record is not None and record.acts
+
+
+def _choose(learned: Iterable[UrlRuleRecord], acting: Container[bytes]) -> list[UrlRuleRecord]:
+    """Choose the rules of each host that are kept: proven ones, then those with most votes.
+
+    None that acts is left out, so that it is retired if it is proven no more.
+    """
     by_host: dict[str, list[UrlRuleRecord]] = {}
     for record in sorted(learned, key=lambda record: (not record.acts, -record.same)):
         of_host = by_host.setdefault(record.rule.host, [])
-        if len(of_host) < MOST_RULES_PER_HOST and record.recent:
+        room = len(of_host) < MOST_RULES_PER_HOST and record.recent
+        if room or record.rule.key in acting:
             of_host.append(record)
     return [record for of_host in by_host.values() for record in of_host]
 
@@ -231,7 +240,7 @@ def _decide(fresh: UrlRuleRecord, record: UrlRuleRecord) -> tuple[RuleState, str
             counts = f"{record.same} same, {record.different} different"
             return RuleState.ACTING, f"{counts}: at least {bound:.3f} same"
     elif record.state is RuleState.ACTING and not fresh.acts:
-        if "d" in record.recent:
+        if fresh.different or "d" in record.recent:
             pair = record.conflicts[-1] if record.conflicts else ("", "")
             return RuleState.RETIRED, f"different pages: {' '.join(pair)}"
         if is_doubtful(record):

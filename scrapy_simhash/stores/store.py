@@ -122,17 +122,17 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         *,
         seed: int | None = None,
     ) -> None:
-        check_confirm(confirm)
-        automatic = tables == "auto"
-        design = choose_design(0) if automatic else parse_design(tables)
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
         self._unsettled = set()
-        if not engine.exists():
-            choose_distance(distance, confirm, design)  # before anything is made
-        engine.open()
         try:
+            check_confirm(confirm)
+            automatic = tables == "auto"
+            design = choose_design(0) if automatic else parse_design(tables)
+            if not engine.exists():
+                choose_distance(distance, confirm, design)  # before anything is made
+            engine.open()
             # Only the maker of a store may choose again: others may rely on the present design.
             made = not self.readonly and self._make(recipe or Recipe(), design.name, seed)
             self._choosing = made and automatic
@@ -154,7 +154,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         header = new_header(recipe, design, seed, kind, client)
 
         def work(values: KeyValues) -> bool:
-            if values.get(HEADER, HEADER_KEY) is not None or values.count(DOCUMENTS):
+            if values.get(HEADER, HEADER_KEY) is not None:
+                return False
+            # On a server counting reads all keys, and `open` has searched it.
+            if not values.remote and values.count(DOCUMENTS):
                 return False
             values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
             return True
@@ -649,7 +652,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             StoreUnavailableError: a write failed; nothing is lost.
         """
         self._require_writable()
-        self.engine.compact(self._prober.design, progress or (lambda *_: None))
+        self.engine.compact(progress or (lambda *_: None))
 
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Rewrite the tables from the documents and the bulk-loaded fingerprints, in a transaction.

@@ -184,6 +184,19 @@ async def test_learning_only_tells_what_it_would_save(
     assert "; SIMHASH_URL_RULES = 'skip' would have saved 12 requests; " in closing_line(caplog)
 
 
+async def test_what_is_released_is_requested_without_rules_too(site: Site, tmp_path: Path) -> None:
+    rule = pin(tmp_path, site)
+    await follow(tmp_path, site)
+    waiting = list_parked(tmp_path)
+    assert waiting
+    with open_here(tmp_path) as store:
+        store.change_url_rule(rule.id, "ban")
+    done = await crawl(tmp_path, [site.url(PATHS[3])], YieldingNothing, SIMHASH_URL_RULES="off")
+    assert sorted(site.asked[-len(waiting) :]) == sorted(waiting)
+    assert done.counted["urls/released"] == len(waiting)
+    assert list_parked(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     "settings",
     [

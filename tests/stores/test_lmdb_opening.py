@@ -355,3 +355,20 @@ with open_store(sys.argv[1]) as store:
         for child in children:
             child.tell("go")
         assert len({child.read() for child in children} - {""}) == 1
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\2", b"\1"])
+def test_a_damaged_row_of_the_tables_in_use_is_refused(tmp_path: Path, damaged: bytes) -> None:
+    """Also one that would name a database that is there, but empty."""
+    with open_lmdb(tmp_path) as store:
+        store.compact()
+
+        def spoil(stored: Documents) -> None:
+            sealed = stored.values.get("header", b"tables")
+            assert sealed is not None
+            changed = bytes((sealed[0] ^ damaged[0],)) if damaged else b""
+            stored.values.put("header", b"tables", changed + sealed[1:])
+
+        store.write(spoil)
+    with pytest.raises(StoreUnusableError, match=r"which tables are in use is damaged: .*backup"):
+        open_lmdb(tmp_path)

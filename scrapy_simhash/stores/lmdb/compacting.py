@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
+from scrapy_simhash.stores.keyvalues import HEADER
 from scrapy_simhash.stores.lmdb.tables import Tables
 
 if TYPE_CHECKING:
@@ -34,17 +36,24 @@ if TYPE_CHECKING:
 def compact(
     folder: Path,
     write: Callable[[Callable[[LmdbValues], Any]], Any],
-    design: Design,
     progress: Callable[[int, int], object],
 ) -> None:
     """Rewrite the tables with full pages; `write` runs a function in a write transaction."""
     with _alone(folder):
-        slices = write(lambda values: list(freeze(values).still.slices(design)))
+        # By the design of this transaction: another process may have rebuilt the tables.
+        slices = write(lambda values: list(freeze(values).still.slices(_read_design(values))))
         for done, piece in enumerate(slices):
             progress(done, len(slices))
             write(partial(_merge, piece))
         write(_switch)
         progress(len(slices), len(slices))
+
+
+def _read_design(values: LmdbValues) -> Design:
+    packed = values.get(HEADER, HEADER_KEY)
+    if packed is None:
+        raise StoreError("the store has no header; restore it from a backup")
+    return design_of(unpack_header(packed))
 
 
 @contextmanager

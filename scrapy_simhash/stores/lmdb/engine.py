@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.stores.keyvalues import Inspect
     from scrapy_simhash.stores.lmdb.environment import Environment
-    from scrapy_simhash.tables.permutation import Design
 
 Result = TypeVar("Result")
 
@@ -74,8 +73,8 @@ class LmdbEngine(Engine):
             clear_suspect(self._environment.folder, check(), readonly=self.readonly)
             self._environment.suspect = False
 
-    def compact(self, design: Design, progress: Callable[[int, int], object]) -> None:
-        compact(self._environment.folder, self.write, design, progress)
+    def compact(self, progress: Callable[[int, int], object]) -> None:
+        compact(self._environment.folder, self.write, progress)
 
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         def open_copy(copy: Path) -> tuple[dict[str, Any], list[str]]:

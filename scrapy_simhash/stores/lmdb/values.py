@@ -10,6 +10,9 @@ from itertools import chain, islice, product, takewhile
 from secrets import token_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
+import xxhash
+
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.keyvalues import ADDRESSES, HEADER, SETS, TABLES, VALUES, KeyValues
 from scrapy_simhash.stores.lmdb.tables import TableDatabases, Tables
 from scrapy_simhash.stores.records import number_of, octets
@@ -44,7 +47,12 @@ class State(NamedTuple):
     compacting: int = 0
 
 
-_FIRST = bytes(State())
+def _seal(state: State) -> bytes:
+    """Pack a state behind which its checksum stands."""
+    return bytes(state) + xxhash.xxh3_64_digest(_STATE + bytes(state))
+
+
+_FIRST = _seal(State())
 
 
 class Databases:
@@ -53,7 +61,7 @@ class Databases:
     def __init__(self, handles: dict[str, lmdb._Database]) -> None:
         self.handles = handles
         self._tables = {
-            bytes((base, added, compacting)): TableDatabases(
+            _seal(State(base, added, compacting)): TableDatabases(
                 handles[f"base{base}"],
                 handles[f"added{added}"],
                 handles["hot"],
@@ -65,7 +73,14 @@ class Databases:
 
     def of_tables(self, transaction: lmdb.Transaction[bytes]) -> TableDatabases:
         """Get the databases of the tables in their present state."""
-        return self._tables[transaction.get(_STATE, _FIRST, self.handles[HEADER])]
+        sealed = transaction.get(_STATE, _FIRST, self.handles[HEADER])
+        try:
+            return self._tables[sealed]
+        except KeyError:
+            raise StoreUnusableError(
+                f"the row that says which tables are in use is damaged: {sealed.hex()}; restore "
+                "the store from a backup"
+            ) from None
 
 
 class LmdbValues(KeyValues):
@@ -80,11 +95,12 @@ class LmdbValues(KeyValues):
     @property
     def state(self) -> State:
         """Which databases the tables use; other transactions see a change when this one ends."""
-        return State(*self.transaction.get(_STATE, _FIRST, self.databases[HEADER]))
+        sealed = self.transaction.get(_STATE, _FIRST, self.databases[HEADER])
+        return State(*sealed[: len(State._fields)])
 
     @state.setter
     def state(self, state: State) -> None:
-        self.transaction.put(_STATE, bytes(state), db=self.databases[HEADER])
+        self.transaction.put(_STATE, _seal(state), db=self.databases[HEADER])
         self.tables = Tables(self.transaction, self._all.of_tables(self.transaction))
 
     def get(self, table: str, key: bytes) -> bytes | None:

@@ -229,6 +229,7 @@ class Committer:
     def commit_alone(self, values: RedisValues) -> None:
         """Commit `alone`; a StoreError if others may have committed: then nothing was written."""
         if not self.commit(values):
+            values.writer.abandon()
             raise StoreUnavailableError(
                 f"the server at {self._server.address.shown} lost its last commits while this one "
                 "was made; try again"
