@@ -200,8 +200,6 @@ def find_faults(site: str, kinds: Mapping[str, dict[str, Any]]) -> Iterator[str]
                 yield f"{site}, {kind}: {found['errors']} errors, ended as {found['reason']}"
             if found["rules"]["wrong"]:
                 yield f"{site}, {kind}: wrong rules act: {found['rules']['wrong']}"
-    if "skip" in kinds and kinds["skip"]["fetches"] >= kinds["off"]["fetches"]:
-        yield f"{site}: no fetch was saved"
 
 
 def find_late_faults(site: str, kinds: Mapping[str, dict[str, Any]]) -> Iterator[str]:
