@@ -76,9 +76,7 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
-        self._eligibility = Eligibility(
-            self.config.max_bytes, self.config.never_drop, files=self.config.files
-        )
+        self._eligibility = Eligibility(self.config)
         self._actions = Actions(crawler, self.config, looking=self.looking)
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
@@ -156,7 +154,7 @@ class SimhashDownloaderMiddleware:
         self._idle_work.close()
         try:
             for follower in self.followers:
-                await follower.close()
+                await self._end(follower)
         finally:  # whatever breaks, what was noted is written
             await self._detector.close()
         if again := self._detector.judged_again:
@@ -174,6 +172,13 @@ class SimhashDownloaderMiddleware:
             "; ".join(filter(None, parts)),
             extra={"spider": self._crawler.spider},
         )
+
+    async def _end(self, follower: Follower) -> None:
+        """Let a follower settle what it has open; one that fails costs no other its end."""
+        try:
+            await follower.close()
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._report("Not settled at the end of the crawl", type(follower).__name__, error)
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         """Keep a request from being made if its page is known by URL rules."""
@@ -198,8 +203,7 @@ class SimhashDownloaderMiddleware:
             try:
                 await follower.judged(request, response, page)
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
-                count(self._crawler, "failed/page")
-                self._report("Not followed", response, error)
+                self._not_followed(response, error)
         if decision.status == "near_duplicate":
             response.flags.append(FLAG)
             await self._crawler.signals.send_catch_log_async(
@@ -210,6 +214,15 @@ class SimhashDownloaderMiddleware:
                 spider=self._crawler.spider,
             )
         return response
+
+    def arrived(self, response: Response, page: JudgedPage) -> None:
+        """Tell the followers that a page is about to reach its callback, which it always does."""
+        self.pages[response] = page
+        for follower in self.followers:
+            try:
+                follower.arrived(response, page)
+            except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
+                self._not_followed(response, error)
 
     async def _judge(self, request: Request, response: Response) -> JudgedPage:
         """Decide on a page, and what to do with it; whatever breaks, it passes."""
@@ -230,7 +243,7 @@ class SimhashDownloaderMiddleware:
             self._actions.settle(request, decision)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
-            self._report("Not judged", response, error)
+            self._report("Not judged", quote(response.url), error)
             decision = self._detector.pass_over(response.url, len(response.body), "failed")
             self._actions.settle(request, decision)
         page = JudgedPage(decision)
@@ -242,7 +255,11 @@ class SimhashDownloaderMiddleware:
                 request.meta[TEXT_KEY] = made.text
         return page
 
-    def _report(self, what: str, response: Response, error: Exception) -> None:
+    def _not_followed(self, response: Response, error: Exception) -> None:
+        count(self._crawler, "failed/page")
+        self._report("Not followed", quote(response.url), error)
+
+    def _report(self, what: str, about: str, error: Exception) -> None:
         # One line without a traceback, because the error may quote the page.
         extra = {"spider": self._crawler.spider}
-        logger.error("%s: %s: %s", what, quote(response.url), describe_error(error), extra=extra)
+        logger.error("%s: %s: %s", what, about, describe_error(error), extra=extra)

@@ -52,9 +52,7 @@ class SimhashSpiderMiddleware:
             return
         decision = page.decision
         if decision.action != "drop":
-            judging.pages[response] = page
-            for follower in judging.followers:
-                follower.arrived(response, page)
+            judging.arrived(response, page)
             return
         count(self._crawler, "dropped")
         count(self._crawler, "bytes_dropped", len(response.body))

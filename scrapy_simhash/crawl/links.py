@@ -30,7 +30,7 @@ from scrapy_simhash._addresses import split_url
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import Places
-from scrapy_simhash.crawl.policy import count, find_rule, identify, is_closing
+from scrapy_simhash.crawl.policy import count, find_rule, identify_for, is_closing, spider_of
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.pages.links import digest_link
@@ -247,22 +247,18 @@ class LostLinks(Follower):
         new = [addresses[place] for place in self._seen.find_new(links.digests)]
         self._places.add_near_duplicate(url, original, new)
         if new:
+            spider = spider_of(self._crawler)
             dropped = Link(
                 "",
                 page=url,
                 time=decision.time,
                 crawl=decision.crawl,
-                spider=self._spider.name,
+                spider=spider.name,
                 original=original,
-                callback=name_link_maker(request, self._spider),
+                callback=name_link_maker(request, spider),
                 depth=request.meta.get("depth", 0),
             )
             self._add(dropped, new)
-
-    @property
-    def _spider(self) -> Spider:
-        assert self._crawler.spider is not None  # noqa: S101 - its pages are judged
-        return self._crawler.spider
 
     def _add(self, page: Link, addresses: Iterable[str]) -> None:
         """Remember the links of a dropped page that were not known when it came."""
@@ -274,16 +270,18 @@ class LostLinks(Follower):
                 continue
             self._found[url] = self._unwritten[url] = structs.replace(page, url=url)
         if len(self._unwritten) >= _MOST_UNWRITTEN:
-            self._forget(self._list_known(self._unwritten.values()))
+            self._forget_known(self._unwritten.values())
             self._write(())
 
-    def _list_known(self, links: Iterable[Link]) -> list[str]:
-        return self._places.list_known(links, self._detector.acting)
+    def _forget_known(self, links: Iterable[Link]) -> list[str]:
+        """Forget those of some links that are known by now; returns their addresses."""
+        return self._forget(self._places.list_known(links, self._detector.acting))
 
-    def _forget(self, urls: Iterable[str]) -> None:
+    def _forget(self, urls: list[str]) -> list[str]:
         for url in urls:
             self._found.pop(url, None)
             self._unwritten.pop(url, None)
+        return urls
 
     def _write(self, gone: Collection[str]) -> None:
         """Keep in the store what it has not yet, and take out what is gone."""
@@ -293,7 +291,7 @@ class LostLinks(Follower):
         if self.late:  # another crawl may have to request them
             for link in links:
                 request = self._made.make(link)
-                link.request = pack_request(request, self._spider) if request else b""
+                link.request = pack_request(request, spider_of(self._crawler)) if request else b""
         if links or gone:
             self._detector.tell(lambda store: store.keep_links(links, gone))
         self._written.update(link.url for link in links)
@@ -301,7 +299,7 @@ class LostLinks(Follower):
     def learn(self, page: Request, request: Request) -> None:
         """Note a request that the callback of a page made, as an example."""
         try:
-            self._made.learn(page, request, self._spider)
+            self._made.learn(page, request, spider_of(self._crawler))
         except Exception:  # noqa: BLE001 - the spider's meta may hold anything
             count(self._crawler, "failed/links")
 
@@ -333,21 +331,18 @@ class LostLinks(Follower):
     async def _settle(self) -> list[Link]:
         """Sort out what is known by now; returns the links that are left, oldest first."""
         await self._load()
-        gone = self._list_known(self._found.values())
-        self._forget(gone)
+        gone = self._forget_known(self._found.values())
         self._places.recount(self._found.values())
-        gone += self._list_known(self._found.values())
-        foreign = [url for url in self._unwritten if _host_of(url) not in self._hosts]
-        self._forget((*gone, *foreign))
-        gone += await self._list_requested()
-        self._forget(gone)
+        gone += self._forget_known(self._found.values())
+        self._forget([url for url in self._unwritten if _host_of(url) not in self._hosts])
+        gone += self._forget(await self._list_requested())
         self._write(self._written.intersection(gone))
         self._written.difference_update(gone)
         return sorted(self._found.values(), key=lambda link: link.time)
 
     async def _load(self) -> None:
         """Add the links that earlier crawls of the spider found, once."""
-        name = self._spider.name
+        name = spider_of(self._crawler).name
         kept = [] if self._loaded else await self._detector.ask(lambda s: s.list_links(name), ())
         self._loaded = True
         earlier = [link for link in kept if link.crawl != self._detector.crawl]
@@ -379,9 +374,8 @@ class LostLinks(Follower):
 
     def _identify(self, url: str) -> bytes:
         """Make the identity of a page as a plain request has it; b"" if there can be no request."""
-        assert self._crawler.request_fingerprinter is not None  # noqa: S101 - it made requests
         try:
-            return identify(Request(url), self._crawler.request_fingerprinter)
+            return identify_for(self._crawler, Request(url))
         except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
             return b""
 

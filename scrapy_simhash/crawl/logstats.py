@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
-_OUTCOMES = {
-    "same": "the same",
-    "different": "different",
-    "grey": "not told apart",
-}
+_OUTCOMES = {"same": "the same", "different": "different", "grey": "not told apart"}
 
 
 class SimhashLogStats(logstats.LogStats):
@@ -48,10 +44,8 @@ class SimhashLogStats(logstats.LogStats):
         if pages and isinstance(record.args, dict):
             count = self.stats.get_value("simhash/near_duplicate", 0)
             record.msg += ", near-duplicates %(near_duplicates)d (%(near_duplicate_share).1f %%)"
-            record.args |= {
-                "near_duplicates": count,
-                "near_duplicate_share": 100 * count / pages,
-            }
+            share = 100 * count / pages
+            record.args |= {"near_duplicates": count, "near_duplicate_share": share}
         return True
 
 
@@ -102,23 +96,22 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
         return int(stats.get_value(f"simhash/{key}", 0))
 
     pages, bytes_dropped = get("pages"), get("bytes_dropped")
-    done = {
-        "dropped {}": get("dropped"),
-        "ignored the outlinks of {}": acted.get("ignore-outlinks", 0),
-        "dropped the items of {} and followed their links": acted.get(FOLLOW, 0),
-        "flagged {}": acted.get("flag", 0),
-    }
-    saved = {
-        "dropped {}": f"{show_bytes(bytes_dropped)}, {plural(get('links_dropped'), 'link')}",
-        "ignored the outlinks of {}": plural(get("outlinks_ignored"), "request"),
-        "dropped the items of {} and followed their links": plural(get("items_dropped"), "item"),
-    }
+    links, items = plural(get("links_dropped"), "link"), plural(get("items_dropped"), "item")
+    done = (
+        ("dropped {}", get("dropped"), f" ({show_bytes(bytes_dropped)}, {links})"),
+        (
+            "ignored the outlinks of {}",
+            acted.get("ignore-outlinks", 0),
+            f" ({plural(get('outlinks_ignored'), 'request')})",
+        ),
+        ("dropped the items of {} and followed their links", acted.get(FOLLOW, 0), f" ({items})"),
+        ("flagged {}", acted.get("flag", 0), ""),
+    )
     parts: list[str] = []
-    for what, number in done.items():
+    for what, number, saved in done:
         if number:
             first = f"{plural(number, 'near-duplicate')} of {plural(pages, 'page')}"
-            part = what.format(f"{number:,}" if parts else first)
-            parts.append(part + (f" ({saved[what]})" if what in saved else ""))
+            parts.append(what.format(f"{number:,}" if parts else first) + saved)
     if not parts:
         return f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)
     if late := get("links/requested_late"):

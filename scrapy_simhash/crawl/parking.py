@@ -31,16 +31,16 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     SUCCESS,
     count,
-    identify,
+    identify_for,
     is_closing,
     name_callback,
+    spider_of,
 )
 from scrapy_simhash.crawl.refetch import (
     PARKED,
     SAMPLED,
     YIELDED,
     pack_request,
-    read_mark,
     set_mark,
     take_mark,
     unpack_request,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
     from scrapy_simhash.urls.applying import ActingRules, Target
-    from scrapy_simhash.urls.rules import RuleChange
 
 logger = logging.getLogger(__name__)
 
@@ -79,18 +78,12 @@ _MOST_HELD = 64
 _MOST_CHECKED = 1_000
 # Names of headers, as Scrapy writes them.
 _CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
-
-
 # Of samples, as stats name them; all others could not be told apart.
 _OUTCOMES = {"s": "same", "d": "different"}
 # Why a page was not judged that says nothing of the page.
 _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "skipped: truncated"}
-
-
 # A request, and where rules lead it.
 _Led: TypeAlias = "tuple[Request, Target]"
-
-
 # Of a request that checks rules: their ids, its URL, and the number of the document that would have
 # stood for its page.
 _Mark: TypeAlias = "tuple[list[str], str, int]"
@@ -103,6 +96,7 @@ class _Candidate(NamedTuple):
     identity: bytes
     target: Target
     drawn: bool  # for the sample
+    twins: list[Request]  # all of this identity, this one first
 
 
 class _Fate(NamedTuple):
@@ -129,11 +123,10 @@ class ParkedRequests(Follower):
         self._fates: dict[bytes, _Fate] = {}
         self._fates_under: ActingRules | None = None
         self._sampled: Counter[str] = Counter()  # by rule
-        self._warned: set[str] = set()
+        self._warned: set[str] = set()  # what was told once
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         self._parked = 0
-        self._unpackable = False  # whether any request was
         self._checked_at = 0  # requests that were parked when some were checked last
         self._pages, self._bytes = 0, 0
 
@@ -225,35 +218,31 @@ class ParkedRequests(Follower):
 
     async def _park(self, led: Sequence[_Led]) -> list[Request]:
         made: list[Request] = []
-        samples: list[_Candidate] = []
-        others: list[_Candidate] = []
-        twins: dict[bytes, list[Request]] = {}
+        new: dict[bytes, _Candidate] = {}
         for request, target in led:
-            identity = self._identify(request)
+            identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
-            if identity in twins:
-                twins[identity].append(request)
-            elif fate is None:
-                twins[identity] = []
-                candidate = _Candidate(request, identity, target, self._is_drawn(identity))
-                (samples if self._may_be_sampled(candidate) else others).append(candidate)
+            if fate is None:
+                drawn = self._is_drawn(identity)
+                candidate = _Candidate(request, identity, target, drawn, [])
+                new.setdefault(identity, candidate).twins.append(request)
             elif fate.sampled:
                 set_mark(request, SAMPLED, fate.sampled)
                 made.append(request)
+        samples = [each for each in new.values() if self._may_be_sampled(each)]
+        others = [each for each in new.values() if not self._may_be_sampled(each)]
         for candidate, answer in await self._ask(samples, only_ask=True):
             if self._is_made(candidate, answer):
-                made.append(candidate.request)
+                made += candidate.twins
             else:
                 others.append(candidate)
         for candidate, answer in await self._ask(others):
+            if answer.reason == "unpackable":
+                self._note_unpackable(candidate.request)
             if answer.reason:
-                made.append(candidate.request)
-                self._note_made(candidate, answer)
+                made += candidate.twins
             else:
                 self._note_parked(candidate, answer)
-        for identity, again in twins.items():
-            fate = self._recall(identity)
-            made += again if fate is None or fate.sampled else []
         return made
 
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
@@ -266,8 +255,7 @@ class ParkedRequests(Follower):
         if answer.reason:
             return True
         if not self.skips:
-            assert self._crawler.spider is not None  # noqa: S101 - it has made the request
-            packed = pack_request(candidate.request, self._crawler.spider)
+            packed = pack_request(candidate.request, spider_of(self._crawler))
             count(self._crawler, "urls/would_park" if packed else "urls/unpackable")
             return True
         if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
@@ -294,8 +282,7 @@ class ParkedRequests(Follower):
         from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
 
         request, expiry, now = candidate.request, self._config.expire_days, time.time()
-        spider, rules = self._crawler.spider, self._detector.acting
-        assert spider is not None  # noqa: S101 - it has made the request
+        spider, rules = spider_of(self._crawler), self._detector.acting
         callback = name_callback(request)
         parked = Parked(
             rule="",
@@ -319,20 +306,14 @@ class ParkedRequests(Follower):
             only_ask=only_ask,
         )
 
-    def _note_made(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
-        """Count a request that is made because it could not be made later; the first is told."""
-        if answer.reason != "unpackable":
-            return
-        if not self._unpackable:
-            logger.warning(
-                "%s is fetched although a URL rule leads to a known page: its callback, arguments "
-                "or meta cannot be stored. Name a method of the spider, and use plain values; "
-                "`simhash/urls/unpackable` counts such requests",
-                quote(candidate.request.url),
-                extra={"spider": self._crawler.spider},
-            )
-        self._unpackable = True
+    def _note_unpackable(self, request: Request) -> None:
         count(self._crawler, "urls/unpackable")
+        self._warn(
+            "%s is fetched although a URL rule leads to a known page: its callback, arguments or "
+            "meta cannot be stored. Name a method of the spider, and use plain values; "
+            "`simhash/urls/unpackable` counts such requests",
+            quote(request.url),
+        )
 
     def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
         """Count and log a request that was parked; the log has each one once a crawl."""
@@ -369,11 +350,6 @@ class ParkedRequests(Follower):
             self._fates.clear()
         self._fates[candidate.identity] = fate
 
-    def _identify(self, request: Request) -> bytes:
-        fingerprinter = self._crawler.request_fingerprinter
-        assert fingerprinter is not None  # noqa: S101 - there before any response
-        return identify(request, fingerprinter)
-
     def _is_drawn(self, identity: bytes) -> bool:
         """Whether a request is one of the sample."""
         # Keyed, so that a site cannot choose addresses that are never made.
@@ -383,13 +359,13 @@ class ParkedRequests(Follower):
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
         count(self._crawler, "failed/urls")
-        self._warn("Requests are made without asking URL rules", describe_error(error))
+        self._warn("Requests are made without asking URL rules: %s", describe_error(error))
 
-    def _warn(self, of_what: str, why: str) -> None:
+    def _warn(self, message: str, about: str) -> None:
         """Warn of something, once a crawl."""
-        if of_what not in self._warned:
-            self._warned.add(of_what)
-            logger.warning("%s: %s", of_what, why, extra={"spider": self._crawler.spider})
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message, about, extra={"spider": self._crawler.spider})
 
     # Made after all
 
@@ -450,49 +426,35 @@ class ParkedRequests(Follower):
             self._pages += 1
             self._bytes += decision.body_bytes or 0
         meta.pop(YIELDED, None)
-        if PARKED in meta and (key := take_mark(request, PARKED, b"")):
-            if response.status in self._no_answers:
-                pass  # a later crawl makes it
-            elif page.scheduled and page.pending:
+        key = take_mark(request, PARKED)
+        if key and response.status not in self._no_answers:  # or else a later crawl makes it
+            if page.scheduled and page.pending:
                 page.on_done.append(partial(self._detector.unpark, key))
             else:
                 self._detector.unpark(key)
-        if SAMPLED in meta:
-            await self._check(request, decision, response.status)
+        match take_mark(request, SAMPLED):
+            case [[_, *_] as rules, url, target]:
+                outcome = None
+                if _tells(decision, response.status):
+                    outcome = await self._check(request, decision, (rules, url, target))
+                count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
 
-    def _list_sampled(self, request: Request) -> tuple[str, ...]:
-        """List the ids of the rules that a page is to check."""
-        match read_mark(request, SAMPLED, None):
-            case [[*rules], _, _]:
-                return tuple(rules)
-        return ()
-
-    async def _check(self, request: Request, decision: Decision, status: int) -> None:
+    async def _check(self, request: Request, decision: Decision, mark: _Mark) -> str | None:
         """Let a page that was judged vote on the rules that it is to check."""
-        rules, mark = self._list_sampled(request), take_mark(request, SAMPLED, None)
-        if not rules:
-            return
-        outcome = None
-        if _tells(decision, status):
-            from scrapy_simhash.stores.rulebook import Sample  # noqa: PLC0415 - loads numpy
+        from scrapy_simhash.stores.rulebook import Sample  # noqa: PLC0415 - loads numpy
 
-            _, url, target = mark
-            sample = Sample(
-                rules,
-                url,
-                target,
-                decision.document,
-                redirected=request.url != url,
-                new_links=decision.new_links,
-            )
-            outcome, changes = await self._detector.ask(
-                lambda store: store.check_sample(sample), (None, ())
-            )
-            self._tell(changes)
-        count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
-
-    def _tell(self, changes: Iterable[RuleChange]) -> None:
-        """Count and log the rules that a sample retired, or that a person pinned although wrong."""
+        rules, url, target = mark
+        sample = Sample(
+            tuple(rules),
+            url,
+            target,
+            decision.document,
+            redirected=request.url != url,
+            new_links=decision.new_links,
+        )
+        outcome, changes = await self._detector.ask(
+            lambda store: store.check_sample(sample), (None, ())
+        )
         for change in changes:
             if change.state == RuleState.RETIRED:
                 count(self._crawler, "urls/retired")
@@ -503,6 +465,7 @@ class ParkedRequests(Follower):
                 change.reason,
                 extra={"spider": self._crawler.spider},
             )
+        return outcome
 
 
 def _tells(decision: Decision, status: int) -> bool:

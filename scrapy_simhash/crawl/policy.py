@@ -21,8 +21,6 @@ from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.detector.detector import Page
@@ -41,6 +39,12 @@ def count(crawler: Crawler, key: str, by: int = 1) -> None:
     crawler.stats.inc_value(f"simhash/{key}", by)
 
 
+def spider_of(crawler: Crawler) -> Spider:
+    """Get the spider of a crawl."""
+    assert crawler.spider is not None  # noqa: S101 - there before any request
+    return crawler.spider
+
+
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is about to end: requests that are made now are lost."""
     assert crawler.engine is not None  # noqa: S101 - it is idle
@@ -51,29 +55,26 @@ def is_closing(crawler: Crawler) -> bool:
 class Eligibility:
     """Tells which responses to judge: final HTML pages with a callback that no option exempts.
 
-    With `files`, other responses as well, of any size: a digest takes a thousandth of what reading
-    a page takes. An empty one is none.
+    Under SIMHASH_FILES, other responses as well, of any size: a digest takes a thousandth of what
+    reading a page takes. An empty one is none.
     """
 
-    def __init__(
-        self, max_bytes: int, never_drop: Sequence[str] = (), *, files: bool = False
-    ) -> None:
-        self._max_bytes = max_bytes
-        self._files = files
-        self._never_drop = [re.compile(pattern) for pattern in never_drop]
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
 
     def find_skip_reason(self, request: Request, response: Response) -> str | None:
         """Find the reason why a response is not judged; None if it is judged."""
         # This also sees robots.txt and downloads of media pipelines, and error pages after their
         # last retry, which HttpError filters only later.
-        as_file = self._files and bool(response.body) and not is_page(response)
+        as_file = self._config.files and bool(response.body) and not is_page(response)
         rules = {
             "no_callback": request.callback is NO_CALLBACK,
             "not_html": not (is_page(response) or as_file),
             "status": response.status not in SUCCESS,
             "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
             "never_drop": any(pattern.search(response.url) for pattern in self._never_drop),
-            "too_large": len(response.body) > self._max_bytes and not as_file,
+            "too_large": len(response.body) > self._config.max_bytes and not as_file,
         }
         return next((reason for reason, holds in rules.items() if holds), None)
 
@@ -193,11 +194,11 @@ def name_callback(request: Request) -> str:
         return "parse"
     spider, name = getattr(callback, "__self__", None), str(getattr(callback, "__name__", ""))
     if isinstance(spider, CrawlSpider) and name == "_callback":
-        # All rules have this one callback.
+        # All rules have this one callback, and some a method of their own behind it.
         rule = find_rule(spider, request)
-        return " ".join(
-            filter(None, (name, _name_own(rule), "follow" * bool(rule and rule.follow)))
-        )
+        own = rule.callback if rule is not None else ""
+        own = own if isinstance(own, str) else getattr(own, "__name__", "")
+        return " ".join(filter(None, (name, own, "follow" * bool(rule and rule.follow))))
     return name if isinstance(spider, Spider) else ""
 
 
@@ -210,18 +211,18 @@ def find_rule(spider: CrawlSpider, request: Request) -> Rule | None:
     return spider.rules[place]
 
 
-def _name_own(rule: Rule | None) -> str:
-    """Name the method that gets the pages of a rule; "" if there is none."""
-    own = rule.callback if rule is not None else None
-    return own if isinstance(own, str) else str(getattr(own, "__name__", ""))
-
-
 def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:
     """Make the identity of a page: the request's fingerprint, in a length that stores accept."""
     identity = fingerprinter.fingerprint(request)
     if len(identity) <= MOST_IDENTITY_BYTES:
         return identity
     return hashlib.blake2b(identity, digest_size=MOST_IDENTITY_BYTES).digest()
+
+
+def identify_for(crawler: Crawler, request: Request) -> bytes:
+    """Make the identity that a page has in a crawl, by the fingerprinter of that crawl."""
+    assert crawler.request_fingerprinter is not None  # noqa: S101 - there before any request
+    return identify(request, crawler.request_fingerprinter)
 
 
 def find_encoding(response: Response) -> str | None:

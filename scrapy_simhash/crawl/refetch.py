@@ -15,7 +15,7 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.crawl.policy import count, is_closing
+from scrapy_simhash.crawl.policy import count, is_closing, spider_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,19 +56,12 @@ def set_mark(request: Request, name: str, value: Any) -> None:
     request.meta[name] = (value, request.url)
 
 
-def read_mark(request: Request, name: str, otherwise: Any) -> Any:
-    """Read a mark of a request, or of that which was redirected here; else something else."""
-    match request.meta.get(name):
+def take_mark(request: Request, name: str) -> Any:
+    """Take a mark of a request, or of that which was redirected here; None if there is none."""
+    match request.meta.pop(name, None):
         case [value, url] if url in {request.url, *request.meta.get("redirect_urls", ())}:
             return value
-    return otherwise
-
-
-def take_mark(request: Request, name: str, otherwise: Any) -> Any:
-    """Take a mark of a request, see `read_mark`."""
-    value = read_mark(request, name, otherwise)
-    request.meta.pop(name, None)
-    return value
+    return None
 
 
 class LostPages(Follower):
@@ -83,21 +76,21 @@ class LostPages(Follower):
         """Keep the request of a near-duplicate, unless its items are delivered anyway."""
         if page.decision.match_pending:
             dropped = page.scheduled and page.decision.action not in _WHOLE
-            packed = pack_request(request, _spider_of(self._crawler)) if dropped else None
+            packed = pack_request(request, spider_of(self._crawler)) if dropped else None
             self._detector.keep_request(page.decision.document, packed)
 
     def arrived(self, response: Response, page: JudgedPage) -> None:
         """Note that a page reached the spider; if it was requested again, it is no longer lost."""
         request, decision = response.request, page.decision
         assert request is not None  # noqa: S101 - it was judged
-        again = take_mark(request, AGAIN, None)
+        again = take_mark(request, AGAIN)
         if again is not None and decision.action in _WHOLE:
             self._detector.keep_request(again, None)
-        page.repeated = take_mark(request, _DELIVERED, None) == decision.text_digest
+        page.repeated = take_mark(request, _DELIVERED) == decision.text_digest
         if decision.match_pending and decision.action == "ignore-outlinks":
             # Once its items came through, its links are lost all the same if its original is.
             noted = {_DELIVERED: [decision.text_digest, request.url]}  # as `set_mark` does
-            packed = pack_request(request, _spider_of(self._crawler), noted)
+            packed = pack_request(request, spider_of(self._crawler), noted)
             page.on_done.append(partial(self._detector.keep_request, decision.document, packed))
 
     async def list_requests(self, spider: Spider) -> list[Request]:
@@ -137,11 +130,6 @@ class LostPages(Follower):
                 only,
                 extra={"spider": spider},
             )
-
-
-def _spider_of(crawler: Crawler) -> Spider:
-    assert crawler.spider is not None  # noqa: S101 - it has made the request
-    return crawler.spider
 
 
 def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | None = None) -> bytes:

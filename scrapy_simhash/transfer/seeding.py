@@ -71,7 +71,7 @@ class PageMaker:
         self._fingerprinter = build_from_crawler(
             load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler
         )
-        self._eligibility = Eligibility(config.max_bytes, config.never_drop, files=config.files)
+        self._eligibility = Eligibility(config)
         self._most_bytes = config.max_bytes
         self._scope = config.scope
 

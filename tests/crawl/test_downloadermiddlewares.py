@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider
 from scrapy.http import HtmlResponse, Request, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 
+from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.crawl.policy import Eligibility
-from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
+from scrapy_simhash.crawl.refetch import LostPages
 from scrapy_simhash.errors import SettingError
 from tests.helpers.crawling import crawl, read_files
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Answers, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = Config.max_bytes
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def make(kind: type[Response], **arguments: Any) -> Response:
     ],
 )
 def test_which_responses_are_skipped(response: Response, reason: str | None) -> None:
-    assert Eligibility(MOST_BYTES).find_skip_reason(Request(response.url), response) == reason
+    assert Eligibility(Config()).find_skip_reason(Request(response.url), response) == reason
 
 
 def test_downloads_without_callback_are_skipped() -> None:
     request = Request("http://site.example/robots.txt", callback=NO_CALLBACK)
-    assert Eligibility(MOST_BYTES).find_skip_reason(request, make(HtmlResponse)) == "no_callback"
+    assert Eligibility(Config()).find_skip_reason(request, make(HtmlResponse)) == "no_callback"
 
 
 async def test_skipped_responses_are_counted_and_logged(site: Site, tmp_path: Path) -> None:
@@ -123,17 +123,32 @@ async def test_readonly_without_a_store_lets_all_pages_pass(site: Site, tmp_path
     assert not store.exists()
 
 
-@pytest.mark.parametrize("broken", [Delivery, LostLinks])
-async def test_a_page_that_cannot_be_followed_passes(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: type
-) -> None:
-    def fail(*_: object) -> None:
-        raise OverflowError("too many")
+def fail(*_: object) -> None:
+    raise OverflowError("too many")
 
-    monkeypatch.setattr(broken, "judged", fail)
+
+@pytest.mark.parametrize("moment", ["judged", "arrived"])
+@pytest.mark.parametrize("broken", [Delivery, LostPages, LostLinks])
+async def test_a_page_that_cannot_be_followed_passes(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: type, moment: str
+) -> None:
+    monkeypatch.setattr(broken, moment, fail)
     done = await crawl(tmp_path / "store", [site.url("/one"), site.url("/two")])
     assert done.paths == ["/one", "/two"]
     assert done.counted["failed/page"] == 2
+    assert "spider_exceptions/count" not in done.stats
+
+
+async def test_a_follower_that_fails_at_the_end_keeps_no_other_from_it(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(Delivery, "close", fail)
+    site.answers["/one-again"] = Answer(page(1, links=["/only/here"]).encode())
+    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
+    assert done.counted["links/only_on_dropped_pages"] == 1
+    assert "Not settled at the end of the crawl: Delivery: " in caplog.text
+    assert any("decisions in" in message for message in caplog.messages)
 
 
 async def test_switched_off_leaves_no_trace(site: Site, tmp_path: Path) -> None:
@@ -170,9 +185,3 @@ async def test_bad_setting_stops_the_crawl_before_it_starts(
     assert str(value) in str(raised.value)
     assert site.asked == []
     assert not (tmp_path / "store").exists()
-
-
-def test_spider_is_not_an_argument_of_any_method() -> None:
-    # Scrapy warns of middlewares that ask for it.
-    arguments = SimhashDownloaderMiddleware.process_response.__code__.co_varnames
-    assert Spider.__name__.lower() not in arguments[:3]
