@@ -19,7 +19,7 @@ from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.header import choose_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, shrink
-from scrapy_simhash.stores.urls import is_server
+from scrapy_simhash.stores.urls import folder_of
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 
@@ -80,7 +80,7 @@ def _compact(config: Config) -> Iterator[Answer]:
             for when, stats in (("before", before), ("after", after))
         },
     }
-    if not is_server(config.store):  # there is no file, and tables are always full
+    if folder_of(config.store) is not None:  # otherwise there is no file of LMDB
         shrunk = shrink(config.store)
         answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
         answer["shrunk"] = shrunk is not None

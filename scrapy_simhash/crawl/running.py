@@ -19,9 +19,8 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
-from scrapy_simhash.detector.log import find_log_in
 from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.urls import MEMORY, is_server
+from scrapy_simhash.stores.urls import MEMORY, folder_of, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,14 +84,14 @@ def place_store(config: Config) -> Config:
 def place_log(config: Config) -> Config:
     """Place the decision log where commands find it from every folder of the project."""
     # A relative path is below the project's folder, or without a project below the current folder.
-    # If the store is on a server, its log is in the default folder of stores.
+    # If the store is in no folder, its log is in the default folder of stores.
     if config.log is None:
         return config
     if config.log != DEFAULT_LOG:
         return replace(config, log=str(Path(closest_scrapy_cfg()).parent / config.log))
     if config.store == MEMORY:
         return replace(config, log=None)
-    if not is_server(config.store):
+    if scheme_of(config.store) == "lmdb":
         return config
     # A read-only crawl writes no files.
     return replace(config, log=None if config.readonly else str(find_default_log(config.store)))
@@ -100,9 +99,10 @@ def place_log(config: Config) -> Config:
 
 def find_default_log(store: str) -> Path:
     """Find the decision log of a store when SIMHASH_LOG has its default."""
-    if is_server(store):
+    folder = folder_of(store)
+    if folder is None:
         return Path(_place("LOG", f"{Config.store}/{LOG_IN_STORE}"))
-    return find_log_in(store)
+    return folder / LOG_IN_STORE
 
 
 def _place(name: str, path: str) -> str:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
-from scrapy_simhash.config import DEFAULT_LOG, SECONDS_A_DAY, Config
+from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Config
 from scrapy_simhash.detector.learning import Learning
-from scrapy_simhash.detector.log import Decision, DecisionLog, find_log_in, new_crawl
+from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
@@ -26,7 +26,7 @@ from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import ParkingAnswer
-from scrapy_simhash.stores.urls import check_store_url
+from scrapy_simhash.stores.urls import check_store_url, folder_of
 from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class Detector:
         path: str | Path | None = config.log
         if path == DEFAULT_LOG:
             # A read-only crawl leaves nothing in the store's folder.
-            path = None if config.readonly or not durable else find_log_in(config.store)
+            folder = None if config.readonly or not durable else folder_of(config.store)
+            path = folder and folder / LOG_IN_STORE
         if path:
             try:
                 self.log = DecisionLog(Path(path))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from scrapy_simhash.config import DROPPING, LOG_IN_STORE
-from scrapy_simhash.stores.urls import store_folder
+from scrapy_simhash.config import DROPPING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +26,6 @@ logger = logging.getLogger(__name__)
 IMPORT_PREFIX = "import-"
 _FILE_MODE = 0o600
 _LINES_DELAY_SECONDS = 0.05
-
-
-def find_log_in(store: str) -> Path:
-    """Find the decision log of a store that is a folder, when SIMHASH_LOG has its default."""
-    return store_folder(store) / LOG_IN_STORE
 
 
 def new_crawl(prefix: str = "") -> str:

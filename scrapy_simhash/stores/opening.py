@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.urls import MEMORY, SERVER_SCHEMES, is_server, show_url, store_folder
+from scrapy_simhash.stores.urls import ENGINES, is_server, scheme_of, show_url, store_folder
 
 if TYPE_CHECKING:
     from scrapy_simhash.pages.recipe import Recipe
@@ -57,26 +56,15 @@ def open_store(  # noqa: PLR0913 - a store has so many sides
     return Store(engine, distance, tables, recipe, confirm, seed=seed)
 
 
-# By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
-ENGINES = {
-    "lmdb": "lmdb.engine:LmdbEngine",
-    "memory": "memory:MemoryEngine",
-    **dict.fromkeys(SERVER_SCHEMES, "redis.engine:RedisEngine"),
-}
-
-
 def find_engine(url: str, *, readonly: bool) -> Engine:
     """Find the engine of a store by its URL; it is not open yet."""
     if is_server(url) and find_spec("redis") is None:
         raise StoreUnusableError(
             f"store {show_url(url)} needs a client: pip install 'scrapy-simhash[redis]'"
         )
-    scheme = urlsplit(url).scheme
-    is_url = "://" in url or url == MEMORY
-    kind = scheme if is_url and scheme in ENGINES else "lmdb"
-    module, _, name = ENGINES[kind].partition(":")
-    make = getattr(import_module(f"scrapy_simhash.stores.{module}"), name)
-    engine: Engine = make(store_folder(url) if kind == "lmdb" else url, readonly=readonly)
+    scheme = scheme_of(url)
+    where = store_folder(url) if scheme == "lmdb" else url
+    engine: Engine = resolve_name(ENGINES[scheme])(where, readonly=readonly)
     return engine
 
 

@@ -1,4 +1,4 @@
-"""Read the URL of a store, which names a folder, or a Redis or Valkey server."""
+"""Read the URL of a store, which names its kind and where it is."""
 
 import re
 from pathlib import Path
@@ -19,6 +19,12 @@ SERVER_SCHEMES = {
     "rediss+cluster": ("rediss", True),
     "valkey+cluster": ("redis", True),
     "valkeys+cluster": ("rediss", True),
+}
+# By the schemes of their URLs, the kinds of stores; a path without a scheme is a folder of LMDB.
+ENGINES = {
+    "lmdb": "scrapy_simhash.stores.lmdb.engine:LmdbEngine",
+    "memory": "scrapy_simhash.stores.memory:MemoryEngine",
+    **dict.fromkeys(SERVER_SCHEMES, "scrapy_simhash.stores.redis.engine:RedisEngine"),
 }
 # Without characters that have a meaning in a cluster's keys or in patterns. Without colons: `a:t`
 # would look like tables of `a`, which deletes its old ones.
@@ -42,16 +48,33 @@ class ServerAddress(NamedTuple):
     shown: str
 
 
+def scheme_of(url: str) -> str:
+    """Return the scheme of a store's kind; `lmdb` for paths and what `store_folder` refuses."""
+    if url == MEMORY:
+        return "memory"
+    scheme = urlsplit(url).scheme if "://" in url else "lmdb"
+    return scheme if scheme in ENGINES.keys() - {"memory"} else "lmdb"
+
+
 def is_server(url: str) -> bool:
-    """Whether a store's URL names a server, not a folder."""
-    return urlsplit(url).scheme in SERVER_SCHEMES and "://" in url
+    """Whether a store's URL names a server."""
+    return scheme_of(url) in SERVER_SCHEMES
+
+
+def folder_of(url: str) -> Path | None:
+    """Return the folder where a store has its log and journal, or None if it is in no folder.
+
+    Raises:
+        ValueError: the URL names no store, or one of which nothing is kept.
+    """
+    return store_folder(url) if url == MEMORY or scheme_of(url) == "lmdb" else None
 
 
 def check_store_url(url: str) -> None:
     """Raise a ValueError unless the URL names a store of any kind."""
     if is_server(url):
         server_address(url)
-    elif url != MEMORY:
+    elif scheme_of(url) == "lmdb":
         store_folder(url)
 
 

@@ -19,7 +19,7 @@ from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
 from scrapy_simhash.errors import PartlyFailedError, SourceError
 from scrapy_simhash.pages.fingerprint import make_recipe
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.urls import is_server, show_url, store_folder
+from scrapy_simhash.stores.urls import folder_of, show_url
 from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, open_to_fill
 from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.transfer.parquet import ParquetSource
@@ -291,6 +291,7 @@ def _describe(source: Source, records: int, counted: Progress, *, whole: bool) -
 
 def _choose_journal(store: str, seed: int) -> Path:
     """Choose the journal's path: in the store's folder, or without one in Scrapy's data folder."""
-    if is_server(store):
+    folder = folder_of(store)
+    if folder is None:
         return Path(data_path(f"simhash-imports-{name_store(seed)}.json", createdir=False))
-    return store_folder(store) / "imports.json"
+    return folder / "imports.json"

@@ -85,8 +85,9 @@ class SqliteEngine(Engine):
     errors = (sqlite3.Error,)
     values = SqliteValues
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        self.url, self.readonly, self._path = str(path), readonly, path
+    def __init__(self, url: Path | str, *, readonly: bool = False) -> None:
+        self.url, self.readonly = str(url), readonly
+        self._path = Path(self.url.removeprefix("sqlite://"))
         self.leases = ProcessLeases()
         self._lock = threading.RLock()
 

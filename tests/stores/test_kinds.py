@@ -1,5 +1,7 @@
 """Every kind of store keeps rows as dicts and sets do, and a new kind needs little more."""
 
+import asyncio
+import json
 import lzma
 import sqlite3
 from functools import partial
@@ -23,10 +25,17 @@ from scrapy_simhash.stores.keyvalues import (
     WAITING,
     KeyValues,
 )
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
+from scrapy_simhash.stores.urls import ENGINES
+from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode
+from tests.helpers.commanding import Run
+from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
+from tests.helpers.server import serve
 from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
@@ -176,6 +185,36 @@ def test_a_new_kind_is_one_file(tmp_path: Path) -> None:
         for at, line in enumerate(run_episode(episode, str(tmp_path / "golden"), open_sqlite)):
             assert line.text == lines[start + at], line.cause
         (tmp_path / "golden").unlink()
+
+
+async def test_crawls_and_commands_take_a_new_kind(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log and journal are in Scrapy's data folder, as those of a server are."""
+    monkeypatch.setitem(ENGINES, "sqlite", "tests.helpers.sqlitekind:SqliteEngine")
+    url, home = f"sqlite://{tmp_path}/file", tmp_path / ".scrapy" / "simhash"
+    settings: dict[str, Any] = {
+        "SIMHASH_STORE": url,
+        "SIMHASH_URL_RULES": "off",
+    }  # in a process without it
+    with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:
+        for status in ("new", "revisit"):
+            done = await crawl(home, site.urls(), **settings)
+            assert [line["status"] for line in done.decisions] == [status, "near_duplicate"]
+            assert done.paths == ["/one"]
+    (tmp_path / "feed.jl").write_text(json.dumps({"url": "http://a.example/", "html": page(2)}))
+    for arguments, expected in (
+        (("log", "--last", "1"), f"  near_duplicate  {site.urls()[1]}"),
+        (("import", tmp_path / "feed.jl"), "1 page of 1 record"),
+        (("check",), "no problems: 4 tables"),
+        (("check", "--compact"), "table bytes a fingerprint"),
+    ):
+        answer = await asyncio.to_thread(run, *arguments, "--store", url)
+        assert (answer.exit_code, answer.err) == (0, "")
+        assert expected in answer.out
+    assert [path.name for path in home.parent.glob("*.json")] == [
+        f"simhash-imports-{name_store(open_store(url).seed)}.json"
+    ]
 
 
 def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
