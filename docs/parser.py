@@ -8,6 +8,5 @@ from scrapy_simhash.commands.command import add_commands
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser that `scrapy simhash` has, without Scrapy's own options."""
     parser = argparse.ArgumentParser("scrapy simhash", add_help=False)
-    for command in add_commands(parser).choices.values():
-        command.fill()
+    add_commands(parser)
     return parser

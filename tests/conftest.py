@@ -13,7 +13,7 @@ from filelock import FileLock
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
-from tests.helpers.commanding import Run, make_run
+from tests.helpers.commanding import Run
 from tests.helpers.documents import begin_crawl
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
@@ -150,4 +150,4 @@ def store(home: str) -> Iterator[Store]:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run commands in a folder outside of any project."""
     monkeypatch.chdir(tmp_path)
-    return make_run(capsys)
+    return Run(capsys)

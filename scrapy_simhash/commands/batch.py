@@ -1,26 +1,35 @@
-"""Commands that compare many fingerprints: find-all, find-clusters, batch-query, spark.
+"""Commands for many fingerprints: find-all, find-clusters, batch-query, spark, plan.
 
 The first two have the input and output of the programs of these names in seomoz/simhash-cpp.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections import defaultdict
-from contextlib import contextmanager
+import math
+import re
+from dataclasses import asdict
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_progress, show_steps
 from scrapy_simhash.batch import list_recorded_pairs
-from scrapy_simhash.batch.archive import Archive
-from scrapy_simhash.batch.archive.format import MAGIC
+from scrapy_simhash.batch.inputs import (
+    STANDARD_STREAM,
+    cluster_pages,
+    format_rows,
+    link_texts,
+    open_chunks,
+    pair_pages,
+    read_fingerprints,
+    read_pages,
+    read_stored,
+)
 from scrapy_simhash.batch.joins import (
     batch_query,
     connected_clusters,
@@ -29,28 +38,35 @@ from scrapy_simhash.batch.joins import (
 )
 from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import check_join
-from scrapy_simhash.commands.frame import Command, call, name_page
+from scrapy_simhash.batch.planner import (
+    Bounds,
+    choose,
+    fewest_tables,
+    list_extremes,
+    widest_prefix,
+)
+from scrapy_simhash.commands.frame import Command, call, make_table, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
+from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.tables.designs import MOST_TABLES
 from scrapy_simhash.transfer.warc import read_warc
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Iterator
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
 
 
-_LARGEST = 2**64 - 1
-_BYTES_PER_READ = 1 << 24
-_ROWS_PER_TEXT = 65_536
-_SHOWN = 40
-_STANDARD_STREAM = "-"
-_FINGERPRINTS_PER_CHUNK = 1 << 20
+# Limits the digits, so that 1e999999999 is never computed.
+_NUMBER = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][0-9]{1,2})?)([kMGT]?)")
+_SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_MOST = 2**FINGERPRINT_BITS
+_OPTIMA_A_LINE = 8
+_COLUMNS = ("tables", "p", "flips", "keys", "2^(d-p)", "candidates", "bytes", "us")
+_COSTS = ("keys", "prefix_candidates", "candidates", "bytes", "microseconds")
 _INPUT_AND_OUTPUT = (
     "Input and output have the format of seomoz/simhash-cpp. With --store and --urls, the pages "
     "with these fingerprints are shown instead; with --json as objects."
@@ -72,22 +88,22 @@ def _find(  # noqa: PLR0913  # the options, each by its name
     if urls and store is None:
         raise ValueError("--urls shows the pages of a store; name it with --store")
     check_join(distance, blocks)  # before reading the input
-    fingerprints = _read_stored(config, store, input_path)
+    fingerprints = read_stored(config, store, input_path)
     with show_progress("tables") as show:
         pairs = find_all(fingerprints, distance, blocks, show)
     found: Iterable[str | Answer]
     if representative is None:
-        found = _pair_pages(pairs, _read_pages(config)) if urls else format_rows(pairs)
+        found = pair_pages(pairs, read_pages(config)) if urls else format_rows(pairs)
     else:
         if store is not None:  # add recorded near-duplicates to their originals
             with open_as_it_is(config.store) as opened:
                 pairs = merge_pairs(pairs, list_recorded_pairs(opened))
-        pages = _read_pages(config) if urls else {}
+        pages = read_pages(config) if urls else {}
         if urls and not representative:
-            pairs = merge_pairs(pairs, _link_texts(pages))
+            pairs = merge_pairs(pairs, link_texts(pages))
         clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
         lines = (f"{each.tolist()}\n" for each in clusters)
-        found = _cluster_pages(clusters, pages) if urls else lines
+        found = cluster_pages(clusters, pages) if urls else lines
     yield from _write(found, output_path)
     if not urls and not pairs.size:
         raise PartlyFailedError(
@@ -98,59 +114,9 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         )
 
 
-def _read_stored(config: Config, store: str | None, input_path: str) -> NDArray[np.uint64]:
-    if store is None:
-        return _read_fingerprints(input_path)
-    with open_as_it_is(config.store) as opened:
-        return opened.fingerprints()
-
-
-def _read_fingerprints(path: str) -> NDArray[np.uint64]:
-    if path == _STANDARD_STREAM:
-        if sys.stdin.buffer.isatty():
-            sys.stderr.write("waiting for numbers, one a line, until Ctrl-D; or use --store\n")
-        return read_numbers(sys.stdin.buffer, "standard input")
-    if _is_archive(path):
-        with Archive(path) as archive:
-            return archive.read_all()
-    with Path(path).open("rb") as file:
-        return read_numbers(file, path)
-
-
-def _is_archive(path: str) -> bool:
-    """Whether a file is an archive; does not read pipes, because that would empty them."""
-    if path == _STANDARD_STREAM or not Path(path).is_file():
-        return False
-    with Path(path).open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-def _read_pages(config: Config) -> dict[int, list[str]]:
-    """Read the URLs of each fingerprint, including those of dropped pages."""
-    pages: dict[int, dict[str, None]] = defaultdict(dict)
-    with open_as_it_is(config.store) as opened:
-        for document in opened.list_documents():
-            for fingerprint in document.fingerprints:
-                pages[fingerprint][document.url] = None
-    return {fingerprint: list(urls) for fingerprint, urls in pages.items()}
-
-
-def _pair_pages(pairs: NDArray[np.uint64], pages: Mapping[int, list[str]]) -> Iterator[Answer]:
-    """List the URLs of both sides of each pair, and of pages with the same fingerprint."""
-    # Two texts of the same page are not a pair. Imported fingerprints have no URLs.
-    for urls in pages.values():
-        if len(urls) > 1:
-            yield {"distance": 0, "first": urls[:1], "second": urls[1:]}
-    for first, second in pairs.tolist():
-        sides = pages.get(first, []), pages.get(second, [])
-        if not sides[0] or sides[0] != sides[1]:
-            distance = (first ^ second).bit_count()
-            yield {"distance": distance, "first": sides[0], "second": sides[1]}
-
-
 def _write(answers: Iterable[str | Answer], output_path: str) -> Iterator[str | Answer]:
     """Pass answers on to be printed; or write them to the file, and pass on an empty text."""
-    if output_path == _STANDARD_STREAM:
+    if output_path == STANDARD_STREAM:
         yield from answers
     elif write_whole(
         Path(output_path),
@@ -163,29 +129,6 @@ def _print_pair(answer: Answer) -> Iterable[Part]:
     apart = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
     for bits, urls in ((apart, "first"), ("", "second")):
         yield f"{bits:<7}  {'  '.join(map(printable, answer[urls])) or name_page(None)}"
-
-
-def _link_texts(pages: Mapping[int, list[str]]) -> NDArray[np.uint64]:
-    """Pair the fingerprints of each page's main and whole text; shape (n, 2)."""
-    firsts: dict[str, int] = {}
-    pairs = [
-        (firsts.setdefault(url, fingerprint), fingerprint)
-        for fingerprint, urls in pages.items()
-        for url in urls
-    ]
-    return np.array(pairs, np.uint64).reshape(-1, 2)
-
-
-def _cluster_pages(
-    clusters: Iterable[NDArray[np.uint64]], pages: Mapping[int, list[str]]
-) -> Iterator[Answer]:
-    """List the distinct URLs, two or more, of each cluster and of each shared fingerprint."""
-    alone = dict(pages)
-    for cluster in clusters:
-        urls = dict.fromkeys(url for each in cluster.tolist() for url in alone.pop(each, []))
-        if len(urls) > 1:
-            yield {"pages": list(urls)}
-    yield from ({"pages": urls} for urls in alone.values() if len(urls) > 1)
 
 
 def _print_cluster(answer: Answer) -> Iterable[Part]:
@@ -202,30 +145,16 @@ def _batch_query(
     distance: int,
 ) -> Iterator[str | Answer]:
     """Find the stored fingerprints near those of a file; never loads an archive whole."""
-    if store is None and queries_path == input_path == _STANDARD_STREAM:
+    if store is None and queries_path == input_path == STANDARD_STREAM:
         raise ValueError("--queries and --input cannot both be standard input; name a file")
     check_join(distance, None)  # before reading the input
-    queries = _read_fingerprints(queries_path)
+    queries = read_fingerprints(queries_path)
     with (
-        _open_chunks(config, store, input_path) as (count, chunks),
+        open_chunks(config, store, input_path) as (count, chunks),
         show_steps("fingerprints", count) as advance,
     ):
         rows = batch_query(queries, chunks, distance, progress=advance)
     yield from _write(format_rows(rows), output_path)
-
-
-@contextmanager
-def _open_chunks(
-    config: Config, store: str | None, input_path: str
-) -> Iterator[tuple[int, Iterable[NDArray[np.uint64]]]]:
-    """Open the stored fingerprints; yields their number, and chunks of them."""
-    if store is None and _is_archive(input_path):
-        with Archive(input_path) as archive:
-            yield archive.count, archive.read_chunks()
-        return
-    stored = _read_stored(config, store, input_path)
-    starts = range(0, stored.size, _FINGERPRINTS_PER_CHUNK)
-    yield stored.size, (stored[start : start + _FINGERPRINTS_PER_CHUNK] for start in starts)
 
 
 def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
@@ -237,6 +166,117 @@ def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     options.read_warc = read_warc
     job = call(Job, config, options)
     yield from job.run(options.task, options.output, options.master, options.checkpoints)
+
+
+def _read_number(text: str) -> int:
+    """Read a whole number in any usual form: 8000000, 8_000_000, 8,000,000, 8e6, 8M, 0.008G."""
+    matched = _NUMBER.fullmatch(text.replace(",", "").replace("_", ""))
+    number = Fraction(matched[1]) * _SCALES[matched[2]] if matched else Fraction(0)
+    if not 1 <= number <= _MOST or number.denominator != 1:
+        raise argparse.ArgumentTypeError(
+            f"{text}: must be a whole number from 1 to 2**64, such as 8000000, 8e6 or 8M "
+            "(k, M, G, T)"
+        )
+    return int(number)
+
+
+def _plan(
+    config: Config,
+    documents: int,
+    distance: int | None,
+    max_bytes: int | None,
+    max_candidates: int | None,
+    max_tables: int | None,
+) -> Iterator[Answer]:
+    """Compare the designs for a number of documents, and choose the fastest within the bounds."""
+    bits = config.distance if distance is None else distance
+    if bits < 0:
+        raise ValueError(f"--distance {bits}: must be 0 or more bits")
+    bounds = Bounds(max_bytes, max_candidates, max_tables)
+    planned = choose(documents, bits, bounds)
+    yield {
+        "documents": documents,
+        "log2_documents": round(math.log2(documents), 2),
+        "distance": bits,
+        "bounds": asdict(bounds),
+        "designs": [asdict(one) for one in planned.estimates],
+        "optimum": [
+            {"tables": tables, "narrowest_bits": p, "prefix_candidates": documents / (1 << p)}
+            for tables, p in _list_optimum(bits)
+        ],
+        "extremes": [asdict(extreme) for extreme in list_extremes(documents, bits)],
+        "choice": asdict(planned.choice),
+        "setting": f"SIMHASH_TABLES = {json.dumps(planned.choice.design)}",
+    }
+
+
+def _list_optimum(distance: int) -> list[tuple[int, int]]:
+    """List each number of tables that makes the narrowest prefix wider, with its width."""
+    optimum = []
+    widest = 0
+    while (tables := fewest_tables(widest + 1, distance)) is not None and tables <= MOST_TABLES:
+        widest = widest_prefix(tables, distance)
+        optimum.append((tables, widest))
+    return optimum
+
+
+def _print_plan(answer: Answer) -> Iterable[Part]:
+    yield (
+        f"{answer['documents']:,} documents (d = {answer['log2_documents']}), "
+        f"within {answer['distance']} bits"
+    )
+    yield ""
+    yield make_table(
+        {"design": "left", **dict.fromkeys(_COLUMNS, "right")},
+        (
+            [
+                row["design"],
+                str(row["tables"]),
+                "-".join(map(str, dict.fromkeys((row["narrowest_bits"], row["widest_bits"])))),
+                str(row["flips"]),
+                *(_short(row[key]) for key in _COSTS),
+            ]
+            for row in answer["designs"]
+        ),
+    )
+    yield ""
+    yield make_table(
+        {"without tables": "left", **dict.fromkeys(("keys", *_COLUMNS[-3:]), "right")},
+        (
+            [row["name"], *(_short(row[key]) for key in _COSTS if key != "prefix_candidates")]
+            for row in answer["extremes"]
+        ),
+    )
+    yield ""
+    yield "2^(d-p): fingerprints of a table with the same prefix; keys, candidates and"
+    yield "microseconds: of a query, in all tables; bytes: after packing"
+    yield ""
+    yield f"fewest tables for a prefix of at least p bits, X(64, {answer['distance']}, d):"
+    for start in range(0, len(answer["optimum"]), _OPTIMA_A_LINE):
+        part = answer["optimum"][start : start + _OPTIMA_A_LINE]
+        yield make_table(
+            {"tables": "left", **{_short(each["tables"]): "right" for each in part}},
+            (
+                [name, *(_short(each[key]) for each in part)]
+                for name, key in (("p", "narrowest_bits"), ("2^(d-p)", "prefix_candidates"))
+            ),
+        )
+    yield ""
+    choice = answer["choice"]
+    yield (
+        f"fastest within the bounds: {choice['tables']} tables, {_short(choice['bytes'])} bytes, "
+        f"{_short(choice['microseconds'])} us"
+    )
+    yield answer["setting"]
+
+
+def _short(number: float) -> str:
+    """Format a number with three digits: 0.298, 512, 17.2G."""
+    rounded = float(f"{number:.3g}")
+    for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if scale <= rounded < 1e3 * scale:
+            return f"{rounded / scale:.3g}{unit}"
+    return f"{rounded:.3g}"
 
 
 _DISTANCE = f"""
@@ -274,12 +314,22 @@ INPUT...: Parquet; for the task fingerprint also WARC files or JSON Lines
 """
 _TASKS = ("fingerprint", "pairs", "query", "clusters", "confirm")
 _MORE: dict[str, dict[str, Any]] = {
-    "input": {"default": _STANDARD_STREAM, "dest": "input_path", "type": str},
-    "output": {"default": _STANDARD_STREAM, "dest": "output_path", "type": str},
+    "input": {"default": STANDARD_STREAM, "dest": "input_path", "type": str},
+    "output": {"default": STANDARD_STREAM, "dest": "output_path", "type": str},
     "queries": {"required": True, "dest": "queries_path", "type": str},
     "distance": {"default": PLAIN_DISTANCE_BITS},
     "blocks": {"type": int},
 }
+
+
+_PLAN = """
+--documents COUNT: how many documents, such as 8e9 or 10M
+--max-bytes COUNT: at most so many bytes in all tables, after `check --compact`
+--max-candidates COUNT: at most so many candidates for a query, on average
+--max-tables COUNT: at most so many tables
+--distance BITS: how many bits may differ (default: SIMHASH_DISTANCE)
+"""
+_COUNTS = ("documents", "max-bytes", "max-candidates", "max-tables")
 
 
 COMMANDS = {
@@ -335,56 +385,12 @@ COMMANDS = {
             "spark pairs documents -o pairs",
         ),
     ),
+    "plan": Command(
+        _plan,
+        _PLAN,
+        _print_plan,
+        more={name: {"type": _read_number, "required": name == "documents"} for name in _COUNTS},
+        stored=False,
+        examples=("plan --documents 10M", "plan --documents 8e9 --distance 3 --max-tables 20"),
+    ),
 }
-
-
-def read_numbers(file: IO[bytes], name: str) -> NDArray[np.uint64]:
-    """Read newline-separated unsigned decimals; `name` is for error messages; shape (n,)."""
-    # Lines may end in CR LF; the last one may have no end. Raises `ValueError`, with file and line,
-    # if a line, even an empty one, is not a number from 0 to 2**64 - 1.
-    parts = [np.empty(0, np.uint64)]
-    rest, lines = b"", 0
-    while text := file.read(_BYTES_PER_READ):
-        whole, newline, rest_after = (rest + text).rpartition(b"\n")
-        if newline:
-            parts.append(_parse(whole, name, lines + 1))
-            lines += parts[-1].size
-        rest = rest_after
-    if rest:
-        parts.append(_parse(rest, name, lines + 1))
-    return np.concatenate(parts)
-
-
-def _parse(text: bytes, name: str, first_line: int) -> NDArray[np.uint64]:
-    """Parse whole lines, without the last newline."""
-    text = text.replace(b"\r\n", b"\n").removesuffix(b"\r")
-    clean = not text.translate(None, b"0123456789\n")
-    if clean and b"\n\n" not in text and text[:1].isdigit() and text[-1:].isdigit():
-        numbers = np.fromstring(text, np.uint64, sep="\n")
-        # numpy reads numbers that are too large as the largest one: check all lines with that.
-        if not (numbers == _LARGEST).any():
-            return numbers
-    for line, number in enumerate(text.split(b"\n"), first_line):
-        _check_line(number, f"{name}, line {line}")
-    return np.fromstring(text, np.uint64, sep="\n")
-
-
-def _check_line(number: bytes, where: str) -> None:
-    shown = repr(number.decode("ascii", "backslashreplace")[:_SHOWN])
-    cure = "each line holds one fingerprint, a whole number from 0 to 18446744073709551615"
-    if not number:
-        raise ValueError(f"{where}: is empty; {cure}")
-    if not number.isdigit():
-        raise ValueError(f"{where}: {shown} is not such a number; {cure}")
-    if len(significant := number.lstrip(b"0")) > len(str(_LARGEST)) or (
-        significant and int(significant) > _LARGEST
-    ):
-        raise ValueError(f"{where}: {shown} has more than 64 bits; {cure}")
-
-
-def format_rows(rows: NDArray[np.uint64]) -> Iterator[str]:
-    """Write rows of numbers, shape (n, columns), as lines of JSON arrays; yields many at a time."""
-    pattern = f"[{', '.join(['%d'] * rows.shape[1])}]\n"
-    for start in range(0, len(rows), _ROWS_PER_TEXT):
-        some = rows[start : start + _ROWS_PER_TEXT]
-        yield pattern * len(some) % tuple(some.ravel().tolist())

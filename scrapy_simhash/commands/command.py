@@ -1,7 +1,7 @@
-"""`scrapy simhash COMMAND`: the table of commands, and the parser that loads the chosen one.
+"""`scrapy simhash COMMAND`: the table of commands, and their parser.
 
-Every `scrapy` call imports this module, so it imports little; each command's module is imported
-when the command is chosen.
+Every `scrapy` call imports this module, so it imports little; the modules of the commands are
+imported when one is called.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from scrapy.exceptions import UsageError
 from scrapy_simhash.errors import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy_simhash.commands.frame import Command
 
 # For each command: its module in this package, and its description.
@@ -41,8 +39,10 @@ COMMANDS = {
     "find-clusters": ("batch", "Cluster fingerprints that pairs within a distance connect"),
     "batch-query": ("batch", "Look up many fingerprints among many others"),
     "spark": ("batch", "Fingerprint, join and cluster billions of pages on Spark"),
-    "plan": ("plan", "Compare table designs for a number of documents, and choose one"),
+    "plan": ("batch", "Compare table designs for a number of documents, and choose one"),
 }
+_HELP_WIDTH = 78
+_NAME_WIDTH = 22
 # What a command was called before it was joined with another one.
 FORMER = {
     "backup": "export store",
@@ -61,10 +61,6 @@ FORMER = {
     "urls retire": "urls set retire",
     "what-if": "evaluate",
 }
-# The modules of the commands that help lists apart.
-_FAMILY = {"batch", "plan"}
-_HELP_WIDTH = 78
-_NAME_WIDTH = 22
 
 
 class SimhashCommand(ScrapyCommand):
@@ -103,7 +99,7 @@ class SimhashCommand(ScrapyCommand):
         from scrapy_simhash.commands.frame import run_command  # noqa: PLC0415 - for this call only
 
         assert self.settings is not None  # noqa: S101 - set by Scrapy
-        self.exitcode = run_command(find_command(opts.simhash_command), self.settings, opts)
+        self.exitcode = run_command(self.settings, opts)
 
 
 def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
@@ -127,11 +123,17 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     argparse.ArgumentParser.error(parser, message)
 
 
+class _Parser(argparse.ArgumentParser):
+    """The parser of a command or action."""
+
+    error = refuse
+
+
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter, ScrapyHelpFormatter):
     """Scrapy's, but it keeps the lines of a description."""
 
 
-def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[LazyParser]:
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add all commands to Scrapy's parser."""
     # Otherwise Scrapy's --logfile and --loglevel would make our --log ambiguous.
     parser.allow_abbrev = False
@@ -142,83 +144,52 @@ def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[
         title="commands",
         metavar="<command>",
         prog="scrapy simhash",
-        parser_class=LazyParser,
+        parser_class=_Parser,
     )
     family = []
     for name, (module, about) in COMMANDS.items():
-        listed: dict[str, Any] = {"help": about} if module not in _FAMILY else {}
-        commands.add_parser(name, about=about, load=partial(find_command, name), **listed)
-        family += [] if listed else [_wrap(f"  {name:<{_NAME_WIDTH}}{about}", _NAME_WIDTH + 2)]
+        command = import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name]
+        if module == "batch":
+            family.append(_wrap(f"  {name:<{_NAME_WIDTH}}{about}", _NAME_WIDTH + 2))
+            _fill(commands.add_parser(name), about, command)
+        else:
+            _fill(commands.add_parser(name, help=about), about, command)
     parser.add_argument_group("commands for many fingerprints, without a crawl", "\n".join(family))
-    return commands
 
 
-class LazyParser(argparse.ArgumentParser):
-    """The parser of a command or action; it adds the arguments only when it is used."""
+def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None:
+    """Add the arguments, actions and help of a command or action."""
+    from scrapy_simhash.commands.frame import add_options  # noqa: PLC0415 - for this call only
 
-    error = refuse
-
-    def __init__(self, *, about: str, load: Callable[[], Command], **kwargs: Any) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kwargs
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.allow_abbrev = False
+    name = parser.prog.removeprefix("scrapy simhash ")
+    before = [
+        f"`{old}` is now `{now}`."
+        for old, now in FORMER.items()
+        if f"{now} ".startswith(f"{name} ")
+    ]
+    parts = [f"{about}.", command.details, "\n".join(before)]
+    parser.description = _wrap("\n\n".join(filter(None, parts)))
+    if command.examples:
+        parser.epilog = "\n  scrapy simhash ".join(["examples:", *command.examples])
+    # An action's default would undo what stood before it.
+    unset: dict[str, Any] = {"default": argparse.SUPPRESS} if " " in name else {}
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line", **unset)
+    if command.stored:
+        about_store = "folder or URL of the store (default: SIMHASH_STORE)"
+        parser.add_argument("--store", metavar="PATH", help=about_store, **unset)
+    add_options(parser, command.options, command.more)
+    parser.set_defaults(simhash_usage=parser.format_usage, simhash_runs=command)
+    if command.actions:
+        actions = parser.add_subparsers(
+            dest="action", metavar="ACTION", prog=parser.prog, required=command.runner is None
         )
-        self._about = about
-        self._load: Callable[[], Command] | None = load
-
-    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse the arguments after the command's name."""
-        self.fill()
-        return super().parse_known_args(*args, **kwargs)
-
-    def fill(self) -> None:
-        """Import the command's module, and add its arguments, actions and help."""
-        if self._load is None:
-            return
-        from scrapy_simhash.commands.frame import add_options  # noqa: PLC0415 - for this call only
-
-        command, self._load = self._load(), None
-        name, _, action = self.prog.removeprefix("scrapy simhash ").partition(" ")
-        before = [
-            f"`{old}` is now `{now}`."
-            for old, now in FORMER.items()
-            if now.split()[: 1 + bool(action)] == [name, action][: 1 + bool(action)]
-        ]
-        parts = [f"{self._about}.", command.details, "\n".join(before)]
-        self.description = _wrap("\n\n".join(filter(None, parts)))
-        if command.examples:
-            examples = (f"  scrapy simhash {example}" for example in command.examples)
-            self.epilog = "\n".join(["examples:", *examples])
-        # An action's default would undo what stood before it.
-        unset: dict[str, Any] = {"default": argparse.SUPPRESS} if action else {}
-        self.add_argument(
-            "--json", action="store_true", help="print one JSON object a line", **unset
-        )
-        if command.stored:
-            self.add_argument(
-                "--store",
-                metavar="PATH",
-                help="folder or URL of the store (default: SIMHASH_STORE)",
-                **unset,
-            )
-        add_options(self, command.options, command.more)
-        self.set_defaults(simhash_usage=self.format_usage)
-        if command.actions:
-            actions = self.add_subparsers(
-                dest="action",
-                metavar="ACTION",
-                prog=self.prog,
-                parser_class=LazyParser,
-                required=command.runner is None,
-            )
-            for each, (about, described) in command.actions.items():
-                actions.add_parser(each, help=about, about=about, load=lambda it=described: it)
-
-
-def find_command(name: str) -> Command:
-    """Import the module of a command."""
-    module = import_module(f"scrapy_simhash.commands.{COMMANDS[name][0]}")
-    command: Command = module.COMMANDS[name]
-    return command
+        for action, (about_action, described) in command.actions.items():
+            inner = actions.add_parser(action, help=about_action)
+            _fill(inner, about_action, described)
+            if command.runner is not None:
+                inner.set_defaults(simhash_runs=command)
 
 
 def _wrap(text: str, indent: int = 0) -> str:

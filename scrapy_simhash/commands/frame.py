@@ -113,17 +113,16 @@ def add_options(
         target.add_argument(*names, **keywords)
 
 
-def run_command(command: Command, settings: BaseSettings, opts: argparse.Namespace) -> int:
-    """Run a command, print its answers or its error, and return its exit code."""
+def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
+    """Run the command that was chosen, print its answers or its error, and return its exit code."""
+    command: Command = opts.simhash_runs
     try:
         opts.settings, opts.options = settings, opts
-        if command.runner is None:
-            command = command.actions[opts.action][1]
         if unknown := describe_unknown(settings):
             sys.stderr.write(f"ignored {printable(unknown)}\n")
         store, config = getattr(opts, "store", None), read_config(settings)
         config = place_log(replace(config, store=store) if store else place_store(config))
-        assert command.runner is not None  # noqa: S101 - actions have one
+        assert command.runner is not None  # noqa: S101 - otherwise an action was required
         return _show(command, call(command.runner, config, opts), as_json=opts.json)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
         said = printable(_in_words(error))

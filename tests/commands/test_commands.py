@@ -26,18 +26,17 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_stats(run: Run, store: Path) -> None:
-    done = run("stats", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert "documents: 4\n" in done.out
-    assert "near duplicates: 1\n" in done.out
-    assert "design: 4\n" in done.out
-    assert "\ndrops  kind  most dropped for" in done.out
-    assert f"\n    1        {ONE}\n" in done.out
-    assert AGAIN not in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
-    for text in (done.out, run("stats", "--help").out):
+    out = run.text("stats", "--store", store)
+    assert "documents: 4\n" in out
+    assert "near duplicates: 1\n" in out
+    assert "design: 4\n" in out
+    assert "\ndrops  kind  most dropped for" in out
+    assert f"\n    1        {ONE}\n" in out
+    assert AGAIN not in out
+    assert max(map(len, out.splitlines())) <= 80
+    for text in (out, run("stats", "--help").out):
         assert "stubs: too short for a simhash" in text
-    assert_printable(done.out)
+    assert_printable(out)
     (answer,) = run("stats", "--json", "--store", store).answers
     with open_store(str(store), readonly=True) as opened:
         assert answer == opened.stats()
@@ -71,9 +70,7 @@ def test_query_by_url_file_hex_and_stdin(
 def test_query_by_text_however_long(run: Run, store: Path) -> None:
     text = fingerprint_page(page(1), "utf-8").text
     assert len(text) > 1_000
-    done = run("query", text, "--store", store, "--json")
-    assert (done.exit_code, done.err) == (0, "")
-    assert [answer["url"] for answer in done.answers] == [ONE]
+    assert [answer["url"] for answer in run.answers("query", text, "--store", store)] == [ONE]
     short = run("query", "nothing like it", "--store", store)
     assert (short.exit_code, short.out, short.err) == (1, "nothing found\n", "")
     assert run("query", "nothing like it", "--store", store, "--json").out == ""
@@ -145,11 +142,10 @@ def test_file_without_fingerprint_spoils_no_other(
 def test_what_cannot_be_answered_is_told_in_a_line(
     run: Run, tmp_path: Path, arguments: list[str], fact: str
 ) -> None:
-    done = run(*arguments)
-    assert (done.exit_code, done.out) == (2, "")
-    assert done.err.startswith(f"scrapy simhash {arguments[0]}: ")
-    assert fact in done.err
-    assert len(done.err.splitlines()) == 1
+    err = run.refused(*arguments)
+    assert err.startswith(f"scrapy simhash {arguments[0]}: ")
+    assert fact in err
+    assert len(err.splitlines()) == 1
     assert read_files(tmp_path) == {}
 
 
@@ -170,9 +166,7 @@ def test_what_cannot_be_answered_is_told_in_a_line(
     ],
 )
 def test_wrong_arguments_are_refused(run: Run, arguments: list[str], fact: str) -> None:
-    done = run(*arguments)
-    assert (done.exit_code, done.out) == (2, "")
-    assert fact in done.err
+    assert fact in run.refused(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +181,7 @@ def test_wrong_arguments_are_refused(run: Run, arguments: list[str], fact: str) 
     ],
 )
 def test_unknown_arguments_are_refused(run: Run, store: Path, arguments: list[str]) -> None:
-    done = run(*arguments, "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "unknown arguments: " in done.err
+    assert "unknown arguments: " in run.refused(*arguments, "--store", store)
 
 
 def test_a_mistyped_option_is_suggested(run: Run, store: Path) -> None:
@@ -207,9 +199,7 @@ def test_a_mistyped_option_is_suggested(run: Run, store: Path) -> None:
     ],
 )
 def test_a_mistyped_choice_is_suggested(run: Run, arguments: list[str], meant: str) -> None:
-    done = run(*arguments)
-    assert (done.exit_code, done.out) == (2, "")
-    assert done.err.endswith(f"; did you mean {meant}?\n")
+    assert run.refused(*arguments).endswith(f"; did you mean {meant}?\n")
     assert "did you mean" not in run("zzzzzz").err
 
 
@@ -227,9 +217,9 @@ def test_an_unknown_setting_is_named(run: Run, store: Path) -> None:
 
 
 def test_bad_setting_is_told_in_a_line(run: Run, store: Path) -> None:
-    done = run("-s", "SIMHASH_DISTANCE=9", "stats", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in done.err
+    assert "SIMHASH_DISTANCE = 9: must be 0 to 7 bits" in run.refused(
+        "-s", "SIMHASH_DISTANCE=9", "stats", "--store", store
+    )
 
 
 @pytest.mark.parametrize("json_", [[], ["--json"]])
@@ -265,9 +255,7 @@ def test_a_broken_pipe_of_another_kind_is_told(run: Run, monkeypatch: pytest.Mon
             yield {"distance": config.distance, "written": pipe.write(b"-")}
 
     monkeypatch.setitem(look.COMMANDS, "stats", look.COMMANDS["stats"]._replace(runner=fail))
-    done = run("stats")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "Broken pipe" in done.err
+    assert "Broken pipe" in run.refused("stats")
 
 
 def test_looking_changes_nothing(run: Run, store: Path) -> None:

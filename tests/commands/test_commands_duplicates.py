@@ -36,9 +36,7 @@ def name(url: str | None) -> str | None:
 
 
 def test_text(run: Run, store: Path) -> None:
-    done = run("export", "duplicates", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.splitlines() == [
+    assert run.text("export", "duplicates", "--store", store).splitlines() == [
         SITE + "a",
         f"    {SITE}a1  (1 bit, undone)",
         f"    {SITE}a2  (2 bits)",
@@ -95,9 +93,9 @@ def test_nothing_to_list(run: Run, tmp_path: Path) -> None:
         store.find_and_add([document("a", A)])
     done = run("export", "duplicates", "--store", "s")
     assert (done.exit_code, done.out) == (1, "nothing found\n")
-    done = run("export", "duplicates", "--store", "s", "-o", "d.jsonl")
-    assert (done.exit_code, done.out) == (1, "")
-    assert "d.jsonl is empty: the store has no such page" in done.err
+    assert "d.jsonl is empty: the store has no such page" in run.failed(
+        "export", "duplicates", "--store", "s", "-o", "d.jsonl"
+    )
     assert (tmp_path / "d.jsonl").read_bytes() == b""
 
 

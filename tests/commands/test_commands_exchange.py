@@ -39,14 +39,13 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     with open_lmdb(tmp_path / "a", distance=5, tables="8:5", recipe=RECIPE) as store:
         store.bulk_load(DRAWN)
         seed = store.seed
-    done = run("export", "fingerprints", "out", *options, "--store", "a", "--json")
-    assert (done.exit_code, done.err) == (0, "")
+    answers = run.answers("export", "fingerprints", "out", *options, "--store", "a")
     with Archive(tmp_path / "out") as exported:
         assert (exported.read_all() == DRAWN).all()
         assert (exported.seed, exported.recipe, exported.design.name) == (seed, RECIPE, design)
         if options:
             assert (5, int(DRAWN[0])) in exported.probe(int(DRAWN[0]) ^ 0x1F, 5)
-    assert done.answers == [
+    assert answers == [
         {
             "archive": "out",
             "design": design,
@@ -55,10 +54,9 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
             "file_bytes": (tmp_path / "out").stat().st_size,
         }
     ]
-    done = run("import", "out", "--store", "b", "--json")
-    assert (done.exit_code, done.err) == (0, "")
+    answers = run.answers("import", "out", "--store", "b")
     counted = {"design": "4", "fingerprints": DRAWN.size, "new": DRAWN.size}
-    assert done.answers == [{"source": "out", "kind": "archive", "store": "b", **counted}]
+    assert answers == [{"source": "out", "kind": "archive", "store": "b", **counted}]
     assert run("import", "out", "--dry-run", "--store", "c", "--json").answers == [
         {"source": "out", "kind": "archive", "fingerprints": DRAWN.size}
     ]
@@ -114,9 +112,9 @@ def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
 def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
     open_lmdb(tmp_path / "a").close()
     before = archive.read_bytes()
-    done = run("export", "fingerprints", archive, "--store", "a")
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"{archive} exists already; name another file, or overwrite it" in done.err
+    assert f"{archive} exists already; name another file, or overwrite it" in run.refused(
+        "export", "fingerprints", archive, "--store", "a"
+    )
     assert archive.read_bytes() == before
     assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
     with Archive(archive) as exported:
@@ -141,9 +139,7 @@ def test_stores_with_another_seed_or_recipe(
     with open_lmdb(tmp_path / "s", **wanted) as store:
         store.bulk_load(DRAWN[:10])
     before = (tmp_path / "s" / "data.mdb").read_bytes()
-    done = run("import", archive, "--store", "s")
-    assert (done.exit_code, done.out) == (2, "")
-    assert message in done.err
+    assert message in run.refused("import", archive, "--store", "s")
     assert (tmp_path / "s" / "data.mdb").read_bytes() == before
 
 
@@ -173,11 +169,10 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     for store in ("new", "there"):
         if store == "there":
             open_store(str(tmp_path / "there"), seed=SEED, recipe=RECIPE).close()
-        done = run("import", archive, "--store", store)
-        assert (done.exit_code, done.out) == (2, "")
-        assert SPOILT.get(how, "cannot be used") in done.err
-        assert str(archive) in done.err
-        assert len(done.err.splitlines()) == 1
+        err = run.refused("import", archive, "--store", store)
+        assert SPOILT.get(how, "cannot be used") in err
+        assert str(archive) in err
+        assert len(err.splitlines()) == 1
     assert names(tmp_path) == ["archive", "there"]
     with open_lmdb(tmp_path / "there") as opened:
         assert opened.fingerprints().size == 0
@@ -192,9 +187,7 @@ def test_joins_of_a_spoilt_archive(
     spoil(archive, how)
     (tmp_path / "queries").write_text("1\n")
     more = ["--queries", "queries"] if command == "batch-query" else []
-    done = run(command, *more, "-i", archive, "-o", "out")
-    assert (done.exit_code, done.out) == (2, "")
-    assert SPOILT[how] in done.err
+    assert SPOILT[how] in run.refused(command, *more, "-i", archive, "-o", "out")
     assert names(tmp_path) == ["archive", "queries"]
 
 
@@ -256,10 +249,8 @@ def test_a_pipe_is_read_once(run: Run) -> None:
 def test_joins_of_a_store_that_is_not_there(run: Run, tmp_path: Path, command: str) -> None:
     (tmp_path / "in").write_text("1\n")
     more = ["--queries", "in"] if command == "batch-query" else []
-    done = run(command, *more, "--store", "nowhere")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "there is no store at" in done.err
-    done = run(command, *more, "--store", "nowhere", "-i", "in")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "not allowed with argument" in done.err
+    assert "there is no store at" in run.refused(command, *more, "--store", "nowhere")
+    assert "not allowed with argument" in run.refused(
+        command, *more, "--store", "nowhere", "-i", "in"
+    )
     assert names(tmp_path) == ["in"]

@@ -42,11 +42,10 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert answer["found_by_tables"] == [0, 1, 2, 3]
     assert answer["jaccard"] == 1
     assert answer["decision"]["status"] == "near_duplicate"
-    done = run("explain", AGAIN, "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
-    assert "distance: 0 bits; differing bits: none" in done.out
-    assert f"  near_duplicate  {AGAIN}\n    0 bits, " in done.out
+    out = run.text("explain", AGAIN, "--store", store)
+    assert f"{AGAIN}: near-duplicate of {ONE}" in out
+    assert "distance: 0 bits; differing bits: none" in out
+    assert f"  near_duplicate  {AGAIN}\n    0 bits, " in out
 
 
 def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
@@ -109,10 +108,9 @@ def test_page_of_the_log_only(run: Run, store: Path) -> None:
 
 
 def test_without_a_log_the_store_says_what_it_knows(run: Run, store: Path) -> None:
-    done = run("explain", AGAIN, "--log", "none.jsonl", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert f"{AGAIN}: near-duplicate of {ONE}" in done.out
-    assert "last decision" not in done.out
+    out = run.text("explain", AGAIN, "--log", "none.jsonl", "--store", store)
+    assert f"{AGAIN}: near-duplicate of {ONE}" in out
+    assert "last decision" not in out
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
@@ -216,9 +214,9 @@ def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: P
 
 def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "difference.html"
-    done = run("explain", AGAIN, TWO, "--store", store, "--html", path)
-    assert (done.exit_code, done.err) == (0, "")
-    assert f"side by side: {path}" in done.out
+    assert f"side by side: {path}" in run.text(
+        "explain", AGAIN, TWO, "--store", store, "--html", path
+    )
     written = path.read_text("utf-8")
     assert "<title>Difference of two pages</title>" in written
     again = run("explain", AGAIN, TWO, "--store", store, "--html", path)
@@ -240,7 +238,5 @@ def test_no_page_without_two_texts(
     run: Run, textless: Path, tmp_path: Path, url: str, why: str
 ) -> None:
     path = tmp_path / "difference.html"
-    done = run("explain", url, "--store", textless, "--html", path)
-    assert (done.exit_code, done.out) == (2, "")
-    assert why in done.err
+    assert why in run.refused("explain", url, "--store", textless, "--html", path)
     assert not path.exists()

@@ -5,6 +5,7 @@ import asyncio
 import io
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,12 +15,16 @@ from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
-from scrapy_simhash.commands.command import COMMANDS, FORMER, SimhashCommand, find_command
+from scrapy_simhash.commands.command import COMMANDS, FORMER, SimhashCommand
 from scrapy_simhash.commands.frame import _make_renderer, make_table, style
 from tests.helpers.commanding import Run, crawl_into
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
-EXAMPLES = [(name, example) for name in COMMANDS for example in find_command(name).examples]
+EXAMPLES = [
+    (name, example)
+    for name, (module, _) in COMMANDS.items()
+    for example in import_module(f"scrapy_simhash.commands.{module}").COMMANDS[name].examples
+]
 # They need labelled pages, a certain crawl, URL rules, other stores, a WARC or Spark, ask, or
 # never end.
 NOT_RUN = {
@@ -67,7 +72,7 @@ def split(example: str) -> list[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples(name: str) -> None:
-    examples = find_command(name).examples
+    examples = [example for owner, example in EXAMPLES if owner == name]
     assert examples
     for example in examples:
         assert split(example)[0] == name
@@ -101,11 +106,10 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = run(name, "--help")
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.startswith(f"usage: scrapy simhash {name} [-h] [--json]")
-    assert f"examples:\n  scrapy simhash {name}" in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
+    out = run.text(name, "--help")
+    assert out.startswith(f"usage: scrapy simhash {name} [-h] [--json]")
+    assert f"examples:\n  scrapy simhash {name}" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> None:
@@ -119,10 +123,9 @@ def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> N
 @pytest.mark.parametrize("former", FORMER)
 def test_a_command_by_its_old_name_names_the_new_one(run: Run, former: str) -> None:
     """As its help does, under the new name."""
-    done = run(*former.split(), "--anything", "a.html")
-    assert (done.exit_code, done.out) == (2, "")
+    err = run.refused(*former.split(), "--anything", "a.html")
     now = FORMER[former]
-    assert done.err.endswith(f": `scrapy simhash {former}` is now `scrapy simhash {now}`\n")
+    assert err.endswith(f": `scrapy simhash {former}` is now `scrapy simhash {now}`\n")
     assert f"`{former}` is now `{now}`.\n" in run(now.split()[0], "--help").out
 
 

@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_links_are_listed_oldest_first(run: Run, folder: Path) -> None:
-    done = run("export", "links", "--store", folder)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.splitlines() == [SITE + name for name in "abc"]
+    assert run.text("export", "links", "--store", folder).splitlines() == [
+        SITE + name for name in "abc"
+    ]
     done = run("export", "links", "--store", folder, "--spider", "news", "--json")
     assert done.answers == [
         {

@@ -18,9 +18,8 @@ from tests.helpers.server import Answer, serve
 
 
 def test_log(run: Run, store: Path) -> None:
-    done = run("log", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    lines = done.out.splitlines()
+    out = run.text("log", "--store", store)
+    lines = out.splitlines()
     assert len(lines) == 6
     assert lines[1].endswith(f"  near_duplicate  {AGAIN}")
     assert lines[2].startswith("    0 bits, ")
@@ -28,7 +27,7 @@ def test_log(run: Run, store: Path) -> None:
     when = datetime.fromisoformat(lines[5].partition("  ")[0] + "+00:00")
     assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
     assert lines[5].endswith("  unjudged        http://site.example/empty  (empty)")
-    assert_printable(done.out)
+    assert_printable(out)
     answers = run("log", "--json", "--store", store).answers
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
     assert answers[3]["url"] == HOSTILE
@@ -130,20 +129,18 @@ def test_a_relative_log_is_found_from_every_folder_of_the_project(
 
 @pytest.mark.parametrize("setting", ["SIMHASH_LOG=None", "SIMHASH_READONLY=True"])
 def test_a_store_on_a_server_without_a_log(run: Run, setting: str) -> None:
-    done = run("-s", setting, "log", "--store", "redis://localhost:1")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "there is no decision log .scrapy/simhash/log.jsonl" in done.err
+    assert "there is no decision log .scrapy/simhash/log.jsonl" in run.refused(
+        "-s", setting, "log", "--store", "redis://localhost:1"
+    )
 
 
 def test_log_that_is_not_there_or_empty(run: Run, tmp_path: Path) -> None:
-    done = run("log", "--log", "none.jsonl")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "there is no decision log none.jsonl" in done.err
+    assert "there is no decision log none.jsonl" in run.refused("log", "--log", "none.jsonl")
     (tmp_path / "empty.jsonl").touch()
     for options in ([], ["--summary"], ["--json"], ["--crawl", "last"]):
-        done = run("log", "--log", "empty.jsonl", *options)
-        assert (done.exit_code, done.out) == (1, "")
-        assert "empty.jsonl is empty: no page was judged yet" in done.err
+        assert "empty.jsonl is empty: no page was judged yet" in run.failed(
+            "log", "--log", "empty.jsonl", *options
+        )
 
 
 async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: Path) -> None:

@@ -34,12 +34,11 @@ def test_two_urls_of_the_store(run: Run, store: Path) -> None:
     assert answer["similarity"] == max(answer["main_similarity"], answer["whole_similarity"])
     assert answer["only_in_first"]
     assert answer["seed"] == "of the store"
-    done = run("explain", ONE, TWO, "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert "alike, by their sketches: main texts 0." in done.out
-    assert done.out.startswith("by the current settings: different pages\n")
+    out = run.text("explain", ONE, TWO, "--store", store)
+    assert "alike, by their sketches: main texts 0." in out
+    assert out.startswith("by the current settings: different pages\n")
     assert answer["judged"] is False
-    assert "\nblock  its bits  differ  which\n    0  63 to 48  " in done.out
+    assert "\nblock  its bits  differ  which\n    0  63 to 48  " in out
 
 
 def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
@@ -154,9 +153,9 @@ def test_blocks_of_the_design(design: str) -> None:
 
 @pytest.mark.parametrize("command", ["explain", "query"])
 def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) -> None:
-    done = run(command, ONE.replace("http://", "https://www.") + "/", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"; did you mean {ONE} ?" in done.err
+    assert f"; did you mean {ONE} ?" in run.refused(
+        command, ONE.replace("http://", "https://www.") + "/", "--store", store
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,9 +163,7 @@ def test_a_url_that_is_written_otherwise(run: Run, store: Path, command: str) ->
     [("explain", "is neither in the store nor in the log"), ("query", "is not in the store")],
 )
 def test_a_url_that_nobody_knows(run: Run, store: Path, command: str, said: str) -> None:
-    done = run(command, f"{SITE}nowhere", "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"{SITE}nowhere {said}" in done.err
+    assert f"{SITE}nowhere {said}" in run.refused(command, f"{SITE}nowhere", "--store", store)
 
 
 def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:
@@ -178,10 +175,9 @@ def test_explain_suggests_what_only_the_log_has(run: Run, store: Path) -> None:
     "what", ["htp://site.example/one", "site.example/one", "pge.html", "0123456789abcde", ""]
 )
 def test_query_takes_nothing_for_a_text_by_mistake(run: Run, store: Path, what: str) -> None:
-    done = run("query", what, "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"{what!r} is not a URL" in done.err
-    assert "--text" in done.err
+    err = run.refused("query", what, "--store", store)
+    assert f"{what!r} is not a URL" in err
+    assert "--text" in err
 
 
 def test_query_by_text_of_one_word(run: Run, store: Path, file: Path) -> None:

@@ -71,12 +71,12 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
         ]
         assert opened.check() == []
     # Once it has passed it is a page as any other.
-    done = run("undo", SITE + "a1", "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert f"nothing to undo: {SITE}a1 was kept, or its drop does not meet" in done.err
-    done = run("undo", "--distance", "9", "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert done.err.endswith("nothing to undo: no drop meets all criteria\n")
+    assert f"nothing to undo: {SITE}a1 was kept, or its drop does not meet" in run.failed(
+        "undo", SITE + "a1", "--store", store
+    )
+    assert run.failed("undo", "--distance", "9", "--store", store).endswith(
+        "nothing to undo: no drop meets all criteria\n"
+    )
 
 
 def test_what_was_undone_passes_until_its_items_came_through(run: Run, store: Path) -> None:
@@ -113,9 +113,9 @@ def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> 
     assert "http://no.example/ is not in the store; http://site.example/A2/ " in done.err
     assert f"{SITE}b is" not in done.err  # known, and not dropped
     assert said in run("explain", SITE + "a1", "--store", store).out
-    done = run("undo", "--original", SITE + "a/", "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in done.err
+    assert f"{SITE}a/ is not in the store; did you mean {SITE}a ?" in run.failed(
+        "undo", "--original", SITE + "a/", "--store", store
+    )
 
 
 @pytest.mark.parametrize("command", ["undo", "prune"])

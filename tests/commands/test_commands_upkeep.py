@@ -81,9 +81,7 @@ def test_documents_go(
 ) -> None:
     everything = names(folder)
     documents, near_duplicates = answer
-    done = run(*arguments, "--dry-run", "--store", folder)
-    assert (done.exit_code, done.err) == (0, "")
-    *listed, last = done.out.splitlines()
+    *listed, last = run.text(*arguments, "--dry-run", "--store", folder).splitlines()
     assert [line.rpartition("/")[2] for line in listed] == [n for n in everything if n not in left]
     said = (
         f"{plural(documents, 'document')} and {plural(near_duplicates, 'near-duplicate')} of them"
@@ -93,9 +91,10 @@ def test_documents_go(
     done = run(*arguments, "--store", folder)
     assert (done.exit_code, done.out, done.err) == (0, f"deleted {said}\n", "")
     assert names(folder) == left
-    done = run(*arguments, "--store", folder)
-    assert (done.exit_code, done.out) == (1, "")
-    assert re.search(r"no document (was last seen|meets all)|not in the store, or in use", done.err)
+    assert re.search(
+        r"no document (was last seen|meets all)|not in the store, or in use",
+        run.failed(*arguments, "--store", folder),
+    )
 
 
 def test_why_nothing_goes(run: Run, folder: Path) -> None:
@@ -107,9 +106,7 @@ def test_why_nothing_goes(run: Run, folder: Path) -> None:
         ),
         (["--scope", "no.example"], "no document meets all criteria, or a running crawl"),
     ):
-        done = run("prune", *criteria, "--store", folder)
-        assert (done.exit_code, done.out) == (1, "")
-        assert said in done.err
+        assert said in run.failed("prune", *criteria, "--store", folder)
 
 
 def test_what_goes_as_json(run: Run, folder: Path) -> None:
@@ -119,8 +116,7 @@ def test_what_goes_as_json(run: Run, folder: Path) -> None:
     assert total == {"documents": 1, "near_duplicates": 1, "deleted": 0}
     done = run("prune", "--days", "7", "--json", "--store", folder)
     assert done.answers == [{"documents": 1, "near_duplicates": 1, "deleted": 2}]
-    done = run("prune", "--days", "7", "--json", "--store", folder)
-    assert (done.exit_code, done.out) == (1, "")
+    run.failed("prune", "--days", "7", "--json", "--store", folder)
 
 
 def test_normal_forms_go_when_a_store_is_pruned(run: Run, folder: Path) -> None:
@@ -145,17 +141,17 @@ def test_urls_that_are_not_there_are_named(run: Run, folder: Path) -> None:
     done = run("prune", "http://site.example/old", "http://nowhere/", "--store", folder)
     assert (done.exit_code, done.out) == (1, "deleted 1 document and 1 near-duplicate of them\n")
     assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
-    done = run("prune", "http://nowhere/", "--store", folder)
-    assert (done.exit_code, done.out) == (1, "")
-    assert "not in the store, or in use by a running crawl: http://nowhere/\n" in done.err
+    assert "not in the store, or in use by a running crawl: http://nowhere/\n" in run.failed(
+        "prune", "http://nowhere/", "--store", folder
+    )
 
 
 def test_a_running_crawl_keeps_its_documents(run: Run, tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "busy") as store:
         store.find_and_add([document("a", OLD)])
-        done = run("prune", "--crawl", "crawl-1", "--store", tmp_path / "busy")
-        assert (done.exit_code, done.out) == (1, "")
-        assert "a running crawl is working on it" in done.err
+        assert "a running crawl is working on it" in run.failed(
+            "prune", "--crawl", "crawl-1", "--store", tmp_path / "busy"
+        )
         assert len(store.find_document("http://site.example/a")) == 1
 
 
@@ -186,9 +182,7 @@ def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
 )
 def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
     data = (folder / "data.mdb").read_bytes()
-    done = run(*arguments, "--store", folder)
-    assert (done.exit_code, done.out) == (2, "")
-    assert message in done.err
+    assert message in run.refused(*arguments, "--store", folder)
     assert (folder / "data.mdb").read_bytes() == data
 
 
@@ -200,9 +194,9 @@ def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], messa
     ],
 )
 def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, arguments: str) -> None:
-    done = run(*arguments.split(), "--store", "nowhere")
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"there is no store at {tmp_path / 'nowhere'}; name" in done.err
+    assert f"there is no store at {tmp_path / 'nowhere'}; name" in run.refused(
+        *arguments.split(), "--store", "nowhere"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -212,9 +206,7 @@ def test_compact(run: Run, tmp_path: Path) -> None:
         for part in np.split(drawn, 5):
             store.bulk_load(part)
         before = store.stats()
-    done = run("check", "--compact", "--json", "--store", "new")
-    assert (done.exit_code, done.err) == (0, "")
-    (answer,) = done.answers
+    (answer,) = run.answers("check", "--compact", "--store", "new")
     with open_lmdb(tmp_path / "new", readonly=True) as store:
         after = store.stats()
         assert store.check() == []
@@ -241,9 +233,7 @@ def test_compact_beside_others(run: Run, folder: Path) -> None:
 
 
 def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
-    done = run("check", "--store", folder)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out == (
+    assert run.text("check", "--store", folder) == (
         "no problems: 4 tables of 3 fingerprints compared with each other and with the documents\n"
     )
     expected = {"problems": [], "tables": 4, "fingerprints": 3}
@@ -293,15 +283,13 @@ def test_a_damaged_record(run: Run, folder: Path) -> None:
         with env.begin(write=True, db=documents) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
             cursor.put(cursor.key(), cursor.value()[:-1] + b"?")
-    done = run("check", "--compact", "--json", "--store", folder)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.answers[0]["fingerprints"] == 3
+    assert run.answers("check", "--compact", "--store", folder)[0]["fingerprints"] == 3
     assert "damaged: 1\n" in run("stats", "--store", folder).out
     assert "damaged: 1\n" in run("check", "--rebuild", "--store", folder).out
     for arguments in (("prune", "http://site.example/old"), ("prune", "--days", "1")):
-        done = run(*arguments, "--store", folder)
-        assert (done.exit_code, done.out) == (2, "")
-        assert "restore the store from a backup (`scrapy simhash check` lists all" in done.err
+        assert "restore the store from a backup (`scrapy simhash check` lists all" in run.refused(
+            *arguments, "--store", folder
+        )
 
 
 @pytest.mark.parametrize(
@@ -312,9 +300,7 @@ def test_rebuild_in_another_design(
     run: Run, folder: Path, given: str, setting: str, design: str
 ) -> None:
     arguments = ("-s", f"SIMHASH_DISTANCE={setting}", "check", "--rebuild", "--tables", given)
-    done = run(*arguments, "--store", folder)
-    assert (done.exit_code, done.err) == (0, "")
-    assert f"design: {design or given}\n" in done.out
+    assert f"design: {design or given}\n" in run.text(*arguments, "--store", folder)
     with open_store(str(folder), distance=int(setting)) as store:
         assert store.design == (design or given)
         assert [match.fingerprint for match in store.query(OLD ^ 0b101)] == [OLD]

@@ -93,19 +93,18 @@ def list_released(store: Path) -> list[str]:
 
 def test_rules_that_act_come_first(run: Run, crawled: Path) -> None:
     for words in ((), ("list",)):
-        done = run("urls", *words, "--store", crawled)
-        assert (done.exit_code, done.err) == (0, "")
-        assert_printable(done.out)
-        rules = [line for line in done.out.splitlines() if not line.startswith(" ")]
+        out = run.text("urls", *words, "--store", crawled)
+        assert_printable(out)
+        rules = [line for line in out.splitlines() if not line.startswith(" ")]
         assert rules == [
             f"pinned    {id_of(PAGE)}  {PAGE}  (imported)",
             f"acting    {id_of(SID)}  {SID}  (imported)",
             f"learning  {id_of(LANG)}  {LANG}  (imported)",
             f"learning  {id_of(OTHER)}  {OTHER}  (imported)",
         ]
-        assert "25 same, 0 different, 2 grey: at least 0.90 same" in done.out
-        assert done.out.count("to be proven it lacks") == 2
-        assert "it lacks 24 more votes until it is tested, votes from 3 directories" in done.out
+        assert "25 same, 0 different, 2 grey: at least 0.90 same" in out
+        assert out.count("to be proven it lacks") == 2
+        assert "it lacks 24 more votes until it is tested, votes from 3 directories" in out
 
 
 def test_a_pinned_rule_that_is_wrong_is_shouted_about(run: Run, crawled: Path) -> None:
@@ -171,10 +170,9 @@ def test_json_has_all_of_a_rule(run: Run, crawled: Path) -> None:
 
 
 def test_conflicts_are_shown_first_as_explain_shows_pairs(run: Run, crawled: Path) -> None:
-    done = run("urls", "show", PAGE, "--store", crawled)
-    assert (done.exit_code, done.err) == (0, "")
-    assert_printable(done.out)
-    lines = done.out.splitlines()
+    out = run.text("urls", "show", PAGE, "--store", crawled)
+    assert_printable(out)
+    lines = out.splitlines()
     assert [line for line in lines if line.startswith("voted ")] == [
         "voted different:",
         "voted different:",
@@ -216,11 +214,10 @@ def test_an_unknown_rule_is_named_and_nothing_is_changed(
         (f"{SID}x".split(), f"{SID}x"),
         (["0123456789abcdef"], "0123456789abcdef"),
     ):
-        done = run("urls", *action.split(), *words, "--store", crawled)
-        assert (done.exit_code, done.out) == (2, "")
-        assert f"there is no rule '{name}'" in done.err
-        assert ("did you mean" in done.err) == (name != "0123456789abcdef")
-        assert "`scrapy simhash urls` lists them all" in done.err
+        err = run.refused("urls", *action.split(), *words, "--store", crawled)
+        assert f"there is no rule '{name}'" in err
+        assert ("did you mean" in err) == (name != "0123456789abcdef")
+        assert "`scrapy simhash urls` lists them all" in err
     assert (crawled / "data.mdb").read_bytes() == before
 
 
@@ -229,9 +226,9 @@ def test_an_unknown_rule_is_named_and_nothing_is_changed(
     [("pin", "pinned"), ("ban", "banned"), ("retire", "retired"), ("learn", "learning")],
 )
 def test_states_are_changed(run: Run, store: Path, action: str, state: str) -> None:
-    done = run("urls", "set", action, SID, id_of(LANG), "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.startswith(f"{state:<8}  {id_of(SID)}  {SID}")
+    assert run.text("urls", "set", action, SID, id_of(LANG), "--store", store).startswith(
+        f"{state:<8}  {id_of(SID)}  {SID}"
+    )
     for text in (SID, LANG):
         record = get(store, text)
         assert record.state == state
@@ -241,9 +238,9 @@ def test_states_are_changed(run: Run, store: Path, action: str, state: str) -> N
 
 def test_actions_by_their_old_names_are_refused_with_the_new_one(run: Run, store: Path) -> None:
     for old, new in (("pin", "set pin"), ("export", "list --output"), ("import", "set learn")):
-        done = run("urls", old, SID, "--store", store)
-        assert (done.exit_code, done.out) == (2, "")
-        assert f"`scrapy simhash urls {old}` is now `scrapy simhash urls {new}" in done.err
+        assert f"`scrapy simhash urls {old}` is now `scrapy simhash urls {new}" in run.refused(
+            "urls", old, SID, "--store", store
+        )
 
 
 def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:
@@ -254,10 +251,9 @@ def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:
         for number in range(30)
     }
     asyncio.run(crawl_addresses(store, {path.replace("#", str(n)): n for path, n in pages.items()}))
-    done = run("urls", "learn", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.startswith(f"acting    {id_of(SID)}  {SID}\n")
-    assert done.out.endswith("1 rule, 1 of them act\n")
+    out = run.text("urls", "learn", "--store", store)
+    assert out.startswith(f"acting    {id_of(SID)}  {SID}\n")
+    assert out.endswith("1 rule, 1 of them act\n")
     assert run("urls", "learn", "--store", store, "--json").answers == [{"rules": 1, "acting": 1}]
 
 
@@ -265,9 +261,10 @@ def test_parked_requests_of_a_rule_are_released(run: Run, store: Path) -> None:
     park(store, "/x?sid=1", "/y?sid=1")
     assert "; 2 parked (2.0 kB)" in run("urls", "--store", store).out
     assert list_released(store) == []
-    done = run("urls", "release", SID, "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out == f"2 requests will be made by the next crawl: {SID}\n"
+    assert (
+        run.text("urls", "release", SID, "--store", store)
+        == f"2 requests will be made by the next crawl: {SID}\n"
+    )
     assert get(store, SID).state == RuleState.ACTING
     assert "parked" not in run("urls", "--store", store).out
     assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
@@ -337,14 +334,11 @@ def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> Non
 
 def test_side_by_side_in_a_file(run: Run, crawled: Path, tmp_path: Path) -> None:
     path = tmp_path / "pairs.html"
-    done = run("urls", "show", PAGE, "--html", path, "--store", crawled)
-    assert (done.exit_code, done.err) == (0, "")
+    out = run.text("urls", "show", PAGE, "--html", path, "--store", crawled)
     html = path.read_text("utf-8")
     assert html.count('class="difference"') == 2  # the third has a page that was deleted
-    assert f"side by side: {path}" in done.out
-    done = run("urls", "show", PAGE, "--html", path, "--store", crawled)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "exists already" in done.err
+    assert f"side by side: {path}" in out
+    assert "exists already" in run.refused("urls", "show", PAGE, "--html", path, "--store", crawled)
     done = run("urls", "show", LANG, "--html", path, "--overwrite", "--store", crawled)
     assert done.exit_code == 2
     assert "there is no pair of texts" in done.err
@@ -369,8 +363,7 @@ def test_audit(run: Run, crawled: Path, tmp_path: Path) -> None:
     (answer,) = run("urls", "audit", path, "--store", crawled, "--json").answers
     assert len(answer["lost_pages"]) == 2
     path.write_text(SID)
-    done = run("urls", "audit", path, "--store", crawled)
-    assert (done.exit_code, done.err) == (0, "")
+    run.text("urls", "audit", path, "--store", crawled)
     done = run("urls", "audit", "--store", crawled)  # those that act
     assert (done.exit_code, done.out.splitlines()[0]) == (1, lines[0])
 
@@ -393,36 +386,35 @@ def test_what_is_no_file_of_rules_is_refused(
     path = tmp_path / "rules"
     path.write_text(content)
     before = (crawled / "data.mdb").read_bytes()
-    done = run("urls", *action.split(), path, "--store", crawled)
-    assert (done.exit_code, done.out) == (2, "")
-    assert complaint in done.err
-    assert_printable(done.err)
+    err = run.refused("urls", *action.split(), path, "--store", crawled)
+    assert complaint in err
+    assert_printable(err)
     assert (crawled / "data.mdb").read_bytes() == before
     for missing in (tmp_path / "missing", tmp_path):
-        done = run("urls", *action.split(), missing, "--store", crawled)
-        assert (done.exit_code, done.out) == (2, "")
-        assert f"{missing}: " in done.err
+        assert f"{missing}: " in run.refused("urls", *action.split(), missing, "--store", crawled)
 
 
 def test_rules_go_to_a_file_and_come_back_as_candidates(
     run: Run, store: Path, tmp_path: Path
 ) -> None:
     path, other = tmp_path / "rules", tmp_path / "other"
-    done = run("urls", "list", "-o", "-", "--store", store)
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.splitlines()[1:] == [PAGE, SID]
+    out = run.text("urls", "list", "-o", "-", "--store", store)
+    assert out.splitlines()[1:] == [PAGE, SID]
     assert run("urls", "list", "-o", "-", "--state", "learning", "--store", store).out.endswith(
         f"\n{LANG}\n{OTHER}\n"
     )
     (answer,) = run("urls", "list", "-o", path, "--store", store, "--json").answers
     assert answer == {"file": str(path), "written": 2, "left_out": []}
-    assert path.read_text() == done.out
+    assert path.read_text() == out
     asyncio.run(crawl_addresses(other, pages={"/x": 1}))
     before = (other / "data.mdb").read_bytes()
     for words in (["--dry-run"], []):
-        done = run("urls", "set", "learn", "--file", path, *words, "--store", other)
-        assert (done.exit_code, done.err) == (0, "")
-        assert done.out.count("learning  ") == 2
+        assert (
+            run.text("urls", "set", "learn", "--file", path, *words, "--store", other).count(
+                "learning  "
+            )
+            == 2
+        )
         assert ((other / "data.mdb").read_bytes() == before) == (words != [])
     record = get(other, SID)
     assert (record.state, record.same, record.imported) == (RuleState.LEARNING, 0, True)
@@ -437,8 +429,7 @@ def test_a_file_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_pat
     assert answer["rule"] == "c.example use-https"
     record = get(store, SID)
     assert (record.state, record.same) == (RuleState.ACTING, 25)
-    done = run("urls", "set", "learn", SID, "--file", path, "--store", store)
-    assert (done.exit_code, done.out) == (2, "")
+    run.refused("urls", "set", "learn", SID, "--file", path, "--store", store)
 
 
 def test_rules_for_duplicate_url_discarder(run: Run, store: Path, tmp_path: Path) -> None:
@@ -459,9 +450,9 @@ def test_rules_for_duplicate_url_discarder(run: Run, store: Path, tmp_path: Path
 
 
 def test_nothing_to_export(run: Run, store: Path, tmp_path: Path) -> None:
-    done = run("urls", "list", "--host", "c.example", "-o", tmp_path / "x", "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert "there is no rule that acts: nothing was written" in done.err
+    assert "there is no rule that acts: nothing was written" in run.failed(
+        "urls", "list", "--host", "c.example", "-o", tmp_path / "x", "--store", store
+    )
     assert not (tmp_path / "x").exists()
     done = run("urls", "list", "-o", store, "--store", store)
     assert (done.exit_code, "is a folder" in done.err) == (2, True)
@@ -472,9 +463,7 @@ def test_a_store_without_rules(run: Run, tmp_path: Path) -> None:
     open_lmdb(path).close()
     done = run("urls", "--store", path)
     assert (done.exit_code, done.out, done.err) == (1, "nothing found\n", "")
-    done = run("urls", "audit", "--store", path)
-    assert (done.exit_code, done.out) == (2, "")
-    assert "no rule of the store acts yet" in done.err
+    assert "no rule of the store acts yet" in run.refused("urls", "audit", "--store", path)
     done = run("urls", "release", SITE, "--store", path)
     assert done.exit_code == 1
     assert "no such request is parked" in done.err
@@ -497,18 +486,15 @@ def test_a_store_without_rules(run: Run, tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(
     run: Run, crawled: Path, words: tuple[str, ...], complaint: str
 ) -> None:
-    done = run("urls", "--store", crawled, *words)
-    assert (done.exit_code, done.out) == (2, "")
-    assert complaint in done.err
+    assert complaint in run.refused("urls", "--store", crawled, *words)
 
 
 @pytest.mark.parametrize("action", ["list", "set", "learn", "audit", "release", "show"])
 def test_each_action_has_help(run: Run, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = run("urls", action, "--help")
-    assert (done.exit_code, done.err) == (0, "")
-    assert done.out.startswith(f"usage: scrapy simhash urls {action} [-h] [--json]")
-    assert max(map(len, done.out.splitlines())) <= 80
+    out = run.text("urls", action, "--help")
+    assert out.startswith(f"usage: scrapy simhash urls {action} [-h] [--json]")
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_names_of_a_hostile_site_are_printed_safely(run: Run, store: Path) -> None:

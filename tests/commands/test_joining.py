@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural
-from scrapy_simhash.commands import batch as join
+from scrapy_simhash.batch import inputs as join
 from tests.helpers.commanding import Done, Run
 from tests.helpers.strategies import fingerprints
 
@@ -43,9 +43,7 @@ def test_batch_query(run: Run, numbers_file: Path, tmp_path: Path) -> None:
     assert done == Done(0, "[5, 1, 1]\n[5, 7, 1]\n[9, 1, 1]\n", "")
     run("batch-query", "--queries", queries, "-i", numbers_file, "-d", "1", "-o", "out")
     assert (tmp_path / "out").read_text() == done.out
-    done = run("batch-query", "--queries", "-")
-    assert (done.exit_code, done.out) == (2, "")
-    assert "cannot both be standard input" in done.err
+    assert "cannot both be standard input" in run.refused("batch-query", "--queries", "-")
 
 
 def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,9 +70,7 @@ def test_nothing_found(run: Run, tmp_path: Path, command: str, text: str) -> Non
     (tmp_path / "in").write_text(text)
     said = f"no two of {plural(len(text.split()), 'fingerprint')} are" if text else "the input is"
     for output in ("-", "out"):
-        done = run(command, "-i", "in", "-o", output)
-        assert (done.exit_code, done.out) == (1, "")
-        assert f"scrapy simhash {command}: {said}" in done.err
+        assert f"scrapy simhash {command}: {said}" in run.failed(command, "-i", "in", "-o", output)
     assert (tmp_path / "out").read_text() == ""
 
 
@@ -100,10 +96,9 @@ def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
     (tmp_path / "in").write_bytes(f"1\n3\n{line}\n7\n".encode())
     (tmp_path / "out").write_text("as it was")
     more = ["--queries", "in"] if command == "batch-query" else []
-    done = run(command, *more, "-i", "in", "-o", "out")
-    assert (done.exit_code, done.out) == (2, "")
-    assert f"in, line 3: {BAD[line]}" in done.err
-    assert len(done.err) < 300
+    err = run.refused(command, *more, "-i", "in", "-o", "out")
+    assert f"in, line 3: {BAD[line]}" in err
+    assert len(err) < 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
     assert (tmp_path / "out").read_text() == "as it was"
 
@@ -122,9 +117,7 @@ def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
 )
 def test_bad_arguments(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "in").write_text("1\n2\n")
-    done = run(arguments[0], "-i", "in", *arguments[1:])
-    assert (done.exit_code, done.out) == (2, "")
-    assert message in done.err
+    assert message in run.refused(arguments[0], "-i", "in", *arguments[1:])
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 

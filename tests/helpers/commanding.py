@@ -1,10 +1,9 @@
 """The commands, run in this process as `scrapy` runs them, and a store to look at."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from scrapy.cmdline import execute
@@ -32,19 +31,42 @@ class Done:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-Run: TypeAlias = Callable[..., Done]
+class Run:
+    """Runs commands; `text`, `answers`, `failed` and `refused` require their exit code, too."""
 
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
 
-def make_run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Make a function that runs a command."""
-
-    def run(*arguments: str | Path) -> Done:
+    def __call__(self, *arguments: object) -> Done:
         with pytest.raises(SystemExit) as ended:
             execute(["scrapy", "simhash", *map(str, arguments)])
         assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, *capsys.readouterr())
+        return Done(ended.value.code, *self._capsys.readouterr())
 
-    return run
+    def text(self, *arguments: object) -> str:
+        """What a command prints that says nothing else."""
+        done = self(*arguments)
+        assert (done.exit_code, done.err) == (0, "")
+        return done.out
+
+    def answers(self, *arguments: object) -> list[dict[str, Any]]:
+        """What it answers with `--json`."""
+        return Done(0, self.text(*arguments, "--json"), "").answers
+
+    def answer(self, *arguments: object) -> dict[str, Any]:
+        """Its only answer."""
+        (answer,) = self.answers(*arguments)
+        return answer
+
+    def failed(self, *arguments: object, exit_code: int = 1) -> str:
+        """The error of a command that finds nothing."""
+        done = self(*arguments)
+        assert (done.exit_code, done.out) == (exit_code, "")
+        return done.err
+
+    def refused(self, *arguments: object) -> str:
+        """The error of one that was asked wrongly."""
+        return self.failed(*arguments, exit_code=2)
 
 
 async def crawl_into(store: Path, **fields: Any) -> None:

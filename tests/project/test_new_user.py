@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.helpers.commanding import make_run
+from tests.helpers.commanding import Run
 from tests.helpers.examples import ExampleCrawl
 from tests.helpers.processes import ROOT, run_scrapy
 
@@ -24,7 +24,7 @@ def ask(
     monkeypatch.chdir(example_crawl.project)
     monkeypatch.syspath_prepend(example_crawl.project)
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "example.settings")
-    run = make_run(capsys)
+    run = Run(capsys)
 
     def ask(*command: str) -> str:
         done = run(*command)
