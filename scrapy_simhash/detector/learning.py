@@ -14,9 +14,11 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, printable
+from scrapy_simhash.detector.worker import end_with
+from scrapy_simhash.detector.workers import start_python
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -43,14 +45,14 @@ class Learning:
 
     Args:
         store: of the crawl, to be read once.
-        url: of that store.
+        url: of that store, with its password.
     """
 
-    command = (sys.executable, "-m", "scrapy_simhash.detector.learning")
+    program = "from scrapy_simhash.detector import learning; learning.main()"
 
     def __init__(self, store: Store, url: str) -> None:
         self._job = {"url": url, "distance": store.distance, "confirm": store.confirm}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._watcher: threading.Thread | None = None
         self._warned = self._closed = False
         self.due_pages = max(_LEAST_PAGES_OF_CRAWL, 2 * store.measure_growth()[1])
@@ -59,7 +61,7 @@ class Learning:
     def begin(self, *, wait: bool = False) -> None:
         """Begin to learn, unless that is under way; may wait for the end, for ten seconds."""
         if self._watcher is None or not self._watcher.is_alive():
-            job = json.dumps({**self._job, "niceness": 0 if wait else _NICENESS})
+            job = {**self._job, "niceness": 0 if wait else _NICENESS, "crawl": os.getpid()}
             self._watcher = threading.Thread(
                 target=self._run, args=(job,), name="scrapy_simhash-learning", daemon=True
             )
@@ -81,47 +83,27 @@ class Learning:
         if watcher is not None:
             watcher.join()
 
-    def _run(self, job: str) -> None:
+    def _run(self, job: dict[str, Any]) -> None:
         """Run the process, and tell what it says."""
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - of ours
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,  # a Ctrl-C in the terminal is for the crawl
-            )
-            if self._closed:
-                self._process.kill()
-            with self._process as process:
-                out, err = self._listen(process, job)
+            with start_python(self.program, **pipes) as process:
+                self._process = process
+                if self._closed:
+                    process.kill()
+                try:
+                    out, err = process.communicate(json.dumps(job).encode(), _MOST_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    out, err = process.communicate()
             if process.returncode:
-                self._warn(f"exit code {process.returncode} {err.strip()[-MOST_ERROR_CHARACTERS:]}")
+                said = err.decode(errors="replace").strip()[-MOST_ERROR_CHARACTERS:]
+                self._warn(f"exit code {process.returncode} {said}")
                 return
             for rule, state, reason in map(json.loads, out.splitlines()):
                 logger.info("URL rule %s is %s: %s", printable(rule), state, printable(reason))
         except (OSError, ValueError) as error:
             self._warn(str(error))
-
-    @staticmethod
-    def _listen(process: subprocess.Popen[str], job: str) -> tuple[str, str]:
-        """Give the process its job, and read what it says until it ends, or its time has."""
-        assert process.stdin is not None  # noqa: S101 - they are pipes
-        assert process.stdout is not None  # noqa: S101
-        assert process.stderr is not None  # noqa: S101
-        timer = threading.Timer(_MOST_SECONDS, process.kill)
-        timer.start()
-        try:
-            # This pipe stays open: where it ends, the crawl's process has.
-            process.stdin.write(f"{job}\n")
-            process.stdin.flush()
-            out, err = process.stdout.read(), process.stderr.read()
-            process.wait()
-        finally:
-            timer.cancel()
-            process.kill()
-        return out, err
 
     def _warn(self, why: str) -> None:
         """Warn once a crawl that nothing was learned."""
@@ -140,16 +122,10 @@ def _has_grown(store: Store) -> bool:
     return pages >= max(_LEAST_PAGES, 1.5 * learned)
 
 
-def _end_with_parent() -> None:
-    """End this process when the one ends that began it."""
-    sys.stdin.read()
-    os._exit(1)
-
-
 def main() -> None:
     """Learn from the store that standard input names; prints the rules whose states changed."""
-    job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    job = json.load(sys.stdin)
+    end_with(job["crawl"])
     os.nice(job["niceness"])
     with suppress(OSError, ValueError):  # not on all systems
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
@@ -157,7 +133,3 @@ def main() -> None:
         # Another crawl of this store may have begun to learn a moment before.
         for change in store.learn_url_rules() if _has_grown(store) else ():
             sys.stdout.write(json.dumps([change.text, change.state, change.reason]) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -138,7 +138,12 @@ class Place:
 
     def __init__(self, file: int | None = None) -> None:
         self.file = _make_file() if file is None else file
-        self._memory = mmap.mmap(self.file, _PLACE_BYTES)
+        try:
+            os.pwrite(self.file, bytes(_PLACE_BYTES), 0)  # so that no write to the memory fails
+            self._memory = mmap.mmap(self.file, _PLACE_BYTES)
+        except BaseException:
+            os.close(self.file)
+            raise
         self._values = memoryview(self._memory).cast("d")
 
     def begin(self, number: int, *, loading: bool = False) -> None:
@@ -167,14 +172,11 @@ class Place:
 
 
 def _make_file() -> int:
-    """Make a file without a name that has its room, so that no write to the memory fails."""
+    """Make a file without a name."""
     if hasattr(os, "memfd_create"):
-        file = os.memfd_create("scrapy_simhash-place", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile() as temporary:
-            file = os.dup(temporary.fileno())
-    os.write(file, bytes(_PLACE_BYTES))
-    return file
+        return os.memfd_create("scrapy_simhash-place", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as temporary:
+        return os.dup(temporary.fileno())
 
 
 def main(orders_file: int, place_file: int, crawl_process: int) -> None:

@@ -20,8 +20,9 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
@@ -331,14 +332,20 @@ class Channel:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._loop = crew.loop
-        self._place = Place()
-        self._socket, theirs = socket.socketpair()
-        try:
+        # The event loop's own thread starts it: with that it ends (see `worker`).
+        with ExitStack() as undone:
+            self._place = undone.enter_context(closing(Place()))
+            self._socket, theirs = socket.socketpair()
+            undone.enter_context(self._socket)
             with theirs:
-                self.process = _start_process(theirs.fileno(), self._place.file)
-        except BaseException:
-            self._close()
-            raise
+                files = theirs.fileno(), self._place.file
+                self.process = start_python(
+                    "from scrapy_simhash.detector import worker; "
+                    f"worker.main{(*files, os.getpid())}",
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=files,
+                )
+            undone.pop_all()
         self.starting: asyncio.Future[None] = self._loop.create_future()
         self._jobs: deque[Job] = deque()
         self._outgoing: deque[memoryview] = deque()
@@ -465,32 +472,20 @@ class Channel:
             self.starting.set_result(None)
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
-        self._close()
+        self._socket.close()
+        self._place.close()
         self._crew.ended(self, self._jobs, current, exit_code, timed_out=timed_out)
 
     @property
     def _has_ended(self) -> bool:
         return self._socket.fileno() < 0
 
-    def _close(self) -> None:
-        self._socket.close()
-        self._place.close()
 
-
-def _start_process(*files: int) -> subprocess.Popen[bytes]:
-    """Start a process that runs `worker.main`, and gets these open files."""
+def start_python(program: str, **files: Any) -> subprocess.Popen[bytes]:
+    """Start a process that runs a program, and finds the modules that this one finds."""
     # Not by multiprocessing, which imports the crawl's main module: a script would need a main
     # guard, and a worker 61 MB instead of 22. And it lets a daemonic process have no children.
-    # The event loop's own thread starts it: with that it ends (see `worker`). To a Ctrl-C in the
-    # terminal, which is for the crawl, its process group does not belong.
-    program = (
-        f"import sys; sys.path[:] = {[str(path) for path in sys.path]}; "
-        "from scrapy_simhash.detector import worker; "
-        f"worker.main({files[0]}, {files[1]}, {os.getpid()})"
-    )
-    return subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", program],
-        stdin=subprocess.DEVNULL,
-        pass_fds=files,
-        process_group=0,
-    )
+    # To a Ctrl-C in the terminal, which is for the crawl, its process group does not belong.
+    path = [str(folder) for folder in sys.path]
+    program = f"import sys; sys.path[:] = {path}; {program}"
+    return subprocess.Popen([sys.executable, "-c", program], process_group=0, **files)  # noqa: S603

@@ -17,7 +17,7 @@ from tests.helpers.addresses import SITE, crawl_addresses
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.documents import CRAWL, document
 from tests.helpers.pages import page
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import ROOT, is_running, start_python, wait_until
 
 SID = parse_rule("site.example drop-parameter sid")
 PATHS = [f"/{'abc'[number % 3]}/p{number}" for number in range(35)]
@@ -80,7 +80,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def begin(store: Store, monkeypatch: pytest.MonkeyPatch, code: str) -> Learning:
     """Begin to learn with other code in place of the process."""
-    monkeypatch.setattr(Learning, "command", (sys.executable, "-c", code))
+    monkeypatch.setattr(Learning, "program", code)
     found = Learning(store, store.url)
     assert found.has_grown
     return found
@@ -88,13 +88,6 @@ def begin(store: Store, monkeypatch: pytest.MonkeyPatch, code: str) -> Learning:
 
 def list_children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "learning" in child.cmdline()[-1]]
-
-
-SMALL = """
-import scrapy_simhash.detector.learning as learning
-learning._MOST_BYTES = 2**26
-learning.main()
-"""
 
 
 @pytest.mark.parametrize(
@@ -105,8 +98,13 @@ learning.main()
         pytest.param("import time; time.sleep(99)  # learning", "exit code -9", id="hangs"),
         pytest.param("print('no JSON')", "Expecting value", id="says nothing of use"),
         pytest.param(
-            "import scrapy_simhash.detector.learning as x; x._MOST_BYTES = 2**26; x.main()",
-            "emory",
+            "sys.stderr.write('x' * 2**20); raise SystemExit('broken')", "xbroken", id="says much"
+        ),
+        pytest.param("import only_here", "exit code 1 found", id="looks where the crawl does"),
+        pytest.param(
+            "import scrapy_simhash.detector.learning as x; x._MOST_BYTES = 2**28; "
+            "x.open_store = lambda *_, **__: bytes(2**29); x.main()",
+            "MemoryError",
             id="memory",
         ),
     ],
@@ -117,7 +115,10 @@ def test_a_process_that_fails_is_one_warning(
     caplog: pytest.LogCaptureFixture,
     code: str,
     told: str,
+    tmp_path: Path,
 ) -> None:
+    (tmp_path / "only_here.py").write_text("raise SystemExit('found')")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(learning, "_MOST_SECONDS", 3)
     found = begin(store, monkeypatch, code)
     for _ in range(2):
@@ -131,7 +132,7 @@ def test_a_command_that_is_not_there_is_one_warning(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = begin(store, monkeypatch, "")
-    monkeypatch.setattr(Learning, "command", ("/nowhere/python",))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     found.begin(wait=True)
     assert "URL rules were not learned" in caplog.text
     found.close()
@@ -147,18 +148,29 @@ def test_the_process_ends_with_the_crawl(store: Store, monkeypatch: pytest.Monke
     assert list_children() == []
 
 
-ENDLESS = """
-import scrapy_simhash.detector.learning as learning
+ORPHANED = """
+import time
+from types import SimpleNamespace
+from scrapy_simhash.detector.learning import Learning
+
+Learning.program = '''
+from scrapy_simhash.detector import learning
 learning.open_store = lambda *_, **__: learning.threading.Event().wait()
 learning.main()
+'''
+store = SimpleNamespace(distance=3, confirm=None, measure_growth=lambda: (0, 64))
+Learning(store, "x").begin()
+time.sleep(3600)
 """
 
 
 def test_the_process_ends_when_its_parent_was_killed() -> None:
-    with psutil.Popen([sys.executable, "-c", ENDLESS], stdin=-1) as child:
-        child.stdin.write(b'{"url": "x", "distance": 3, "confirm": null, "niceness": 0}\n')
-        child.stdin.close()
-        assert child.wait(30) == 1
+    with start_python("-c", ORPHANED, cwd=ROOT) as parent:
+        children = psutil.Process(parent.pid).children
+        wait_until(children)
+        (child,) = children()
+        parent.kill()
+        wait_until(lambda: not is_running(child.pid))
 
 
 def test_pages_that_double_begin_it_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Worker processes: what a page can do to them, what starts them, and what ends them."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scrapy_simhash.detector.workers import Workers
@@ -255,14 +257,32 @@ async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
 NO_INTERPRETER = ["/no/such/python", "/bin/false"]  # one cannot be started, one ends at once
 
 
-@pytest.mark.parametrize("interpreter", NO_INTERPRETER)
+def open_no_file(*_: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("sys.executable", NO_INTERPRETER[0], "No such file"),
+        ("sys.executable", NO_INTERPRETER[1], "exit code 1"),
+        ("socket.socketpair", open_no_file, "Too many open files"),
+        ("mmap.mmap", open_no_file, "Too many open files"),
+    ],
+)
 async def test_no_process_at_the_start_is_an_error(
-    interpreter: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str,
+    value: object,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(sys, "executable", interpreter)
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr(name, value)
     with pytest.raises(RuntimeError, match="SIMHASH_WORKERS = 0"):
         await Workers(5, DEADLINE_SECONDS).start()
-    assert ("No such file" if "no" in interpreter else "exit code 1") in caplog.text
+    assert told in caplog.text
+    assert psutil.Process().num_fds() == before
 
 
 @pytest.mark.parametrize("interpreter", NO_INTERPRETER)
