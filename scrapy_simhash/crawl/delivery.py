@@ -18,6 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.documents import Version
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Delivery(Follower):
             if page.scheduled:
                 self._expected.add(page.pending)
             else:
-                self._detector.mark_done(page.pending)
+                self._detector.note(Note(done=page.pending))
 
     def _is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""
@@ -134,7 +135,7 @@ class Delivery(Follower):
         page = self._find(response)
         if page in self._open:
             self._open.discard(page)
-            self._detector.withdraw(page.pending)
+            self._detector.note(Note(withdrawn=page.pending))
 
     def _settle(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
@@ -146,7 +147,7 @@ class Delivery(Follower):
                 self._came_through(page)
 
     def _came_through(self, page: JudgedPage) -> None:
-        self._detector.mark_done(page.pending)
+        self._detector.note(Note(done=page.pending))
         for act in page.on_done:
             act()
 
@@ -154,7 +155,7 @@ class Delivery(Follower):
         """Withdraw pages that never reached the spider; those dropped for them are lost then."""
         # No page is on its way any more: another middleware stopped these.
         for document in self._expected:
-            self._detector.withdraw(document)
+            self._detector.note(Note(withdrawn=document))
         self._expected.clear()
 
     async def close(self) -> None:

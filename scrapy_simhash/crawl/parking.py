@@ -46,6 +46,7 @@ from scrapy_simhash.crawl.refetch import (
     unpack_request,
 )
 from scrapy_simhash.detector.log import NOT_FETCHED
+from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.rows import Parked
 from scrapy_simhash.urls.rules import RuleState
 
@@ -319,7 +320,9 @@ class ParkedRequests(Follower):
         """Count and log a request that was parked; the log has each one once a crawl."""
         self._remember(candidate, _Fate(answer.rule, None))
         count(self._crawler, "urls/parked")
-        rule = self._texts[answer.rule] = self._detector.acting_texts.get(answer.rule, answer.rule)
+        rules = self._detector.acting
+        texts = rules.texts if rules else {}
+        rule = self._texts[answer.rule] = texts.get(answer.rule, answer.rule)
         self.counted[rule] += 1
         self._parked += 1
         decision = self._detector.pass_over(candidate.request.url, 0)
@@ -340,7 +343,7 @@ class ParkedRequests(Follower):
         """Recall what became of a request in this crawl, unless its rule acts no more."""
         rules = self._detector.acting
         if rules is not self._fates_under:
-            acting = self._detector.acting_texts
+            acting = rules.texts if rules else {}
             self._fates = {key: fate for key, fate in self._fates.items() if fate.rule in acting}
             self._fates_under = rules
         return self._fates.get(identity)
@@ -429,9 +432,9 @@ class ParkedRequests(Follower):
         key = take_mark(request, PARKED)
         if key and response.status not in self._no_answers:  # or else a later crawl makes it
             if page.scheduled and page.pending:
-                page.on_done.append(partial(self._detector.unpark, key))
+                page.on_done.append(partial(self._detector.note, Note(unparked=key)))
             else:
-                self._detector.unpark(key)
+                self._detector.note(Note(unparked=key))
         match take_mark(request, SAMPLED):
             case [[_, *_] as rules, url, target]:
                 outcome = None

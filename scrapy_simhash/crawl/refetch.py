@@ -16,6 +16,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy_simhash._printable import describe_error, plural
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import count, is_closing, spider_of
+from scrapy_simhash.detector.writer import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +78,7 @@ class LostPages(Follower):
         if page.decision.match_pending:
             dropped = page.scheduled and page.decision.action not in _WHOLE
             packed = pack_request(request, spider_of(self._crawler)) if dropped else None
-            self._detector.keep_request(page.decision.document, packed)
+            self._detector.note(Note(dropped=(page.decision.document, packed)))
 
     def arrived(self, response: Response, page: JudgedPage) -> None:
         """Note that a page reached the spider; if it was requested again, it is no longer lost."""
@@ -85,13 +86,14 @@ class LostPages(Follower):
         assert request is not None  # noqa: S101 - it was judged
         again = take_mark(request, AGAIN)
         if again is not None and decision.action in _WHOLE:
-            self._detector.keep_request(again, None)
+            self._detector.note(Note(dropped=(again, None)))
         page.repeated = take_mark(request, _DELIVERED) == decision.text_digest
         if decision.match_pending and decision.action == "ignore-outlinks":
             # Once its items came through, its links are lost all the same if its original is.
             noted = {_DELIVERED: [decision.text_digest, request.url]}  # as `set_mark` does
             packed = pack_request(request, spider_of(self._crawler), noted)
-            page.on_done.append(partial(self._detector.keep_request, decision.document, packed))
+            kept = Note(dropped=(decision.document, packed))
+            page.on_done.append(partial(self._detector.note, kept))
 
     async def list_requests(self, spider: Spider) -> list[Request]:
         """Make the requests of lost pages, each once a crawl."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,9 +17,9 @@ from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, SECONDS_A_DAY, Conf
 from scrapy_simhash.detector.learning import Learning
 from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.detector.writer import GroupWriter, Relay
+from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging.documents import Marked, Verdict, make_document
+from scrapy_simhash.judging.documents import Verdict, make_document
 from scrapy_simhash.pages.files import fingerprint_file
 from scrapy_simhash.pages.fingerprint import PageFingerprint, load_reader, make_recipe
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
@@ -30,7 +30,7 @@ from scrapy_simhash.stores.urls import check_store_url, folder_of
 from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from scrapy_simhash.stores.parking import Parking
@@ -97,7 +97,7 @@ class Detector:
         self._on_their_way = 0  # pages that are being fingerprinted
         self._failing = False
         self._warned = 0
-        self._has_frozen = False
+        self._opened = ExitStack()  # what is to be closed
         self.crawl = new_crawl(prefix)
         self.is_open = False
         self.judged_again = 0  # see `Store`; once it is closed
@@ -121,8 +121,8 @@ class Detector:
         self.is_open = True
 
     def _open(self, spider: str) -> None:
-        config = self._config
-        self._store = open_store(
+        config, opened = self._config, self._opened
+        store = self._store = open_store(
             config.store,
             config.distance_to_open,
             config.tables,
@@ -130,9 +130,10 @@ class Detector:
             config.readonly,
             config.confirm,
         )
-        if other := describe_other_reader(self._store.recipe, self._store.libraries):
+        opened.callback(self._leave, store)
+        if other := describe_other_reader(store.recipe, store.libraries):
             logger.warning("SIMHASH_STORE: %s", other)
-        durable = self._store.engine.durable
+        durable = store.engine.durable
         if not durable:
             logger.warning(
                 "SIMHASH_STORE = %r: nothing is kept when this crawl ends, and its drops cannot be "
@@ -152,20 +153,21 @@ class Detector:
                     f"decision log {path} cannot be written ({error}); set SIMHASH_LOG to another "
                     "path, or to None"
                 ) from error
+            opened.callback(self.log.close)
         if not config.readonly:
-            self._store.start_crawl(self.crawl, spider)
+            store.start_crawl(self.crawl, spider)
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
-        self._has_frozen = True
+        opened.callback(_frozen.release, "")
         with_rules = config.url_rules != "off"
         if with_rules and not (config.readonly or config.store.startswith("memory:")):
-            self._learning = Learning(self._store, config.store)
+            self._learning = Learning(store, config.store)
+            opened.callback(self._learning.close)
             if self._learning.has_grown:
                 self._learning.begin(wait=config.url_rules == "skip")
-        self._writer = GroupWriter(self._store, self.crawl, with_rules=with_rules)
-        if with_rules:
-            self._writer.load_rules()
+        self._writer = GroupWriter(store, self.crawl, with_rules=with_rules)
+        opened.callback(self._writer.close)
 
     async def close(self) -> None:
         """Write what is left and release everything; harmless if closed twice or never opened."""
@@ -173,26 +175,15 @@ class Detector:
         try:
             await self._workers.stop()
         finally:
-            await asyncio.to_thread(self._close)
+            self._writer = self._store = None  # here, where pages are on their way
+            await asyncio.to_thread(self._opened.close)
 
-    def _close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-        if self._learning is not None:
-            self._learning.close()
-        if self._has_frozen:
-            self._has_frozen = False
-            _frozen.release("")
-        if self.log is not None:
-            self.log.close()
-        store, self._store = self._store, None
-        if store is not None:
-            self.judged_again = store.judged_again
-            if not store.readonly:
-                with suppress(StoreError):  # a full disk: the lease ends all the same
-                    store.end_crawl(self.crawl)
-            store.close()
+    def _leave(self, store: Store) -> None:
+        self.judged_again = store.judged_again
+        if not store.readonly:
+            with suppress(StoreError):  # a full disk: the lease ends all the same
+                store.end_crawl(self.crawl)
+        store.close()
 
     async def judge(
         self,
@@ -243,16 +234,15 @@ class Detector:
         )
 
     async def _fingerprint(self, page: Page) -> PageFingerprint:
-        assert self._store is not None  # noqa: S101 - opened before the first page
         self._on_their_way += 1
         try:
             if page.is_file:  # in a thread, because it may be large
-                return await asyncio.to_thread(fingerprint_file, page.body, self._store.seed)
+                return await asyncio.to_thread(fingerprint_file, page.body, self.seed)
             return await self._workers.fingerprint(
                 page.body,
                 page.encoding,
                 self._recipe,
-                self._store.seed,
+                self.seed,
                 page.url,
                 keep_text=self._keep_text,
             )
@@ -260,7 +250,6 @@ class Detector:
             self._on_their_way -= 1
 
     async def _decide(self, page: Page, made: PageFingerprint, decision: Decision) -> None:
-        assert self._writer is not None  # noqa: S101 - opened before the first page
         decision.scope = self._find_scope(page, made)
         fetched = decision.time if page.time is None else page.time
         expiry = self._config.expire_days
@@ -280,6 +269,8 @@ class Detector:
             form=self._name_form(page),
         )
         started = time.perf_counter()
+        if self._writer is None:
+            raise UnjudgedError("store_unavailable", "the crawl has ended")
         try:
             verdict = await self._relay.wait(
                 self._writer.submit(document, more=self._on_their_way > 0)
@@ -312,30 +303,15 @@ class Detector:
             logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
         self._failing = True
 
-    def mark_done(self, document: Marked) -> None:
-        """Note that the items of a document came through; 0 stands for none."""
-        if document and self._writer is not None:
-            self._writer.mark(document, done=True)
-
-    def withdraw(self, document: Marked) -> None:
-        """Note that the items of a document never will; 0 stands for none."""
-        if document and self._writer is not None:
-            self._writer.mark(document, done=False)
-
-    def keep_request(self, document: int, request: bytes | None) -> None:
-        """Keep the request of a page that was dropped for a pending one; None if it was not."""
-        if self._writer is not None:
-            self._writer.keep_request(document, request)
+    def note(self, note: Note) -> None:
+        """Note what became of a document or a request; document 0 stands for none."""
+        if any(note) and self._writer is not None:
+            self._writer.note(note)
 
     @property
     def acting(self) -> ActingRules | None:
         """The URL rules that act, as the last commit saw them; None if there are none."""
         return None if self._writer is None else self._writer.acting
-
-    @property
-    def acting_texts(self) -> Mapping[str, str]:
-        """The texts of the rules in `acting`, by their ids."""
-        return self._writer.rule_texts if self._writer is not None else {}
 
     @property
     def seed(self) -> int:
@@ -351,11 +327,6 @@ class Detector:
             lambda writer: writer.park(requests, more=self._on_their_way > 0),
             [ParkingAnswer("unavailable")] * len(requests),
         )
-
-    def unpark(self, key: bytes) -> None:
-        """Note that a parked request was made, and its page judged."""
-        if self._writer is not None:
-            self._writer.unpark(key)
 
     async def ask(
         self, question: Callable[[Store], Result], otherwise: Otherwise
@@ -380,8 +351,12 @@ class Detector:
             return otherwise
 
     def _note_failure(self, future: Future[Any]) -> None:
-        if isinstance(error := future.exception(), StoreError):
+        """Tell of a failure that nobody waits for."""
+        error = future.exception()
+        if isinstance(error, StoreError):
             self._store_failed(error)
+        elif error is not None:
+            logger.error("The store was not told: %s", describe_error(error))
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""

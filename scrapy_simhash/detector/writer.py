@@ -52,13 +52,13 @@ class _Wanted(NamedTuple):
     answer: Future[list[ParkingAnswer]]
 
 
-class _Note(NamedTuple):
+class Note(NamedTuple):
     """What became of a document or a request: one of these."""
 
     done: Marked = 0  # its items came through
     withdrawn: Marked = 0  # they did not
-    dropped: Sequence[tuple[int, bytes | None]] = ()  # its request; None if it was not after all
-    unparked: Sequence[bytes] = ()  # key of a parked request that was made
+    dropped: tuple[int, bytes | None] | None = None  # its request; None if it was not after all
+    unparked: bytes = b""  # key of a parked request that was made
 
 
 class _Question(NamedTuple):
@@ -68,7 +68,7 @@ class _Question(NamedTuple):
     answer: Future[Any]
 
 
-_Entry: TypeAlias = "_Page | _Wanted | _Note | _Question | None"
+_Entry: TypeAlias = "_Page | _Wanted | Note | _Question | None"
 
 
 class _Group(NamedTuple):
@@ -76,7 +76,7 @@ class _Group(NamedTuple):
 
     pages: list[_Page]
     wanted: list[_Wanted]
-    notes: list[_Note]
+    notes: list[Note]
 
     def split(self) -> Iterator[_Group]:
         """Make a group of each mark, page and list of requests."""
@@ -94,7 +94,7 @@ class _Group(NamedTuple):
     def make_parking(self) -> ParkingGroup | None:
         """Make what the store is to park and unpark; None for nothing."""
         requests = [request for wanted in self.wanted for request in wanted.requests]
-        unparked = [key for note in self.notes for key in note.unparked]
+        unparked = [note.unparked for note in self.notes if note.unparked]
         return ParkingGroup(requests, unparked) if requests or unparked else None
 
 
@@ -108,13 +108,16 @@ class GroupWriter:
         self._crawl = crawl
         self._with_rules = with_rules
         self.acting: ActingRules | None = None
-        self.rule_texts: dict[str, str] = {}  # of these, by id
         self._version = 0  # of `acting`
+        if with_rules:
+            self._load_rules()
         self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
         self._group = _Group([], [], [])
         self._kept_marks = 0  # of a group that failed
         self._questions: list[_Question] = []
-        self._closing = False
+        self._lock = threading.Lock()
+        self._is_closed = False  # nothing is put into the queue any more
+        self._closing = False  # the end of the queue was taken
         self._hurry = threading.Event()
         self._next_commit = 0.0
         self._thread = threading.Thread(
@@ -126,7 +129,7 @@ class GroupWriter:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
         page = _Page(document, more, Future())
-        self._queue.put(page)
+        self._put(page)
         return page.answer
 
     def park(
@@ -134,27 +137,31 @@ class GroupWriter:
     ) -> Future[list[ParkingAnswer]]:
         """Park requests in the commit of a group; the future may have an error."""
         wanted = _Wanted(requests, more, Future())
-        self._queue.put(wanted)
+        self._put(wanted)
         return wanted.answer
 
-    def unpark(self, key: bytes) -> None:
-        """Forget a parked request that was made, in the commit of a later group."""
-        self._queue.put(_Note(unparked=(key,)))
-
-    def mark(self, document: Marked, *, done: bool) -> None:
-        """Mark a document done or withdraw it, in the commit of a later group."""
-        self._queue.put(_Note(done=document) if done else _Note(withdrawn=document))
-
-    def keep_request(self, number: int, request: bytes | None) -> None:
-        """Keep the request of a dropped document, in the commit of a later group."""
-        self._queue.put(_Note(dropped=((number, request),)))
+    def note(self, note: Note) -> None:
+        """Write what became of something, in the commit of a later group."""
+        self._put(note)
 
     def ask(self, question: Callable[[Store], _Result]) -> Future[_Result]:
         """Ask the store something after earlier marks; the future may have a StoreError."""
         answer: Future[_Result] = Future()
-        self._queue.put(_Question(question, answer))
+        self._put(_Question(question, answer))
         self._hurry.set()
         return answer
+
+    def _put(self, entry: _Page | _Wanted | Note | _Question) -> None:
+        """Put something into the queue; what would come after its end is told so."""
+        with self._lock:
+            if not self._is_closed:
+                self._queue.put(entry)
+                return
+        error = StoreUnavailableError("the crawl has ended")
+        if isinstance(entry, Note):
+            _warn_of_pending([entry], error)
+        else:
+            entry.answer.set_exception(error)
 
     def settle(self) -> Future[None]:
         """Give a future: done once earlier marks are on disk, or a StoreUnavailableError."""
@@ -166,7 +173,9 @@ class GroupWriter:
 
     def close(self) -> None:
         """Write what is left and end the thread; blocks. Harmless if closed twice."""
-        self._queue.put(None)
+        with self._lock:
+            self._is_closed = True
+            self._queue.put(None)
         self._hurry.set()
         self._thread.join()
 
@@ -212,7 +221,7 @@ class GroupWriter:
             self._closing = True
         elif isinstance(entry, _Question):
             self._questions.append(entry)
-        elif isinstance(entry, _Note):
+        elif isinstance(entry, Note):
             self._group.notes.append(entry)
         # A page that nobody waits for any more must not be recorded as seen.
         elif entry.answer.set_running_or_notify_cancel():
@@ -262,7 +271,7 @@ class GroupWriter:
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
-            requests=dict(entry for note in group.notes for entry in note.dropped),
+            requests=dict(note.dropped for note in group.notes if note.dropped),
             parking=parking,
         )
         self._look_at_rules()
@@ -274,14 +283,18 @@ class GroupWriter:
 
     def _look_at_rules(self) -> None:
         """Read the rules that act if another process, or a person, changed them."""
-        if self._with_rules and self._store.rules_version not in {-1, self._version}:
-            with suppress(StoreError):  # the group is written; the next one looks again
-                self.load_rules()
+        version = self._store.rules_version
+        if self._with_rules and version not in {-1, self._version}:
+            try:
+                self._load_rules()
+            except StoreError:
+                pass  # what was asked for is written; the next group looks again
+            except Exception:
+                logger.exception("URL rules cannot be read, and none acts until they change")
+                self.acting, self._version = None, version
 
-    def load_rules(self) -> None:
-        """Read the URL rules that act; blocks."""
+    def _load_rules(self) -> None:
         version, rules = self._store.list_acting_rules()
-        self.rule_texts = {rule.id: rule.text for rule in rules}
         self.acting, self._version = ActingRules(rules) if rules else None, version
 
 
@@ -325,7 +338,7 @@ class Relay:
                 waiting.set_exception(error)
 
 
-def _warn_of_pending(notes: list[_Note], error: Exception) -> None:
+def _warn_of_pending(notes: list[Note], error: Exception) -> None:
     if notes:
         logger.warning(
             "%d documents stay pending, their pages may be fetched and judged again: %s",

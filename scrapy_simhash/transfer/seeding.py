@@ -32,6 +32,7 @@ from scrapy_simhash._files import open_whole
 from scrapy_simhash.crawl.policy import Eligibility, find_encoding, identify, is_page
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, Decision
+from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.errors import SourceError, StoreUnavailableError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
 from scrapy_simhash.pages.scopes import find_scope_of_url
@@ -172,7 +173,7 @@ class Seeder:
             raise StoreUnavailableError(f"{decision.url} was not judged")
         progress.count(decision.status, decision.reason)
         if not decision.is_near_duplicate:
-            self.detector.mark_done(decision.document)
+            self.detector.note(Note(done=decision.document))
         if self.detector.log is not None:
             self.detector.log.write(decision)
 

@@ -210,11 +210,10 @@ class RulesOfHost:
     """The rules of one host, found by what they need: an address asks only those about it."""
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
-        self.rules = tuple(rules)
         # By a part of addresses, see `_ENDINGS`.
         self._by_part: defaultdict[str, list[_Compiled]] = defaultdict(list)
         by_sign: defaultdict[RuleKind, list[_Compiled]] = defaultdict(list)
-        for rule in self.rules:
+        for rule in rules:
             compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
             if rule.kind in _ENDINGS:
                 self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(compiled)
@@ -268,11 +267,17 @@ class Target(NamedTuple):
 
 
 class ActingRules:
-    """The rules that act, by host; for a host that has none, a question is one look into a dict."""
+    """The rules that act, by host; for a host that has none, a question is one look into a dict.
+
+    Attributes:
+        texts: of the rules, by their ids.
+    """
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
+        self.texts: dict[str, str] = {}
         by_host: defaultdict[str, list[UrlRule]] = defaultdict(list)
         for rule in rules:
+            self.texts[rule.id] = rule.text
             for host in rule.hosts:  # an alias matters to the pages of the host that it leads to
                 by_host[host] += [rule] * (host == rule.host)
         self._hosts = {host: RulesOfHost(some) for host, some in by_host.items()}
@@ -283,7 +288,7 @@ class ActingRules:
         return self._hosts.keys()
 
     def __len__(self) -> int:
-        return sum(len(host.rules) for host in self._hosts.values())
+        return len(self.texts)
 
     def find_target(self, url: str) -> Target | None:
         """Find the normal form of an address, if that is another one.

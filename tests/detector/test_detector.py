@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tldextract
 
+from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -185,10 +186,10 @@ async def test_done_and_withdrawn_pages(store: Path) -> None:
             await detector.judge(fetched(name, page(number)))
             for name, number in (("one", 1), ("two", 2), ("one-again", 1))
         ]
-        detector.mark_done(first.document)
-        detector.withdraw(second.document)
-        detector.mark_done(third.document)
-        detector.withdraw(third.document)
+        detector.note(Note(done=first.document))
+        detector.note(Note(withdrawn=second.document))
+        detector.note(Note(done=third.document))
+        detector.note(Note(withdrawn=third.document))
     with open_store(str(store), readonly=True) as opened:
         states = [opened.find_document(d.url)[0].state for d in (first, second, third)]
     assert states == ["done", "pending", "duplicate"]

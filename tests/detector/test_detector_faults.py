@@ -1,5 +1,6 @@
 """The detector when pages, workers, disks and callers do what they should not."""
 
+import asyncio
 import json
 import threading
 from contextlib import suppress
@@ -19,7 +20,7 @@ from tests.helpers.detecting import fetched, judge, make, new_decision, running,
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.pages import edit_words, make_page, make_words, page
-from tests.helpers.processes import ROOT, list_workers, run_python
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_workers, run_python
 
 LOGGER = "scrapy_simhash.detector.detector"
 TRIGGERED = page(1).replace("Heading", TRIGGER)
@@ -127,6 +128,32 @@ async def test_store_that_fails_later_lets_pages_pass(
         assert await judge(detector, *pages[5:]) == ["unjudged store_unavailable", "new"]
         assert len(warnings()) == 2  # another failure, another warning
     assert fake.closed == 1
+
+
+async def test_what_nobody_waits_for_fails_loudly(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(store) as detector:
+        detector.tell(lambda _: 1 / 0)
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "ZeroDivisionError" in record.getMessage()
+
+
+async def test_whoever_comes_while_it_closes_is_told(store: Path) -> None:
+    """Nobody waits for an answer that never comes, or gets one of a store that is closed."""
+    answers: list[str] = []
+
+    async def ask_on() -> None:
+        while detector.is_open or len(answers) < 200:
+            answers.append(await detector.ask(lambda _: "answer", "none"))
+            answers.append((await detector.judge(fetched("one", page(1), is_file=True))).reason)
+
+    async with running(store) as detector:
+        asking = asyncio.ensure_future(ask_on())
+        await asyncio.sleep(0.05)
+    await asyncio.wait_for(asking, PATIENCE_SECONDS)
+    assert set(answers) == {"answer", "", "unchanged", "none", "store_unavailable"}
 
 
 async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> None:

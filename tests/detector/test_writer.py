@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_futures
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from scrapy_simhash.detector.writer import GroupWriter, Relay
+from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
 from tests.helpers.documents import document
@@ -99,9 +99,9 @@ def test_page_is_passed_on_after_its_commit_only(store: FakeStore, writer: Group
 
 def test_marks_share_the_commit_of_pages(store: FakeStore, writer: GroupWriter) -> None:
     held = hold(store, writer)
-    writer.mark(3, done=True)
-    writer.mark(4, done=False)
-    writer.mark(5, done=True)
+    writer.note(Note(done=3))
+    writer.note(Note(withdrawn=4))
+    writer.note(Note(done=5))
     pages = submit(writer, 1)
     store.open_gate.set()
     numbers_of([held, *pages])
@@ -117,7 +117,7 @@ def late_marks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("late_marks")
 def test_page_does_not_wait_for_marks(store: FakeStore, writer: GroupWriter) -> None:
-    writer.mark(3, done=True)
+    writer.note(Note(done=3))
     numbers_of(submit(writer, 1))
     assert store.groups[0].done == [3]
 
@@ -127,7 +127,7 @@ def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
 ) -> None:
     started = time.monotonic()
     for number in range(1, 21):
-        writer.mark(number, done=True)
+        writer.note(Note(done=number))
     wait_until(lambda: store.groups)
     assert time.monotonic() - started > 0.5
     assert store.groups[0].done == list(range(1, 21))
@@ -139,7 +139,7 @@ def test_steady_marks_do_not_put_each_other_off(store: FakeStore, writer: GroupW
     number = 0
     while not store.groups and time.monotonic() < ends:
         number += 1
-        writer.mark(number, done=True)
+        writer.note(Note(done=number))
         time.sleep(0.05)
     assert store.groups
 
@@ -161,9 +161,9 @@ def test_marks_of_a_failed_commit_are_written_later(
 ) -> None:
     monkeypatch.setattr("scrapy_simhash.detector.writer._DONE_DELAY_SECONDS", 0.1)
     store.failures += [FULL, FULL]
-    writer.mark(3, done=True)
+    writer.note(Note(done=3))
     wait_until(lambda: store.attempts == 1)
-    writer.mark(4, done=False)
+    writer.note(Note(withdrawn=4))
     wait_until(lambda: store.groups)
     assert store.attempts == 3
     assert (store.groups[0].done, store.groups[0].withdrawn) == ([3], [4])
@@ -173,8 +173,8 @@ def test_marks_that_cannot_be_written_are_told(
     store: FakeStore, writer: GroupWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.failures += [FULL, FULL]
-    writer.mark(3, done=True)
-    writer.mark(4, done=True)
+    writer.note(Note(done=3))
+    writer.note(Note(done=4))
     writer.close()
     assert store.groups == []
     (record,) = caplog.records
@@ -186,8 +186,8 @@ def test_marks_that_cannot_be_written_are_told(
 def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> None:
     held = hold(store, writer)
     pages = submit(writer, *range(1, 101))
-    writer.mark(3, done=True)
-    writer.mark(4, done=False)
+    writer.note(Note(done=3))
+    writer.note(Note(withdrawn=4))
     closing = threading.Thread(target=writer.close)
     closing.start()
     store.open_gate.set()
@@ -201,7 +201,7 @@ def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> Non
 
 @pytest.mark.usefixtures("late_marks")
 def test_close_does_not_wait_for_marks_to_be_overdue(store: FakeStore, writer: GroupWriter) -> None:
-    writer.mark(3, done=True)
+    writer.note(Note(done=3))
     closing = threading.Thread(target=writer.close)
     closing.start()
     closing.join(PATIENCE_SECONDS)
@@ -260,9 +260,9 @@ def test_thread_survives_abandoned_pages_of_a_failed_group(
 def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
     store = FakeStore(readonly=True)
     writer = GroupWriter(cast("Store", store), CRAWL)
-    writer.mark(3, done=True)
+    writer.note(Note(done=3))
     numbers_of(submit(writer, 1))
-    writer.mark(4, done=True)
+    writer.note(Note(done=4))
     writer.close()
     assert sizes(store) == [1]
 
@@ -270,10 +270,10 @@ def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
 def test_settled_is_what_was_marked_before(store: FakeStore, writer: GroupWriter) -> None:
     """Without waiting for pages to share a commit with; after a failure, not before the next."""
     store.failures.append(FULL)
-    writer.mark(1, done=True)
+    writer.note(Note(done=1))
     with pytest.raises(StoreUnavailableError, match="1 marks could not be written"):
         writer.settle().result(PATIENCE_SECONDS)
-    writer.mark(2, done=True)
+    writer.note(Note(done=2))
     writer.settle().result(PATIENCE_SECONDS)
     assert [number for group in store.groups for number in group.done] == [1, 2]
 
@@ -286,6 +286,29 @@ def test_thread_survives_that_nobody_waits_for_the_marks(
     store.open_gate.set()
     held.result(PATIENCE_SECONDS)
     writer.settle().result(PATIENCE_SECONDS)
+
+
+def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWriter) -> None:
+    writer.close()
+    answers: list[Future[Any]] = [writer.ask(lambda _: 1), writer.park([]), *submit(writer, 1)]
+    for answer in answers:
+        with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
+            answer.result(1)
+    assert store.attempts == 0
+
+
+def test_rules_that_cannot_be_read_spoil_no_commit(
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = GroupWriter(cast("Store", store), CRAWL, with_rules=True)
+    store.rules_version = 1
+    monkeypatch.setattr(store, "list_acting_rules", lambda: 1 / 0)
+    assert numbers_of(submit(writer, 1)) == [1]
+    assert numbers_of(submit(writer, 2)) == [2]
+    writer.close()
+    assert sizes(store) == [1, 1]
+    (record,) = caplog.records
+    assert "none acts until they change" in record.getMessage()
 
 
 def test_a_relay_survives_an_event_loop_that_was_closed() -> None:

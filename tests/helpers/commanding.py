@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scrapy.cmdline import execute
 
+from scrapy_simhash.detector.writer import Note
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -84,7 +85,7 @@ async def crawl_into(store: Path, **fields: Any) -> None:
             )
             if decision.is_near_duplicate:
                 decision.action = "drop"
-            detector.mark_done(decision.document)
+            detector.note(Note(done=decision.document))
             write_decision(detector, decision)
 
 

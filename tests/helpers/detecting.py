@@ -10,6 +10,7 @@ from typing import Any
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.writer import Note
 
 EXTRACTOR = "html2txt"
 
@@ -57,6 +58,6 @@ async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str
         assert list(verdict) == list(new_decision().to_dict())
         assert json.loads(json.dumps(verdict)) == verdict
         if done:
-            detector.mark_done(decision.document)
+            detector.note(Note(done=decision.document))
         verdicts.append(f"{decision.status} {decision.reason}".strip())
     return verdicts

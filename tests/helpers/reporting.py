@@ -13,6 +13,7 @@ import msgspec
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report.report import write_report
 from tests.helpers.detecting import fetched, new_decision, running, write_decision
@@ -118,5 +119,5 @@ async def crawl_hostile_pages(store: Path) -> None:
             decision = await detector.judge(asked)
             if decision.is_near_duplicate:
                 decision.action = "drop"
-            detector.mark_done(decision.document)
+            detector.note(Note(done=decision.document))
             write_decision(detector, decision)
