@@ -1,4 +1,4 @@
-"""Links that only dropped pages have: they are counted, kept in the store, and requested late."""
+"""Links of near-duplicates: ignored, followed, or counted, kept in the store and requested late."""
 
 import logging
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from scrapy_simhash.crawl import links as lost_links
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
-from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answers, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -91,14 +90,43 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
 
 
-async def test_a_crawl_requests_no_more_than_it_may(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"SIMHASH_ACTION": "flag"}, []),
+        ({"SIMHASH_ACTION": "ignore-outlinks"}, LOST),
+        # Of the links of the third page of the list, only one in three is new.
+        ({"SIMHASH_FOLLOW_NEW_LINKS": True}, ["/e"]),
+        ({"SIMHASH_FOLLOW_NEW_LINKS": True, "SIMHASH_ACTION": "ignore-outlinks"}, ["/e"]),
+    ],
+)
+async def test_what_is_lost_under_other_settings(
+    site: Site, tmp_path: Path, settings: dict[str, Any], kept: list[str]
 ) -> None:
-    monkeypatch.setattr(lost_links, "MOST_LATE", 1)
-    done = await crawl_list(tmp_path, site, **LATE)
-    assert done.counted[REQUESTED] == 1
-    assert done.counted[ONLY] == len(LOST) - 1
-    assert len(list_kept(tmp_path, site)) == len(LOST) - 1
+    done = await crawl_list(tmp_path, site, **settings)
+    assert done.counted.get(ONLY, 0) == len(kept)
+    assert list_kept(tmp_path, site) == kept
+    told = {each["url"].rpartition("/")[2]: each["new_links"] for each in done.decisions}
+    assert (told["list?page=2"], told["print"]) == (0.6, 0.0)
+    follows = "SIMHASH_FOLLOW_NEW_LINKS" in settings
+    assert ("/c" in done.paths) == (follows or settings["SIMHASH_ACTION"] == "flag")
+    # Under `drop` the items of a page whose links are followed are dropped, and only these.
+    passes = settings.get("SIMHASH_ACTION", "drop") != "drop"
+    assert ("/list?page=2" in done.paths) == passes
+    assert done.counted.get("items_dropped", 0) == (not passes)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_LATE", len(LOST) - 1), ("_MOST_FOUND", 1)])
+async def test_bounds(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """What one of them keeps from being requested or remembered is counted all the same."""
+    monkeypatch.setattr(lost_links, bound, 1)
+    late = bound == "MOST_LATE"
+    done = await crawl_list(tmp_path, site, **(LATE if late else {}))
+    assert done.counted.get(REQUESTED, 0) == late
+    assert done.counted[ONLY] >= len(LOST) - late
+    assert len(list_kept(tmp_path, site)) == most
 
 
 async def test_a_later_crawl_requests_what_an_earlier_one_found(site: Site, tmp_path: Path) -> None:
@@ -128,24 +156,6 @@ async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
         done = await crawl(tmp_path, urls, FollowingSpider)
         assert list_kept(tmp_path, site) == []
     assert ONLY not in done.counted
-
-
-async def test_ignored_outlinks_are_lost_as_well(site: Site, tmp_path: Path) -> None:
-    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="ignore-outlinks", **LATE)
-    assert set(done.paths) == set(LIST)
-
-
-async def test_links_that_are_followed_are_not_lost(site: Site, tmp_path: Path) -> None:
-    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="flag")
-    assert ONLY not in done.counted
-    assert list_kept(tmp_path, site) == []
-
-
-async def test_where_new_links_are_followed_others_may_be_lost(site: Site, tmp_path: Path) -> None:
-    """Of the links of the third page of the list, only one in three is new."""
-    done = await crawl_list(tmp_path, site, SIMHASH_FOLLOW_NEW_LINKS=True)
-    assert done.counted[ONLY] == 1
-    assert list_kept(tmp_path, site) == ["/e"]
 
 
 async def test_readonly_counts_and_writes_nothing(site: Site, tmp_path: Path) -> None:
@@ -201,18 +211,6 @@ async def test_a_mirror_is_not_crawled_by_this_door(tmp_path: Path, order: dict[
         assert REQUESTED not in done.counted
 
 
-async def test_links_of_a_mirror_are_not_new(tmp_path: Path) -> None:
-    with serve(make_mirror()) as site:
-        done = await crawl(
-            tmp_path, [site.url("/p0")], FollowingSpider, SIMHASH_FOLLOW_NEW_LINKS=True
-        )
-        asked = {path for path in site.asked if path.startswith("/mirror/")}
-    mirrored = next(each for each in done.decisions if each["url"].endswith("/mirror/p0"))
-    assert mirrored["status"] == "near_duplicate"
-    assert mirrored["new_links"] == 0.0
-    assert asked == {"/mirror/p0"}
-
-
 async def test_jobdir_goes_on_with_what_was_lost_before(site: Site, tmp_path: Path) -> None:
     settings = {**LATE, "JOBDIR": str(tmp_path / "job")}
     first = await crawl_list(tmp_path, site, CLOSESPIDER_PAGECOUNT=4, **settings)
@@ -232,15 +230,6 @@ async def test_many_are_written_while_the_crawl_runs(
     monkeypatch.setattr(lost_links.LostLinks, "close", lambda _: None)
     await crawl_list(tmp_path, site)
     assert list_kept(tmp_path, site) == LOST
-
-
-async def test_those_beyond_the_bound_are_counted(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lost_links, "_MOST_FOUND", 1)
-    done = await crawl_list(tmp_path, site)
-    assert done.counted[ONLY] >= len(LOST)
-    assert len(list_kept(tmp_path, site)) == 1
 
 
 class RuledSpider(CrawlSpider):
@@ -293,10 +282,10 @@ async def test_no_request_is_made_without_what_its_callback_needs(
     assert list_kept(tmp_path, site) == LOST
 
 
-async def test_files_and_depths_are_those_that_the_spider_requests(tmp_path: Path) -> None:
+async def test_files_depths_and_hosts_are_those_that_the_spider_requests(tmp_path: Path) -> None:
     answers = {
         "/one": page(1, links=["/copy", "/a"]),
-        "/copy": page(1, links=["/paper.pdf", "/b", "/a"]),
+        "/copy": page(1, links=["/paper.pdf", "/b", "http://elsewhere.example/", "/a"]),
         "/a": page(2),
         "/b": page(3, links=["/too/deep"]),
     }
@@ -304,29 +293,4 @@ async def test_files_and_depths_are_those_that_the_spider_requests(tmp_path: Pat
         done = await crawl(tmp_path, [site.url("/one")], FollowingSpider, DEPTH_LIMIT=2, **LATE)
         assert set(site.asked) == set(answers)
         assert list_kept(tmp_path, site) == ["/paper.pdf"]
-    assert done.counted[REQUESTED] == 1
-
-
-async def test_other_hosts_are_left_alone(tmp_path: Path) -> None:
-    answers = {
-        "/one": page(1, links=["/copy", "/a"]),
-        "/copy": page(1, links=["http://elsewhere.example/", "/a"]),
-        "/a": page(2),
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/one")], FollowingSpider, **LATE)
-        assert list_kept(tmp_path, site) == []
-    assert REQUESTED not in done.counted
-    assert ONLY not in done.counted
-
-
-@pytest.mark.slow
-async def test_on_a_server(site: Site, tmp_path: Path, redis_server: RedisServer) -> None:
-    url = redis_server.url()
-    settings = {"SIMHASH_STORE": url, "SIMHASH_LOG": str(tmp_path / "log.jsonl")}
-    first = await crawl_list(tmp_path, site, **settings)
-    assert first.counted[ONLY] == len(LOST)
-    assert list_kept(url, site) == LOST
-    again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **settings, **LATE)
-    assert set(again.paths) == DOCUMENTS - {"/list?page=1"}
-    assert list_kept(url, site) == []
+    assert done.counted[REQUESTED] == done.counted[ONLY] == 1

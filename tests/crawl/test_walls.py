@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Request
-from scrapy.statscollectors import MemoryStatsCollector
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
@@ -17,7 +16,6 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl
 from tests.helpers.pages import make_page, make_words, page
-from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -84,43 +82,6 @@ async def test_many_walls_are_counted_but_not_all_named(
     assert "More walls are not named here" in told[2]
 
 
-class FailingStats(MemoryStatsCollector):
-    """Stats of a user who sends them somewhere, which does not always work."""
-
-    def inc_value(self, key: str, *args: Any, **kwargs: Any) -> None:
-        if key == "simhash/sink":
-            raise ConnectionError("gone")
-        super().inc_value(key, *args, **kwargs)
-
-
-async def test_pages_pass_where_a_wall_cannot_be_noted(site: Site, tmp_path: Path) -> None:
-    stats = f"{__name__}.FailingStats"
-    done = await crawl(tmp_path, site.urls(), STATS_CLASS=stats, SIMHASH_ACTION="flag")
-    assert done.paths == [members(n) for n in range(MEMBERS)]
-    assert done.counted["failed/page"] == MEMBERS - RECOGNISED
-
-
-async def test_the_next_crawl_knows_it_from_its_first_page_on(site: Site, tmp_path: Path) -> None:
-    await crawl(tmp_path, site.urls())
-    done = await crawl(tmp_path, [site.url(members(n)) for n in (WALL_BEGINS, 5)])
-    assert [(each["status"], each["sink"]) for each in done.decisions] == [
-        ("revisit", True),
-        ("near_duplicate", True),
-    ]
-    assert done.counted["sink"] == 2
-    assert done.counted["sinks_found"] == 1
-
-
-async def test_on_a_server(redis_server: RedisServer, site: Site, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    url = redis_server.url()
-    done = await crawl(tmp_path, site.urls(), SIMHASH_STORE=url, SIMHASH_LOG=str(log))
-    assert sinks(done) == [f"/{n}" for n in range(RECOGNISED, MEMBERS)]
-    with open_store(url, readonly=True) as store:
-        assert [wall.url for wall in store.list_walls()] == [site.url(members(WALL_BEGINS))]
-        assert store.check() == []
-
-
 class ListeningSpider(PagesSpider):
     """Notes each signal, and each failure that its errback gets."""
 
@@ -151,22 +112,19 @@ async def test_signal_and_errback(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["flag", "ignore-outlinks"])
-async def test_drop_drops_under_any_action(site: Site, tmp_path: Path, action: str) -> None:
-    settings: dict[str, Any] = {"SIMHASH_ACTION": action, "SIMHASH_SINK_ACTION": "drop"}
-    done = await crawl(tmp_path, site.urls(), **settings)
-    assert done.paths == [members(n) for n in range(RECOGNISED)]
-    assert [each["action"] for each in done.decisions if each["sink"]] == ["drop"] * 5
-    assert done.counted["dropped"] == MEMBERS - RECOGNISED
-    # Nothing but what the setting says is dropped.
+async def test_drop_drops_walls_under_any_action_and_nothing_else(
+    site: Site, tmp_path: Path, action: str
+) -> None:
     flagged = await crawl(tmp_path / "other", site.urls(), SIMHASH_ACTION=action)
     assert flagged.paths == [members(n) for n in range(MEMBERS)]
     assert sinks(flagged) == [f"/{n}" for n in range(RECOGNISED, MEMBERS)]
-
-
-async def test_drop_leaves_out_what_asks_for_another_action(site: Site, tmp_path: Path) -> None:
-    requests = [Request(url, meta={"simhash_action": "flag"}) for url in site.urls()]
-    done = await crawl(tmp_path, requests, SIMHASH_SINK_ACTION="drop")
-    assert done.paths == [members(n) for n in range(MEMBERS)]
+    settings: dict[str, Any] = {"SIMHASH_ACTION": action, "SIMHASH_SINK_ACTION": "drop"}
+    *requests, last = site.urls()
+    asked = Request(last, meta={"simhash_action": "flag"})
+    done = await crawl(tmp_path, [*requests, asked], **settings)
+    assert done.paths == [*map(members, range(RECOGNISED)), members(MEMBERS - 1)]
+    assert [each["action"] for each in done.decisions if each["sink"]] == ["drop"] * 4 + ["flag"]
+    assert done.counted["dropped"] == MEMBERS - RECOGNISED - 1
 
 
 async def test_drop_follows_no_links_of_a_wall(site: Site, tmp_path: Path) -> None:
@@ -176,24 +134,21 @@ async def test_drop_follows_no_links_of_a_wall(site: Site, tmp_path: Path) -> No
     assert actions == [""] * 4 + ["follow"] * 3 + ["drop"] * 5
 
 
-async def test_close_ends_the_crawl(site: Site, tmp_path: Path) -> None:
-    done = await crawl(tmp_path, site.urls(), SIMHASH_SINK_ACTION="close")
-    assert done.stats["finish_reason"] == "simhash_sink"
-    assert members(MEMBERS - 1) not in site.asked
-    assert done.counted["sinks_found"] == 1
-    # As long as the wall is there, so does the next crawl.
-    again = await crawl(tmp_path, site.urls()[5:], SIMHASH_SINK_ACTION="close")
-    assert again.stats["finish_reason"] == "simhash_sink"
-    assert members(MEMBERS - 1) not in site.asked
-
-
-async def test_close_with_many_pages_on_their_way(site: Site, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "close", "CONCURRENT_REQUESTS": 16}
-    done = await crawl(tmp_path, site.urls(), CONCURRENT_REQUESTS_PER_DOMAIN=16, **settings)
+@pytest.mark.parametrize("at_once", [1, 16])
+async def test_close_ends_the_crawl(site: Site, tmp_path: Path, at_once: int) -> None:
+    settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "close", "CONCURRENT_REQUESTS": at_once}
+    settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = at_once
+    done = await crawl(tmp_path, site.urls(), **settings)
     assert done.stats["finish_reason"] == "simhash_sink"
     assert "log_count/ERROR" not in done.stats
     with open_store(str(tmp_path), readonly=True) as store:
         assert store.stats()["pending"] == 0
+    if at_once == 1:
+        assert done.counted["sinks_found"] == 1
+        # As long as the wall is there, so does the next crawl.
+        again = await crawl(tmp_path, site.urls()[5:], **settings)
+        assert again.stats["finish_reason"] == "simhash_sink"
+        assert members(MEMBERS - 1) not in site.asked
 
 
 async def test_what_close_left_is_crawled_when_the_wall_is_gone(site: Site, tmp_path: Path) -> None:
@@ -208,48 +163,40 @@ async def test_what_close_left_is_crawled_when_the_wall_is_gone(site: Site, tmp_
     assert members(MEMBERS - 1) in done.paths
 
 
-async def test_undo_lists_what_is_to_be_fetched_again(site: Site, tmp_path: Path, run: Run) -> None:
-    store = tmp_path / "s"
-    await crawl(store, site.urls())
-    dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
-    for shown in (WALL_BEGINS, MEMBERS - 1):
-        url = site.url(members(shown))
-        done = run("undo", "--sink", url, "-o", "urls.txt", "--store", store)
-        assert (done.exit_code, done.err) == (0, f"{len(dropped)} pages listed, nothing undone\n")
-        assert done.out.split() == dropped == (tmp_path / "urls.txt").read_text().split()
-    assert run("undo", "--sink", dropped[0], dropped[1], "--store", store).out.split() == [
-        dropped[1]
-    ]
-    done = run("undo", "--sink", site.url(members(0)), "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert f"{site.url(members(0))} shows no wall" in done.err
-    done = run("undo", "--sink", "http://no.example/", "--store", store)
-    assert (done.exit_code, done.out) == (1, "")
-    assert "http://no.example/ is not in the store" in done.err
-    # Nothing passes because of it but what is behind the wall.
-    site.answers[members(5)] = Answer(page(5).encode())
-    again = await crawl(store, dropped)
-    assert again.paths == [members(5)]
-    assert {each["sink"] for each in again.decisions if each["status"] != "new"} == {True}
-
-
-async def test_explain_says_that_it_is_a_wall(site: Site, tmp_path: Path, run: Run) -> None:
+async def test_commands_show_walls_and_undo_their_drops(
+    site: Site, tmp_path: Path, run: Run
+) -> None:
     store = tmp_path / "s"
     await crawl(store, site.urls())
     for number, wall in ((0, False), (WALL_BEGINS, True), (MEMBERS - 1, True)):
         done = run("explain", site.url(members(number)), "--store", store)
         assert ("a wall: perhaps a login" in done.out) is wall
-
-
-async def test_stats_and_log_show_walls(site: Site, tmp_path: Path, run: Run) -> None:
-    store = tmp_path / "s"
-    await crawl(store, site.urls())
     shown = run("stats", "--store", store).out
     assert "drops  kind   walls, and an address that led there" in shown
     assert f"    8  login  {site.url(members(WALL_BEGINS))}" in shown
     (stats,) = run("stats", "--store", store, "--json").answers
     assert (stats["sinks"], stats["walls"][0]["near_duplicates"]) == (1, 8)
     assert run("log", "--store", store).out.count(", a wall\n") == MEMBERS - RECOGNISED
+    dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
+    for shows in (WALL_BEGINS, MEMBERS - 1):
+        url = site.url(members(shows))
+        done = run("undo", "--sink", url, "-o", "urls.txt", "--store", store)
+        assert (done.exit_code, done.err) == (0, f"{len(dropped)} pages listed, nothing undone\n")
+        assert done.out.split() == dropped == (tmp_path / "urls.txt").read_text().split()
+    (one,) = run("undo", "--sink", *dropped[:2], "--store", store).out.split()
+    assert one == dropped[1]
+    for url, said in (
+        (site.url(members(0)), f"{site.url(members(0))} shows no wall"),
+        ("http://no.example/", "http://no.example/ is not in the store"),
+    ):
+        done = run("undo", "--sink", url, "--store", store)
+        assert (done.exit_code, done.out) == (1, "")
+        assert said in done.err
+    # Nothing passes because of it but what is behind the wall.
+    site.answers[members(5)] = Answer(page(5).encode())
+    again = await crawl(store, dropped)
+    assert again.paths == [members(5)]
+    assert {each["sink"] for each in again.decisions if each["status"] != "new"} == {True}
 
 
 async def test_soft_404(tmp_path: Path) -> None:
@@ -289,42 +236,13 @@ async def test_a_redirect_to_a_login_page(tmp_path: Path) -> None:
     assert [each["sink"] for each in done.decisions] == [False] * 4 + [True] * 8
 
 
-ARTICLE = page(1, title="Fire in the harbour")
-SYNDICATED = [
-    *(f"http://paper{number}.example/{number}/story-{number}" for number in range(15)),
-    *(f"http://agency.example/{folder}/fire" for folder in ("news", "print", "harbour", "2026")),
-    *(f"http://agency.example/news/fire?ref={number}&sid=a{number}" for number in range(10)),
-]
-
-
-async def test_an_article_under_many_addresses_is_no_wall(tmp_path: Path) -> None:
-    with serve(dict.fromkeys(SYNDICATED, ARTICLE)) as site:
-        # The site is a proxy for all these hosts.
-        requests = [Request(url, meta={"proxy": site.root}) for url in SYNDICATED]
-        done = await crawl(tmp_path, requests)
-        assert sorted(site.asked) == sorted(SYNDICATED)
-    assert done.counted["dropped"] == len(SYNDICATED) - 1
-    assert not any(each["sink"] for each in done.decisions)
-    assert "sinks_found" not in done.counted
-
-
 async def test_an_article_that_names_its_address_is_no_wall(tmp_path: Path) -> None:
     """Titles under which a wiki shows one page, which says where it belongs."""
     canonical = '<link rel="canonical" href="/wiki/Fire"></head>'
-    article = ARTICLE.replace("</head>", canonical)
+    article = page(1).replace("</head>", canonical)
     with serve({f"/wiki/{name}": article for name in "abcdefghij"}) as site:
         done = await crawl(tmp_path, site.urls())
     assert done.counted["dropped"] == 9
-    assert "sinks_found" not in done.counted
-
-
-async def test_lists_are_no_walls(tmp_path: Path) -> None:
-    """Pages of lists that are nearly alike, and such whose addresses are unlike."""
-    answers = {f"/list?page={n}": make_page([*make_words(7), f"n{n}"]) for n in range(12)}
-    answers |= {f"/archive/page/{n}": page(100 + n) for n in range(12)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.counted["near_duplicate"] == 11
     assert "sinks_found" not in done.counted
 
 
@@ -357,25 +275,3 @@ async def test_an_errback_may_wait_and_ask_again(
     assert {members(n) for n in range(RECOGNISED, MEMBERS)} <= set(done.paths)
     assert done.counted["sink"] == MEMBERS - RECOGNISED
     assert done.stats["retry/count"] == MEMBERS - RECOGNISED
-
-
-@pytest.mark.parametrize("rules", ["learn", "off"])
-async def test_a_wall_before_a_list(tmp_path: Path, rules: str) -> None:
-    """Its addresses differ in a parameter that led to other pages before."""
-    paths = [f"/list?page={number}" for number in range(20)]
-    answers = {path: page(n, title=f"List {n}") for n, path in enumerate(paths[:8])}
-    answers |= {path: login(path) for path in paths[8:]}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls(), SIMHASH_URL_RULES=rules)
-    assert done.counted["sinks_found"] == 1
-    assert [each["sink"] for each in done.decisions] == [False] * 12 + [True] * 8
-
-
-async def test_sessions_before_other_pages_are_no_wall(tmp_path: Path) -> None:
-    """A parameter that differs between pages, and between the copies of one page."""
-    answers = {f"/list?page={n}&sid={100 + n}": page(n) for n in range(10)}
-    answers |= {f"/list?page=3&sid={200 + n}": page(3) for n in range(10)}
-    with serve(answers) as site:
-        done = await crawl(tmp_path, site.urls())
-    assert done.counted["near_duplicate"] == 10
-    assert "sinks_found" not in done.counted
