@@ -1,20 +1,16 @@
 """Crawls that cannot begin: a bad setting, or a store that cannot be used and stays as it is."""
 
-import os
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import lmdb
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import SettingError, StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.stores import header
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, crawl, read_files
 from tests.helpers.documents import document
@@ -39,11 +35,6 @@ def assert_stopped(done: Crawl) -> None:
     assert done.items == []
 
 
-async def test_page_of_these_tests_comes_through_otherwise(tmp_path: Path) -> None:
-    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS)
-    assert (done.counted, len(done.items)) == ({"pages": 1, "new": 1}, 1)
-
-
 async def test_an_unknown_setting_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,14 +57,9 @@ def other_recipe(store: Path) -> dict[str, Any]:
     return {}
 
 
-def default_of_0_1_0(store: Path) -> dict[str, Any]:
+def other_reader(store: Path) -> dict[str, Any]:
     fill(store, recipe=Recipe("trafilatura-fast"))
     return {}
-
-
-def other_extractor(store: Path) -> dict[str, Any]:
-    fill(store)
-    return {"SIMHASH_EXTRACTOR": "html2txt"}
 
 
 def other_design(store: Path) -> dict[str, Any]:
@@ -86,49 +72,10 @@ def narrower_design(store: Path) -> dict[str, Any]:
     return {"SIMHASH_DISTANCE": 4}
 
 
-def newer_format(store: Path) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(header, "FORMAT", 99)
-        fill(store)
-    return {}
-
-
 def text_file(store: Path) -> dict[str, Any]:
     store.mkdir()
     (store / "data.mdb").write_text("this is no store\n" * 1_000, encoding="utf-8")
     return {}
-
-
-def empty_file(store: Path) -> dict[str, Any]:
-    store.mkdir()
-    (store / "data.mdb").touch()
-    return {}
-
-
-def cut_file(store: Path) -> dict[str, Any]:
-    fill(store)
-    data = store / "data.mdb"
-    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2 // 4096 * 4096])
-    return {}
-
-
-def foreign_store(store: Path) -> dict[str, Any]:
-    store.mkdir()
-    with lmdb.open(str(store), max_dbs=2, lib_version=0) as env:
-        other = env.open_db(b"somebody else's")
-        with env.begin(write=True) as transaction:
-            transaction.put(b"key", b"value", db=other)
-    return {}
-
-
-def file_for_a_folder(store: Path) -> dict[str, Any]:
-    store.write_text("a file", encoding="utf-8")
-    return {}
-
-
-def folder_below_a_file(store: Path) -> dict[str, Any]:
-    store.write_text("a file", encoding="utf-8")
-    return {"SIMHASH_STORE": str(store / "below")}
 
 
 def folder_for_a_log(store: Path) -> dict[str, Any]:
@@ -140,20 +87,13 @@ def folder_for_a_log(store: Path) -> dict[str, Any]:
     ("prepare", "facts"),
     [
         (other_recipe, ["another recipe", "'words-3' / 'words-1'", "SIMHASH_FEATURES"]),
-        (default_of_0_1_0, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
-        (other_extractor, ["another recipe", "'turbohtml' / 'html2txt'", "SIMHASH_STORE"]),
+        (other_reader, ["another recipe", "Set SIMHASH_EXTRACTOR = 'trafilatura-fast', or"]),
         (
             other_design,
             ["table design 10, not 20", "SIMHASH_TABLES", "scrapy simhash check --rebuild"],
         ),
         (narrower_design, ["distance 4", "6:2", "0 to 3 bits", "SIMHASH_DISTANCE"]),
-        (newer_format, ["format 99", "name another SIMHASH_STORE"]),
         (text_file, ["not an LMDB file", "another folder"]),
-        (empty_file, ["is empty", "backup", "move it away"]),
-        (cut_file, ["cut short", "backup"]),
-        (foreign_store, ["somebody else's", "another folder"]),
-        (file_for_a_folder, ["is a file", "name a folder"]),
-        (folder_below_a_file, ["not a folder", "name a folder"]),
         (folder_for_a_log, ["decision log", "SIMHASH_LOG"]),
     ],
 )
@@ -163,6 +103,7 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
     prepare: Callable[[Path], dict[str, Any]],
     facts: list[str],
 ) -> None:
+    """Whatever else is no store is refused by the same call, see `stores/test_lmdb_opening.py`."""
     store = tmp_path / "store"
     settings = prepare(store)
     before = read_files(tmp_path)
@@ -176,32 +117,6 @@ async def test_unusable_store_stops_the_crawl_and_stays_as_it_is(
     after = read_files(tmp_path)
     assert {name: after.get(name) for name in before} == before
     assert set(after) == set(before)
-
-
-@pytest.mark.parametrize("make", [text_file, empty_file, foreign_store])
-@pytest.mark.parametrize("readonly", [False, True])
-def test_a_refused_file_of_others_has_no_lock_files_beside_it(
-    tmp_path: Path, make: Callable[[Path], dict[str, Any]], *, readonly: bool
-) -> None:
-    """Nor LMDB's own, which a store that is only read gets, too."""
-    make(tmp_path / "store")
-    (tmp_path / "store" / "lock.mdb").unlink(missing_ok=True)
-    with pytest.raises(StoreUnusableError):
-        open_store(str(tmp_path / "store"), readonly=readonly)
-    assert [path.name for path in (tmp_path / "store").iterdir()] == ["data.mdb"]
-
-
-@pytest.fixture
-def locked_folder(tmp_path: Path) -> Iterator[None]:
-    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    yield
-    tmp_path.chmod(stat.S_IRWXU)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-@pytest.mark.usefixtures("locked_folder")
-async def test_folder_that_may_not_be_written_stops_the_crawl(tmp_path: Path) -> None:
-    assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
 
 
 async def test_disk_that_is_full_at_opening_stops_the_crawl(

@@ -44,7 +44,10 @@ def errors(done: Crawl) -> int:
     return int(done.stats.get("log_count/ERROR", 0))
 
 
-async def test_dropped_page_reaches_no_callback(site: Site, tmp_path: Path) -> None:
+async def test_dropped_page_reaches_no_callback(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     urls = [site.url(path) for path in ("/one", "/one-again", "/two", "/one-more")]
     done = await crawl(tmp_path, urls, FollowingSpider)
     assert done.paths == ["/one", "/two"]
@@ -61,21 +64,12 @@ async def test_dropped_page_reaches_no_callback(site: Site, tmp_path: Path) -> N
         "links/only_on_dropped_pages": 2,
     }
     assert done.stats["response_received_count"] == 4
-
-
-async def test_drop_without_errback_is_quiet(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG")
-    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
     assert errors(done) == 0
     assert "spider_exceptions/count" not in done.stats
     own = [r for r in caplog.records if r.name == "scrapy_simhash.spidermiddlewares"]
     assert [(r.levelname, r.getMessage()) for r in own] == [
-        (
-            "DEBUG",
-            f"Dropped {site.url('/one-again')!r}: near-duplicate of {site.url('/one')!r}, 0 bits",
-        )
+        ("DEBUG", f"Dropped {site.url(path)!r}: near-duplicate of {site.url('/one')!r}, 0 bits")
+        for path in ("/one-again", "/one-more")
     ]
     assert not [r for r in caplog.records if r.exc_info]
 
@@ -131,15 +125,6 @@ async def test_flagged_pages_are_left_alone(site: Site, tmp_path: Path) -> None:
     assert not {"dropped", "outlinks_ignored"}.intersection(done.counted)
 
 
-async def test_page_is_done_when_its_output_was_consumed(site: Site, tmp_path: Path) -> None:
-    await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
-    assert stored(tmp_path, site, "/one").state == "done"
-    duplicate = stored(tmp_path, site, "/one-again")
-    assert duplicate.state == "duplicate"
-    assert duplicate.original == stored(tmp_path, site, "/one").document
-    assert duplicate.distance == 0
-
-
 def raise_at_once(_: Response) -> Iterator[Any]:
     raise ArithmeticError("at once")
 
@@ -191,17 +176,15 @@ async def test_page_whose_callback_raises_drops_no_twin(
     assert again.verdicts["/one"] == "near_duplicate"  # of a page that came through
 
 
-async def test_page_that_closes_the_spider_is_not_done(site: Site, tmp_path: Path) -> None:
-    spider = type("Closing", (ChosenSpider,), {"callback": staticmethod(close_spider)})
+@pytest.mark.parametrize(
+    ("callback", "state"), [(close_spider, "pending"), (return_nothing, "done")]
+)
+async def test_page_is_done_when_its_callback_has_ended(
+    site: Site, tmp_path: Path, callback: Callable[[Response], Any], state: str
+) -> None:
+    spider = type("Chosen", (ChosenSpider,), {"callback": staticmethod(callback)})
     await crawl(tmp_path, [site.url("/one")], spider)
-    assert stored(tmp_path, site, "/one").state == "pending"
-
-
-async def test_callback_without_output_is_done(site: Site, tmp_path: Path) -> None:
-    spider = type("Quiet", (ChosenSpider,), {"callback": staticmethod(return_nothing)})
-    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")], spider)
-    assert done.verdicts["/one-again"] == "near_duplicate"
-    assert stored(tmp_path, site, "/one").state == "done"
+    assert stored(tmp_path, site, "/one").state == state
 
 
 class CarelessSpider(PagesSpider):
@@ -221,6 +204,7 @@ async def test_copied_verdict_drops_nothing(site: Site, tmp_path: Path) -> None:
     ]
     done = await crawl(tmp_path, requests, CarelessSpider)
     assert done.paths == ["/one", "/one-again", "/two"]
+    assert done.items[2]["verdict"] is None
 
 
 async def test_verdict_without_its_flag_drops_nothing(site: Site, tmp_path: Path) -> None:
