@@ -124,45 +124,6 @@ async def test_killed_crawl_loses_no_page(site: Site, tmp_path: Path) -> None:
         assert store.stats()["pending"] == 0
 
 
-BOTH = """
-import json, sys
-from scrapy.crawler import CrawlerProcess
-from tests.helpers.crawling import PagesSpider
-
-settings, *halves = json.loads(sys.argv[1])
-process = CrawlerProcess(settings)
-crawlers = [
-    process.create_crawler(type(name, (PagesSpider,), {"name": name})) for name in ("even", "odd")
-]
-for crawler, urls in zip(crawlers, halves):
-    process.crawl(crawler, requests=urls)
-process.start()
-print(json.dumps([crawler.stats.get_stats() for crawler in crawlers], default=str))
-"""
-
-
-@pytest.mark.slow
-def test_two_spiders_of_a_crawler_process_share_a_store(site: Site, tmp_path: Path) -> None:
-    settings = {
-        "ADDONS": {"scrapy_simhash.Addon": 500},
-        "SIMHASH_STORE": str(tmp_path),
-        "SIMHASH_WORKERS": 1,
-        "TELNETCONSOLE_ENABLED": False,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-    }
-    halves = site.urls()[::2], site.urls()[1::2]
-    done = run_python("-c", BOTH, json.dumps([settings, *halves]), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    both = json.loads(done.stdout)
-    for stats in both:
-        assert "log_count/ERROR" not in stats
-        assert stats["simhash/pages"] == GROUPS * COPIES / 2
-    assert sum(stats["item_scraped_count"] for stats in both) == GROUPS
-    with open_store(str(tmp_path)) as store:
-        assert store.stats()["done"] == GROUPS
-        assert store.stats()["crawls"] == 2
-
-
 # What a second crawl leaves behind: a first one loads modules and starts what stays for ever.
 LEAKS = """
 import asyncio, json, os, sys, threading

@@ -1,7 +1,6 @@
 """A page is done when its items came through; a drop for one that never does is taken back."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -88,6 +87,20 @@ class FailingSpider(PagesSpider):
             self.crawler.signals.connect(note, near_duplicate_found)
             await asyncio.wait_for(dropped.wait(), 30)
             raise RuntimeError("a bug of the spider's")
+
+
+def failing(then: Callable[[], object], spider: type[Spider] = FailingSpider) -> type[Spider]:
+    """Make a spider that fails for "/one", and does something when a callback has ended."""
+
+    class Then(spider):  # type: ignore[misc, valid-type]
+        async def parse(self, response: Response) -> AsyncIterator[Any]:
+            try:
+                async for entry in super().parse(response):
+                    yield entry
+            finally:
+                then()
+
+    return Then
 
 
 async def crawl_twins(
@@ -266,16 +279,8 @@ async def test_an_inline_download_is_done_at_once_whatever_meta_it_has(
 async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:
     """It stays listed as lost until another crawl gets it."""
     twin = site.answers["/twin"]
-
-    class Forgetting(FailingSpider):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-            try:
-                async for entry in super().parse(response):
-                    yield entry
-            finally:
-                site.answers.pop("/twin")
-
-    done = await crawl_twins(site, tmp_path, spider=Forgetting)
+    forgetting = failing(lambda: site.answers.pop("/twin"))
+    done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.verdicts["/twin"].startswith("unjudged")  # 404
     assert (done.counted["requested_again"], done.counted["lost"], lost(tmp_path)) == (1, 1, 1)
     site.answers["/twin"] = twin
@@ -377,17 +382,9 @@ async def test_another_crawl_requests_a_page_again_for_its_links(
     site: Site, tmp_path: Path, other: str
 ) -> None:
     """Its items come once more if there is another text."""
-
-    class Forgetting(LinkingSpider):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-            try:
-                async for entry in super().parse(response):
-                    yield entry
-            finally:
-                site.answers.pop("/twin", None)
-
     site.answers["/twin"] = Answer(LINKING.encode())
-    first = await crawl_twins(site, tmp_path, spider=Forgetting, **LINKED)
+    forgetting = failing(lambda: site.answers.pop("/twin", None), LinkingSpider)
+    first = await crawl_twins(site, tmp_path, spider=forgetting, **LINKED)
     assert (first.paths, first.counted["lost"]) == (["/one", "/twin"], 1)
     changed = page(8, links=["/else"])
     site.answers["/twin"] = Answer((LINKING if other == "the same text" else changed).encode())
@@ -419,15 +416,8 @@ async def test_what_was_only_flagged_is_not_lost(site: Site, tmp_path: Path) -> 
 
 
 async def test_what_reaches_the_spider_unjudged_is_lost_no_more(site: Site, tmp_path: Path) -> None:
-    class Growing(FailingSpider):
-        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-            try:
-                async for entry in super().parse(response):
-                    yield entry
-            finally:
-                site.answers["/twin"] = Answer(b"x" * 9_000)
-
-    done = await crawl_twins(site, tmp_path, spider=Growing, SIMHASH_MAX_BYTES=8_000)
+    growing = failing(lambda: site.answers.update({"/twin": Answer(b"x" * 9_000)}))
+    done = await crawl_twins(site, tmp_path, spider=growing, SIMHASH_MAX_BYTES=8_000)
     assert done.verdicts["/twin"] == "unjudged skipped: too_large"
     assert done.paths == ["/one", "/twin"]
     assert lost(tmp_path) == 0
@@ -589,23 +579,20 @@ def test_a_file_of_pages_to_fetch_again(tmp_path: Path) -> None:
             list(read_requests(path, spider))
 
 
-@pytest.mark.parametrize("batch", [0, 1])
-async def test_done_when_the_feed_is_stored(site: Site, tmp_path: Path, batch: int) -> None:
+@pytest.mark.parametrize("batch", [None, 0, 1])
+async def test_done_when_the_feed_is_stored(site: Site, tmp_path: Path, batch: int | None) -> None:
+    """Without any feed, and with one in one batch or in several."""
     feed = str(tmp_path / ("items-%(batch_id)d.jsonl" if batch else "items.jsonl"))
-    settings: dict[str, Any] = {
-        "SIMHASH_DONE_ON": "feed",
-        "FEEDS": {feed: {"format": "jsonlines"}},
-        "FEED_EXPORT_BATCH_ITEM_COUNT": batch,
-    }
+    settings: dict[str, Any] = {"SIMHASH_DONE_ON": "feed"}
+    if batch is not None:
+        settings |= {"FEEDS": {feed: {"format": "jsonlines"}}}
+        settings |= {"FEED_EXPORT_BATCH_ITEM_COUNT": batch}
     done = await crawl(tmp_path / "s", [site.url("/one"), site.url("/else")], **settings)
     assert done.paths == ["/one", "/else"]
     assert states(tmp_path / "s") == {"one": "done", "else": "done"}
-    assert [item["path"] for item in read_items(tmp_path)] == ["/one", "/else"]
-
-
-def read_items(folder: Path) -> list[dict[str, Any]]:
-    texts = [path.read_text() for path in sorted(folder.glob("*.jsonl"))]
-    return [json.loads(line) for text in texts for line in text.splitlines()]
+    files = [tmp_path / f"{name}.jsonl" for name in ("items", "items-1", "items-2")]
+    lines = [line for file in files for line in read_lines(file)]
+    assert [line["path"] for line in lines] == ([] if batch is None else ["/one", "/else"])
 
 
 class BrokenStorage(BlockingFeedStorage):
@@ -620,17 +607,20 @@ class BrokenStorage(BlockingFeedStorage):
 
 
 async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: Path) -> None:
+    """Even if another feed has its items; what was dropped for it is lost then."""
     good = str(tmp_path / "items.jsonl")
-    feeds = {good: {"format": "jsonlines"}, "broken://here": {"format": "jsonlines"}}
-    done = await crawl(
-        tmp_path / "s",
-        [site.url("/one")],
-        SIMHASH_DONE_ON="feed",
-        FEEDS=feeds,
-        FEED_STORAGES={"broken": BrokenStorage},
-    )
+    settings: dict[str, Any] = {
+        "FEEDS": {good: {"format": "jsonlines"}, "broken://here": {"format": "jsonlines"}},
+        "FEED_STORAGES": {"broken": BrokenStorage},
+    }
+    done = await crawl_twins(site, tmp_path / "s", SIMHASH_DONE_ON="feed", **settings)
+    assert done.paths == ["/one"]
     assert done.stats["feedexport/failed_count/BrokenStorage"] == 1
-    assert states(tmp_path / "s") == {"one": "pending"}
+    assert states(tmp_path / "s") == {"one": "pending", "twin": "duplicate"}
+    assert done.counted["lost"] == lost(tmp_path / "s") == 1
+    again = await crawl_twins(site, tmp_path / "s")
+    assert again.paths == ["/one"]
+    assert lost(tmp_path / "s") == 0
 
 
 class OfOne(ItemFilter):
@@ -666,24 +656,6 @@ async def test_a_feed_that_fails_takes_no_other_with_it(
     assert states(tmp_path / "s") == {"one": "done", "else": "pending"}
 
 
-async def test_lost_pages_are_counted_when_the_feed_failed(site: Site, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "FEEDS": {"broken://here": {"format": "jsonlines"}},
-        "FEED_STORAGES": {"broken": BrokenStorage},
-    }
-    done = await crawl_twins(site, tmp_path, SIMHASH_DONE_ON="feed", **settings)
-    assert done.paths == ["/one"]
-    assert done.counted["lost"] == lost(tmp_path) == 1
-    again = await crawl_twins(site, tmp_path)
-    assert again.paths == ["/one"]
-    assert lost(tmp_path) == 0
-
-
-async def test_done_without_any_feed(site: Site, tmp_path: Path) -> None:
-    await crawl(tmp_path, [site.url("/one")], SIMHASH_DONE_ON="feed")
-    assert states(tmp_path) == {"one": "done"}
-
-
 class SwallowingMiddleware:
     """Nearer to the engine than ours: no signal tells what became of the item."""
 
@@ -713,7 +685,7 @@ def test_requests_come_back_as_they_were() -> None:
         headers={"X-One": ["1", "2"]},
         cookies={"session": "s"},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
-        meta={"own": {"x": [1]}, "simhash": {}, "_simhash_again": 1, "_own": 1},
+        meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_again": 1, "_own": 1},
         priority=3,
     )
     made = unpack_request(pack_request(request, spider), spider)

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Request, Response
+from scrapy.http import Request
 
-from scrapy_simhash import NearDuplicate
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
+from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.pages import page
-from tests.helpers.redisservers import RedisServer
 from tests.helpers.server import Answer, Answers, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -42,8 +40,12 @@ async def crawl_files(store: Path, requests: list[Any], **settings: Any) -> Craw
     return await crawl(store, requests, **{"SIMHASH_FILES": True, **settings})
 
 
-async def test_the_same_file_at_two_addresses_is_dropped(site: Site, tmp_path: Path) -> None:
-    done = await crawl_files(tmp_path, site.urls())
+@pytest.mark.parametrize("confirm", [None, 0.8])
+async def test_the_same_file_at_two_addresses_is_dropped(
+    site: Site, tmp_path: Path, confirm: float | None
+) -> None:
+    """In plain simhash, too."""
+    done = await crawl_files(tmp_path, site.urls(), SIMHASH_CONFIRM=confirm)
     assert done.paths == ["/page", "/a.pdf", "/b.pdf"]
     assert done.counted["distance/0"] == done.counted["dropped"] == 2
     assert done.counted["bytes_dropped"] == 2 * len(pdf(1).body)
@@ -53,7 +55,7 @@ async def test_the_same_file_at_two_addresses_is_dropped(site: Site, tmp_path: P
         assert (dropped["distance"], dropped["similarity"]) == (0, None)
         assert dropped["fingerprint"] == kept["fingerprint"]
         assert dropped["extractor"] == kept["extractor"] == "file"
-        assert dropped["tests"][0] == "same file"
+        assert dropped["tests"][:1] == ["same file"]
     with open_store(str(tmp_path), readonly=True) as store:
         counted = store.stats()
         assert (counted["documents"], counted["files"], counted["stubs"]) == (5, 4, 0)
@@ -91,12 +93,6 @@ async def test_a_file_is_never_compared_with_a_page(tmp_path: Path) -> None:
                 assert ("page" not in decision["url"]) or decision["status"] == "new"
 
 
-@pytest.mark.parametrize("confirm", [None, 0.8])
-async def test_in_plain_simhash_too(site: Site, tmp_path: Path, confirm: float | None) -> None:
-    done = await crawl_files(tmp_path, site.urls(), SIMHASH_CONFIRM=confirm)
-    assert done.paths == ["/page", "/a.pdf", "/b.pdf"]
-
-
 async def test_other_rules_hold_for_files(site: Site, tmp_path: Path) -> None:
     site.answers |= {
         "/empty.pdf": Answer(b"", content_type="application/pdf"),
@@ -117,42 +113,6 @@ async def test_other_rules_hold_for_files(site: Site, tmp_path: Path) -> None:
         "skipped/simhash_skip": 1,
     }
     assert done.verdicts["/a-again.pdf"] == "near_duplicate"
-
-
-class ErrorSpider(PagesSpider):
-    """Asks with an errback, and takes files apart as spiders do."""
-
-    async def start(self) -> Any:
-        async for request in super().start():
-            yield request.replace(errback=self.failed)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield describe(response)
-        yield Request(response.urljoin("/b.pdf"), dont_filter=False)
-
-    def failed(self, failure: Any) -> Iterator[Any]:
-        assert isinstance(failure.value, NearDuplicate)
-        yield {**describe(failure.value.response), "path": "errback"}
-
-
-@pytest.mark.parametrize(
-    ("action", "paths"),
-    [
-        ("drop", ["/a.pdf", "/b.pdf", "errback"]),
-        ("ignore-outlinks", ["/a-again.pdf", "/a.pdf", "/b.pdf"]),
-        ("flag", ["/a-again.pdf", "/a.pdf", "/b.pdf"]),
-    ],
-)
-async def test_actions(site: Site, tmp_path: Path, action: str, paths: list[str]) -> None:
-    done = await crawl(
-        tmp_path,
-        [site.url("/a.pdf"), site.url("/a-again.pdf")],
-        ErrorSpider,
-        SIMHASH_FILES=True,
-        SIMHASH_ACTION=action,
-    )
-    assert sorted(done.paths) == paths
-    assert done.counted["near_duplicate"] == 1
 
 
 async def test_revisits_tell_what_an_address_has_now(site: Site, tmp_path: Path) -> None:
@@ -182,18 +142,6 @@ async def test_scopes_and_sites(site: Site, tmp_path: Path) -> None:
         assert done.decisions[1]["status"] == status
     done = await crawl_files(tmp_path / "flag", urls, SIMHASH_CROSS_SITE="flag")
     assert done.decisions[1]["action"] == "flag"
-
-
-@pytest.mark.slow
-async def test_on_a_server(site: Site, redis_server: RedisServer, tmp_path: Path) -> None:
-    url = redis_server.url()
-    log = str(tmp_path / "log.jsonl")
-    for expected in (["/page", "/a.pdf", "/b.pdf"],) * 2:
-        done = await crawl_files(tmp_path, site.urls(), SIMHASH_STORE=url, SIMHASH_LOG=log)
-        assert done.paths == expected
-    with open_store(url) as store:
-        assert store.check() == []
-        assert store.stats()["files"] == 4
 
 
 async def test_commands_know_files(

@@ -8,7 +8,6 @@ import pytest
 import trafilatura
 from scrapy.http import Request, Response
 
-from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
@@ -80,11 +79,8 @@ async def test_callbacks_get_the_text_that_was_compared(site: Site, tmp_path: Pa
         assert store.read(lambda stored: stored.list_texts()) == set()
 
 
-@pytest.mark.parametrize("settings", [{}, {"SIMHASH_KEEP_TEXT": True}])
-async def test_nothing_is_handed_over_unless_asked_for(
-    site: Site, tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    done = await crawl(tmp_path, site.urls(), TextSpider, **settings)
+async def test_nothing_is_handed_over_unless_asked_for(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, site.urls(), TextSpider, SIMHASH_KEEP_TEXT=True)
     assert set(done.spider.texts.values()) == {None}
     assert done.spider.signalled == [None]
 
@@ -142,16 +138,6 @@ async def test_the_text_does_not_follow_copied_meta(site: Site, tmp_path: Path) 
         "afterwards": main_text(page(1)),
         "copied": None,
     }
-
-
-def test_a_request_that_is_kept_to_be_made_again_has_no_text() -> None:
-    spider = PagesSpider()
-    request = Request("http://site.example/", meta={TEXT: "a text", "mine": 1})
-    packed = pack_request(request, spider)
-    assert b"a text" not in packed
-    restored = unpack_request(packed, spider)
-    assert restored is not None
-    assert restored.meta == {"mine": 1}
 
 
 async def test_the_spider_of_the_guide(site: Site, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
 from tests.helpers.server import Site, serve
 
+pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "live.md"
 
 
@@ -40,7 +41,6 @@ def _example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "example_project")
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_periodic_log_shows_the_stats(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -55,7 +55,6 @@ async def test_periodic_log_shows_the_stats(
     assert set(logged["delta"]) == set(ours)
 
 
-@pytest.mark.usefixtures("warm_worker")
 @pytest.mark.parametrize("action", ["drop", "flag"])
 async def test_limit_of_kept_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
@@ -98,7 +97,6 @@ class ScrapedSpider(PagesSpider):
         yield {**describe(response), "metrics": answer.read().decode()}
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) -> None:
     require_modules("beside", "prometheus_client")
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
@@ -120,7 +118,6 @@ async def test_prometheus_scrapes_a_running_crawl(site: Site, tmp_path: Path) ->
         await asyncio.to_thread(urlopen, done.spider.metrics_url)
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "drops.sqlite"
     given = settings_of(GUIDE, "DROPS_DATABASE") | {"DROPS_DATABASE": str(path)}
@@ -140,7 +137,6 @@ async def test_drops_are_kept_in_a_database(site: Site, tmp_path: Path) -> None:
     assert zlib.decompress(body) == site.answers["/copy"].body
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_signal_of_the_guide(site: Site, tmp_path: Path) -> None:
     names = run_block(GUIDE, "class DocsSpider")
     spider = type("Spider", (names["DocsSpider"], PagesSpider), {})
@@ -172,7 +168,6 @@ class StoringSpider(PagesSpider):
         yield {**describe(response), "stored": list(self.stored)}
 
 
-@pytest.mark.usefixtures("warm_worker")
 async def test_signal_waits_for_handlers(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -133,6 +133,7 @@ def test_pages_are_judged_all_the_same(looked: Looked) -> None:
     assert "read-only" in looked.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looked", ["fetch without a store"], indirect=True)
 def test_looking_makes_no_store(looked: Looked) -> None:
     _, project, out, log = looked

@@ -429,8 +429,7 @@ class AskingAgain(YieldingSpider):
 
 
 @pytest.mark.usefixtures("no_first")
-@pytest.mark.parametrize("changed", [False, True])
-@pytest.mark.parametrize("days", [None, 1.0])
+@pytest.mark.parametrize(("days", "changed"), [(None, True), (1.0, False), (1.0, True)])
 async def test_new_sessions_in_a_crawl_two_days_later(
     site: Site, tmp_path: Path, days: float | None, *, changed: bool
 ) -> None:
