@@ -8,7 +8,6 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._addresses import host_of
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.commands.frame import format_ratio, format_share
@@ -27,6 +26,7 @@ from scrapy_simhash.inspection.evaluation.sampling import survey
 from scrapy_simhash.inspection.log import find_log
 from scrapy_simhash.judging.comparison import compare, find_nearest
 from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 

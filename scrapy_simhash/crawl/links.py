@@ -26,13 +26,13 @@ from scrapy.http import Request
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.spiders import CrawlSpider
 
-from scrapy_simhash._addresses import split_url
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import Places
 from scrapy_simhash.crawl.policy import count, find_rule, identify_for, is_closing, spider_of
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.rows import Link
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.links import digest_link
 
 if TYPE_CHECKING:

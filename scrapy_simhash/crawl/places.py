@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash.pages.places import carry_over, find_places
+from scrapy_simhash.pages.addresses import carry_over, find_places
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

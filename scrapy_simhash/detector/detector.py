@@ -20,8 +20,12 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging.documents import Verdict, make_document
-from scrapy_simhash.pages.files import fingerprint_file
-from scrapy_simhash.pages.fingerprint import PageFingerprint, load_reader, make_recipe
+from scrapy_simhash.pages.fingerprint import (
+    PageFingerprint,
+    fingerprint_file,
+    load_reader,
+    make_recipe,
+)
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import open_store

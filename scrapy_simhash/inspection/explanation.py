@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from scrapy_simhash._addresses import split_url
 from scrapy_simhash._printable import plural
 from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
@@ -25,6 +24,7 @@ from scrapy_simhash.inspection.difference import (
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.judging.comparison import Deciding, compare, find_nearest
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
@@ -118,8 +118,10 @@ def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
 def _fingerprint_file(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
     """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
     from scrapy_simhash.errors import UnjudgedError  # noqa: PLC0415
-    from scrapy_simhash.pages.files import fingerprint_file  # noqa: PLC0415
-    from scrapy_simhash.pages.fingerprint import fingerprint_page  # noqa: PLC0415 - loads trafilatura
+    from scrapy_simhash.pages.fingerprint import (  # noqa: PLC0415
+        fingerprint_file,
+        fingerprint_page,
+    )
 
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:

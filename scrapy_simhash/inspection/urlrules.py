@@ -16,8 +16,7 @@ from scrapy_simhash.inspection.rulefiles import (
     make_apply,
     read_rule_file,
 )
-from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.evidence import Outcome, compare_pages
+from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.urls.proof import list_missing, lower_bound
 from scrapy_simhash.urls.rules import RuleState

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy_simhash._addresses import host_of
 from scrapy_simhash.judging.texts import share_contained
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:

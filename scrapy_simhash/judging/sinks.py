@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.evidence import Outcome, compare_pages
+from scrapy_simhash.judging.comparison import Outcome, compare_pages
 from scrapy_simhash.judging.rows import Sink, Witness, grow_version, pack_row, unpack_row
 from scrapy_simhash.pages.addresses import INDEX, SESSION, parse_address, split_pair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._addresses import host_of
+from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import PageFacts

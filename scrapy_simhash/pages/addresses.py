@@ -1,10 +1,17 @@
-"""Addresses of pages, cut into what URL rules change."""
+"""Addresses of pages: even broken ones, those cut into what URL rules change, and their places.
+
+A place has the same pages as another one under other addresses: a mirror, print views, sessions.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
@@ -18,6 +25,32 @@ _URL = re.compile(
     r"(https?)://([^/?#@\\\s\[\]:]+|\[[0-9a-f:.]+\])(:\d{0,5})?([/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
+# Of a URL whose place is asked for; limits the cost of hostile ones.
+_MOST_PLACED_CHARACTERS = 2_000
+_DEEPEST = 8
+_MOST_PARAMETERS = 8
+
+
+def split_url(url: str) -> SplitResult | None:
+    """Split a URL; None if it is broken, for instance by an invalid IPv6 address."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
+
+
+def host_of(url: str) -> str:
+    """Get the host name of a URL in lower case, without port; "" if there is none."""
+    parts = split_url(url)
+    return (parts and parts.hostname) or ""
+
+
+def join_url(base: str, link: str) -> str:
+    """Make a link absolute; "" if it or the base is broken."""
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return ""
 
 
 class Address(NamedTuple):
@@ -85,3 +118,136 @@ def split_pair(pair: str) -> tuple[str, str]:
 def directory_of(address: Address) -> str:
     """Get the path of the folder that an address is in."""
     return "/" + "".join(f"{segment}/" for segment in address.path[:-1])
+
+
+def find_places(url: str, original: str) -> tuple[str, str] | None:
+    """Find the places whose URLs name the same pages, from two URLs; None if nothing agrees.
+
+    >>> find_places("http://a.example/mirror/docs/x.html", "http://a.example/docs/x.html")
+    ('http://a.example/mirror/*', 'http://a.example/*')
+    >>> find_places("http://a.example/x?sid=1&page=2", "http://a.example/x?page=2")
+    ('http://a.example/*?sid=*', 'http://a.example/*')
+    """
+    ends = _cut(url, original)
+    if ends is None:
+        return None
+    first, second = ends
+    if first.folders is not None and second.folders is not None:
+        return _name(first.parts, first.folders), _name(second.parts, second.folders)
+    return _find_parameters(first.parts, second.parts)
+
+
+def carry_over(url: str, original: str) -> Callable[[str], str] | None:
+    """Make a function that carries links of a page over to the place of its original.
+
+    Args:
+        url: of the page.
+        original: URL of the page that it is a near-duplicate of.
+
+    Returns:
+        A function of an absolute link, which it returns as it is unless it is of the page's place;
+        None if the two URLs do not name places.
+
+    >>> carry = carry_over("http://a.example/mirror/x.html", "http://a.example/x.html")
+    >>> carry("http://a.example/mirror/y.html"), carry("http://a.example/about")
+    ('http://a.example/y.html', 'http://a.example/about')
+    >>> carry_over("http://a.example/x?sid=1", "http://a.example/x?sid=2")("http://a.example/?sid=1")
+    'http://a.example/?sid=2'
+    """
+    ends = _cut(url, original)
+    if ends is None:
+        return None
+    first, second = ends
+    if first.folders is not None and second.folders is not None:
+        place, target = (_name(end.parts, end.folders or [])[:-1] for end in (first, second))
+        return lambda link: target + link[len(place) :] if link.startswith(place) else link
+    if _find_parameters(first.parts, second.parts) is None:
+        return None
+    return _carry_parameters(first.parts, second.parts)
+
+
+def _carry_parameters(first: SplitResult, second: SplitResult) -> Callable[[str], str]:
+    """Make a function that gives links the parameters of the second URL for those of the first."""
+    # With the same value only: of a list whose second page is like its first one, the third page is
+    # not of that place.
+    ours, theirs = _list_pairs(first), _list_pairs(second)
+    given = {pair.partition("=")[0]: pair for pair in theirs if pair not in ours}
+    taken = set(ours).difference(theirs)
+    origin = f"{first.scheme}://{first.netloc}/"
+
+    def carry(link: str) -> str:
+        path, _, query = link.partition("?")
+        pairs = query.split("&") if query else []
+        if not link.startswith(origin) or not taken.issubset(pairs):
+            return link
+        missing = dict(given)
+        kept = [
+            missing.pop(pair.partition("=")[0], "") if pair in taken else pair for pair in pairs
+        ]
+        carried = "&".join(filter(None, (*kept, *missing.values())))
+        return f"{path}?{carried}" if carried else path
+
+    return carry
+
+
+def _list_pairs(parts: SplitResult) -> list[str]:
+    return [pair for pair in parts.query.split("&")[:_MOST_PARAMETERS] if pair]
+
+
+class _End(NamedTuple):
+    """One of two URLs, and the folders that are left of its common end; None: it is all alike."""
+
+    parts: SplitResult
+    folders: list[str] | None
+
+
+def _cut(url: str, original: str) -> tuple[_End, _End] | None:
+    """Cut the common end off two URLs, of which the rest names a place; None if there is none."""
+    first, second = _split(url), _split(original)
+    if first is None or second is None:
+        return None
+    ours, theirs = first.path.split("/")[1:], second.path.split("/")[1:]
+    if (first.scheme, first.netloc, ours) == (second.scheme, second.netloc, theirs):
+        return _End(first, None), _End(second, None)
+    same = 0
+    while same < min(len(ours), len(theirs)) and ours[-1 - same] == theirs[-1 - same]:
+        same += 1
+    # Two URLs that end in a slash have an empty name in common.
+    if not any(ours[len(ours) - same :]) and ours != theirs:
+        return None
+    return _End(first, ours[: len(ours) - same]), _End(second, theirs[: len(theirs) - same])
+
+
+def _find_parameters(first: SplitResult, second: SplitResult) -> tuple[str, str] | None:
+    ours, theirs = set(_parse(first)), set(_parse(second))
+    sides = [
+        "".join(sorted(f"?{name}=*" for name in {name for name, _ in one - other}))
+        for one, other in ((ours, theirs), (theirs, ours))
+    ]
+    if not any(sides):
+        return None
+    return _name(first, []) + sides[0], _name(second, []) + sides[1]
+
+
+def list_places(url: str) -> Iterator[str]:
+    """List the places that a page is in: its host, its folders, those of its parameters."""
+    parts = _split(url)
+    if parts is None:
+        return
+    folders = parts.path.split("/")[1:-1]
+    for depth in range(min(len(folders), _DEEPEST) + 1):
+        yield _name(parts, folders[:depth])
+    for name in {name for name, _ in _parse(parts)}:
+        yield f"{_name(parts, [])}?{name}=*"
+
+
+def _split(url: str) -> SplitResult | None:
+    return split_url(url) if len(url) <= _MOST_PLACED_CHARACTERS else None
+
+
+def _parse(parts: SplitResult) -> list[tuple[str, str]]:
+    return parse_qsl(parts.query, keep_blank_values=True)[:_MOST_PARAMETERS]
+
+
+def _name(parts: SplitResult, folders: list[str]) -> str:
+    return f"{parts.scheme}://{parts.netloc}/" + "".join(f"{name}/" for name in folders) + "*"

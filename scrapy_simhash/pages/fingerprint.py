@@ -8,7 +8,7 @@ from importlib import import_module
 
 import xxhash
 
-from scrapy_simhash._addresses import join_url
+from scrapy_simhash.pages.addresses import join_url
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
@@ -18,6 +18,7 @@ from scrapy_simhash.pages.features import (
 from scrapy_simhash.pages.links import NO_LINKS, PageLinks, read_links
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
+    FILE,
     FILE_DIGEST_BYTES,
     SECOND_EXTRACTOR,
     Recipe,
@@ -67,33 +68,32 @@ class PageFingerprint:
     """
 
     fingerprint: int
-    whole_fingerprint: int
     stub: bytes
     text_digest: bytes
-    sketch: bytes
-    link_sketch: bytes
-    features: int
-    whole_features: int
-    words: int
-    whole_words: int
-    title: str
-    heading: str
-    language: str
-    canonical: str
-    links: int
-    extractor: str
-    fell_back: bool
-    text: str
-    extract_ms: float
-    fingerprint_ms: float
+    whole_fingerprint: int = 0
+    sketch: bytes = b""
+    link_sketch: bytes = b""
+    features: int = 0
+    whole_features: int = 0
+    words: int = 0
+    whole_words: int = 0
+    title: str = ""
+    heading: str = ""
+    language: str = ""
+    canonical: str = ""
+    links: int = 0
+    extractor: str = ""
+    fell_back: bool = False
+    text: str = ""
+    extract_ms: float = 0.0
+    fingerprint_ms: float = 0.0
     second_opinion: str = ""
+    targets: PageLinks = NO_LINKS
 
     @property
     def is_file(self) -> bool:
-        """Whether this is no HTML page: then `stub` is a digest of its bytes, see `files`."""
+        """Whether this is no HTML page: then `stub` is a digest of its bytes."""
         return len(self.stub) == FILE_DIGEST_BYTES
-
-    targets: PageLinks = NO_LINKS
 
 
 @lru_cache(maxsize=16)
@@ -226,13 +226,29 @@ def fingerprint_text(
         language=page.language,
         canonical=_resolve_canonical(page.canonical, base),
         links=len(page.links),
-        extractor="",
         fell_back=page.fell_back,
         text=page.main,
-        extract_ms=0.0,
-        fingerprint_ms=0.0,
         targets=targets,
     )
+
+
+def fingerprint_file(body: bytes, seed: int = 0) -> PageFingerprint:
+    """Make what the index knows of a file that is no HTML page, such as PDF.
+
+    It is known by a digest of its bytes, and by nothing else.
+
+    Args:
+        body: of the response, decompressed; of any length, a gigabyte takes a second or two.
+        seed: a store's secret, 0 to 2**64 - 1; 0 outside of stores.
+    """
+    import hashlib  # noqa: PLC0415 - 4 MB in each worker, which gets no files
+
+    # A cryptographic hash with a key: nothing but this decides, so nobody must be able to make two
+    # files that agree, and half of it is a place in the tables, which nobody must be able to fill.
+    digest = hashlib.blake2b(
+        body, digest_size=FILE_DIGEST_BYTES, key=seed.to_bytes(8, "big")
+    ).digest()
+    return PageFingerprint(int.from_bytes(digest[:8], "big"), digest, digest, extractor=FILE)
 
 
 def _read_texts(

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import xxhash
 
-from scrapy_simhash._addresses import join_url, split_url
-from scrapy_simhash.pages.places import carry_over
+from scrapy_simhash.pages.addresses import carry_over, join_url, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,11 +77,6 @@ def read_links(links: Sequence[str], url: str) -> tuple[bytes, PageLinks]:
     ][:_MOST_HANDED_OVER]
     digests = np.array([xxhash.xxh3_64_intdigest(target) for target in listed], DIGESTS)
     return _sample(targets), PageLinks(digests.tobytes(), b"\n".join(listed))
-
-
-def sketch_links(links: Sequence[str], url: str) -> bytes:
-    """Sample the links of a page, see `read_links`."""
-    return read_links(links, url)[0]
 
 
 def _sample(targets: Iterable[bytes]) -> bytes:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import tldextract
 
-from scrapy_simhash._addresses import split_url
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.recipe import load_named
 
 if TYPE_CHECKING:
@@ -58,12 +58,6 @@ def _site_of(hostname: str) -> str:
     return _SUFFIXES(hostname).top_domain_under_public_suffix or hostname
 
 
-def find_domain(url: str) -> str:
-    """Find the registrable domain of an address, or its host if that is below no public suffix."""
-    parts = _SUFFIXES(url)
-    return ".".join(part for part in (parts.domain, parts.suffix) if part)
-
-
 def language(url: str, page: PageFingerprint) -> str:  # noqa: ARG001
     """Compare pages of one language: the declared one, or else the one the text is in."""
     # Detection takes some milliseconds on the event loop and much memory for its model, so only
@@ -78,14 +72,9 @@ def _detect(text: str) -> str:
     return found
 
 
-SCOPES: dict[str, Scope] = {
-    "global": everything,
-    "site": site,
-    "host": host,
-    "language": language,
-}
 # Scopes that need the URL only; the others get the main text as well.
-SCOPES_WITHOUT_TEXT = frozenset({"global", "site", "host"})
+SCOPES_WITHOUT_TEXT = {"global": everything, "site": site, "host": host}
+SCOPES: dict[str, Scope] = {**SCOPES_WITHOUT_TEXT, "language": language}
 
 
 def find_scope_of_url(name: str, url: str) -> str:
@@ -95,8 +84,7 @@ def find_scope_of_url(name: str, url: str) -> str:
             f"SIMHASH_SCOPE = {name!r} asks for the text of a page, and only fingerprints are "
             f"there; set it to {', '.join(sorted(SCOPES_WITHOUT_TEXT))}, or import the pages"
         )
-    scope = {"global": everything, "site": site, "host": host}[name]
-    return scope(url, None)
+    return SCOPES_WITHOUT_TEXT[name](url, None)
 
 
 def load_scope(name: str) -> Scope:

@@ -46,8 +46,8 @@ from scrapy_simhash.stores.records import (
     unpack_identity,
 )
 from scrapy_simhash.stores.rulebook import find_form
+from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
-from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -37,7 +37,7 @@ from scrapy_simhash.stores.records import (
     unpack,
     unpack_identity,
 )
-from scrapy_simhash.tables.sets import contains, sort_distinct
+from scrapy_simhash.tables.permutation import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.evidence import (
+from scrapy_simhash.judging.comparison import (
     STALE_SECONDS,
     Outcome,
     can_vote,
+    compare,
     compare_pages,
     group_of,
 )

@@ -71,9 +71,8 @@ from scrapy_simhash.stores.upkeep import (
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
-from scrapy_simhash.tables.permutation import Design, check_fingerprint
+from scrapy_simhash.tables.permutation import Design, check_fingerprint, contains, sort_distinct
 from scrapy_simhash.tables.probing import Prober
-from scrapy_simhash.tables.sets import contains, sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -47,8 +47,8 @@ from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_simhash.judging.comparison import Outcome
     from scrapy_simhash.judging.documents import Document, StoredDocument, Verdict
-    from scrapy_simhash.judging.evidence import Outcome
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import RuleAction, Sample
     from scrapy_simhash.urls.rules import RuleChange, UrlRule

@@ -204,3 +204,21 @@ def check_fingerprint(fingerprint: int) -> int:
             f"a fingerprint is a whole number from 0 to 2**64 - 1, got {fingerprint!r}"
         )
     return fingerprint
+
+
+def sort_distinct(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort fingerprints and leave out repeated ones; shape (n,) in, (n,) or shorter out."""
+    # `np.unique` of numpy 2.3 and later hashes first, which takes much longer than a sort.
+    ordered = np.sort(fingerprints)
+    kept = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
+    return ordered if kept.all() else ordered[kept]
+
+
+def contains(ordered: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether each value is among sorted ones; `np.isin` would hash or sort all of these first."""
+    if not ordered.size:
+        return np.zeros(wanted.size, np.bool_)
+    at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
+    found: NDArray[np.bool_] = ordered[at] == wanted
+    return found

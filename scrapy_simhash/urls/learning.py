@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
-from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome, can_vote, compare_pages
+from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
 from scrapy_simhash.pages.addresses import Address, directory_of, format_address, parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.urls.applying import ActingRules, apply_rule, is_loose, may_change

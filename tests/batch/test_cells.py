@@ -10,7 +10,7 @@ from scrapy_simhash.batch.joins import cells as joincells
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.batch.joins.cells import CellPlan, plan_cells
 from scrapy_simhash.batch.joins.selfjoin import join_cell
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 from tests.helpers.needing import examples
 from tests.helpers.strategies import crowds
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import find_all, selfjoin
 from scrapy_simhash.batch.joins.tables import choose_join_blocks, make_join_tables
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 from tests.helpers.needing import examples
 from tests.helpers.oracle import distance_between
 from tests.helpers.strategies import crowds, fingerprints

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_simhash._addresses import host_of, join_url, split_url
+from scrapy_simhash.pages.addresses import host_of, join_url, split_url
 
 BROKEN = "http://[::1/x"
 

@@ -11,7 +11,7 @@ import numpy as np
 import regex
 import xxhash
 
-from scrapy_simhash._addresses import join_url
+from scrapy_simhash.pages.addresses import join_url
 from scrapy_simhash.pages.features import FeatureSet, tokenise
 from scrapy_simhash.pages.text import PageText
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.inspection.report.figures import Figures
-from scrapy_simhash.pages.places import find_places
+from scrapy_simhash.pages.addresses import find_places
 
 A = "http://a.example"
 

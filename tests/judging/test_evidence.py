@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scrapy_simhash.judging.comparison import Outcome, can_vote, compare_pages
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.evidence import Outcome, can_vote, compare_pages
 from scrapy_simhash.judging.rule import Rule
 from tests.helpers.urlrules import RULE, make_facts
 

@@ -6,10 +6,14 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links, sketch_links
+from scrapy_simhash.pages.links import SAMPLE_LINKS, read_links, share_of_new_links
 from tests.helpers.slowly import resolve_slowly
 
 URL = "http://site.example/folder/page.html"
+
+
+def sketch_links(links: list[str], url: str) -> bytes:
+    return read_links(links, url)[0]
 
 
 def sample(*numbers: int) -> bytes:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrapy_simhash.pages.addresses import carry_over, find_places
 from scrapy_simhash.pages.links import PageLinks, measure_new_links, read_links
-from scrapy_simhash.pages.places import carry_over, find_places
 
 A = "http://a.example"
 

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.pages import words
-from scrapy_simhash.pages.words import HashedWords, hash_words
-from scrapy_simhash.pages.xxh3 import hash_slices
+from scrapy_simhash.pages.words import HashedWords, hash_slices, hash_words
 from tests.helpers.slowly import normalise_slowly, tokenise_slowly
 from tests.helpers.strategies import texts
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging.evidence import Outcome
+from scrapy_simhash.judging.comparison import Outcome
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address

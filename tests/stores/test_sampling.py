@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
+from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome
 from scrapy_simhash.judging.documents import Document, Record, State, facts_of
-from scrapy_simhash.judging.evidence import STALE_SECONDS, Outcome
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, set_state

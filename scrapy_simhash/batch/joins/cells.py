@@ -15,7 +15,7 @@ import numpy as np
 
 from scrapy_simhash.batch.joins.tables import JoinTable, choose_join_blocks, make_join_tables
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

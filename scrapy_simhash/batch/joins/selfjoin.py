@@ -21,7 +21,7 @@ from scrapy_simhash.batch.joins.tables import (
     sort_rows,
 )
 from scrapy_simhash.simhash import FINGERPRINT_BITS
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -22,7 +22,7 @@ from scrapy_simhash.batch.joins.cells import CellPlan, plan_cells
 from scrapy_simhash.batch.joins.selfjoin import join_cell
 from scrapy_simhash.batch.joins.tables import check_join, choose_join_blocks
 from scrapy_simhash.errors import SparkError
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -36,8 +36,7 @@ from scrapy_simhash.judging.documents import (
     make_document,
 )
 from scrapy_simhash.judging.rule import MIN_FEATURES
-from scrapy_simhash.pages.files import fingerprint_file
-from scrapy_simhash.pages.fingerprint import PageFingerprint, make_recipe
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
 from scrapy_simhash.pages.links import measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store

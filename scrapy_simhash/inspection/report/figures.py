@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from scrapy_simhash._addresses import split_url
 from scrapy_simhash._printable import show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
 from scrapy_simhash.judging.names import read_names
+from scrapy_simhash.pages.addresses import find_places, list_places, split_url
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
-from scrapy_simhash.pages.places import find_places, list_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

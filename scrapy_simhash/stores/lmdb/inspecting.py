@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scrapy_simhash.tables.sets import sort_distinct
+from scrapy_simhash.tables.permutation import sort_distinct
 
 if TYPE_CHECKING:
     from pathlib import Path

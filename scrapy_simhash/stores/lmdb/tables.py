@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.tables.permutation import sort_distinct
 from scrapy_simhash.tables.probing import (
     MOST_IN_BUCKET,
     ROW,
@@ -27,7 +28,6 @@ from scrapy_simhash.tables.probing import (
     permuted_of,
     unpack_buckets,
 )
-from scrapy_simhash.tables.sets import sort_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
