@@ -29,9 +29,13 @@ from scrapy_simhash.batch.archive.compression import (
     count_symbols,
     encode_blocks,
 )
-from scrapy_simhash.batch.archive.format import CHECKSUM, choose_key_bytes, group_blocks
+from scrapy_simhash.batch.archive.format import (
+    CHECKSUM,
+    SORTED_ONLY,
+    choose_key_bytes,
+    group_blocks,
+)
 from scrapy_simhash.batch.archive.huffman import EQUAL, SYMBOLS, make_code
-from scrapy_simhash.batch.archive.writer import SORTED_ONLY
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:

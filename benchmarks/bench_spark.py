@@ -156,13 +156,13 @@ def start(folder: str) -> Any:
 
 def measure_cells(frame: Any) -> dict[str, Any]:
     """Count what lies in the largest cell, with the crowd cut by tables of its own and without."""
-    from scrapy_simhash.batch.joins import cells as joincells  # noqa: PLC0415
+    from scrapy_simhash.batch.joins import tables as joincells  # noqa: PLC0415
     from scrapy_simhash.batch.spark.pairs import CELL_ROWS, scatter_cells  # noqa: PLC0415
 
     largest = {}
     for name, nested in (("largest_cell", joincells._MOST_NESTED), ("uncut_cell", 1)):  # noqa: SLF001
         joincells._MOST_NESTED = nested  # noqa: SLF001
-        cells = scatter_cells(frame, DISTANCE, None, CELL_ROWS).frame
+        cells, _ = scatter_cells(frame, DISTANCE, None, CELL_ROWS)
         sizes = cells.selectExpr("cell", "length(values) DIV 8 AS rows").groupBy("cell")
         largest[name] = max(row[1] for row in sizes.sum("rows").collect())
     return largest

@@ -35,11 +35,10 @@ def quote(text: object) -> str:
     """Make a text safe for a log line: quoted, escaped, its middle cut beyond 200 characters."""
     if not isinstance(text, str):
         return printable(repr(text)[:MOST_LOGGED_CHARACTERS])
-    whole = text
     half = MOST_LOGGED_CHARACTERS // 2
-    if len(whole) > MOST_LOGGED_CHARACTERS:
-        return f"{whole[:half]!r}...{whole[-half:]!r}"
-    return repr(whole)
+    if len(text) > MOST_LOGGED_CHARACTERS:
+        return f"{text[:half]!r}...{text[-half:]!r}"
+    return repr(text)
 
 
 def plural(count: int | None, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 from scrapy_simhash.tables.costs import SCANNED_US, Estimate, estimate, predict_us
@@ -43,12 +43,9 @@ class Bounds:
     tables: int | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The designs worth considering for a store, and the one to take."""
 
-    documents: int  # N
-    distance: int  # bits within which no pair may be missed, k
     # The designs of Example 3.1 that are complete for k, and all others that no design beats in
     # tables, bytes, candidates and microseconds at once; fewest tables first.
     estimates: tuple[Estimate, ...]
@@ -74,7 +71,7 @@ def choose(documents: int, distance: int, bounds: Bounds) -> Plan:
         or not any(_beats(other, one) for other in all_estimates)
     ]
     kept.sort(key=lambda one: (one.tables, one.microseconds))
-    return Plan(documents, distance, tuple(kept), _pick(kept, distance, bounds))
+    return Plan(tuple(kept), _pick(kept, distance, bounds))
 
 
 def list_extremes(documents: int, distance: int) -> tuple[Extreme, ...]:

@@ -9,40 +9,22 @@ import re
 SOFT_404 = "not found"
 LOGIN = "login"
 
-_WORDS = {
-    SOFT_404: (
-        r"\b404\b",
-        r"\bnot found\b",
-        r"\b(does not|doesn't|no longer) exist",
-        r"\bno longer available\b",
-        r"\bnicht (gefunden|verfügbar)\b",
-        r"\b(introuvable|n'existe (pas|plus))",
-        r"\bno (encontrad[ao]|existe)\b",
-        r"\bnão encontrad[ao]\b",
-        r"\bnon trovat[ao]\b",
-        r"не найден",
-        r"未找到|不存在|找不到",
-        r"見つかりません|見つかりませんでした",
-        r"찾을 수 없",
-        r"غير موجود",
-        r"ไม่พบ",
+_PATTERNS = {
+    SOFT_404: re.compile(
+        r"\b404\b|\bnot found\b|\b(does not|doesn't|no longer) exist|\bno longer available\b"
+        r"|\bnicht (gefunden|verfügbar)\b|\b(introuvable|n'existe (pas|plus))"
+        r"|\bno (encontrad[ao]|existe)\b|\bnão encontrad[ao]\b|\bnon trovat[ao]\b"
+        r"|не найден|未找到|不存在|找不到|見つかりません|찾을 수 없|غير موجود|ไม่พบ",
+        re.IGNORECASE,
     ),
-    LOGIN: (
-        r"\b(log|sign)[ -]?(in|on)\b",
-        r"\b(anmelden|anmeldung|einloggen)\b",
-        r"\b(connexion|se connecter|identifiez-vous|authentification)\b",
-        r"\b(iniciar sesión|acceder)\b",
-        r"\b(iniciar sessão|fazer login)\b",
-        r"\b(accedi|login)\b",
-        r"\b(войти|вход|авторизация)\b",
-        r"登录|登入|登陆",
-        r"ログイン",
-        r"로그인",
-        r"تسجيل الدخول",
-        r"เข้าสู่ระบบ",
+    LOGIN: re.compile(
+        r"\b(log|sign)[ -]?(in|on)\b|\b(anmelden|anmeldung|einloggen)\b"
+        r"|\b(connexion|se connecter|identifiez-vous|authentification)\b"
+        r"|\b(iniciar sesión|acceder)\b|\b(iniciar sessão|fazer login)\b|\b(accedi|login)\b"
+        r"|\b(войти|вход|авторизация)\b|登录|登入|登陆|ログイン|로그인|تسجيل الدخول|เข้าสู่ระบบ",
+        re.IGNORECASE,
     ),
 }
-_PATTERNS = {kind: re.compile("|".join(words), re.IGNORECASE) for kind, words in _WORDS.items()}
 
 
 def guess_kind(title: str, heading: str) -> str:

@@ -74,17 +74,11 @@ class Table:
 
     def permute(self, fingerprint: int) -> int:
         """Move the leading blocks of a fingerprint to the front."""
-        permuted = 0
-        for source, mask, target in self._moves:
-            permuted |= (fingerprint >> source & mask) << target
-        return permuted
+        return _move(fingerprint, self._moves)
 
     def restore(self, permuted: int) -> int:
         """Undo `permute`."""
-        fingerprint = 0
-        for target, mask, source in self._moves_back:
-            fingerprint |= (permuted >> target & mask) << source
-        return fingerprint
+        return _move(permuted, self._moves_back)
 
     def permute_array(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Permute many fingerprints at once; shape (n,) in, shape (n,) out."""
@@ -93,6 +87,13 @@ class Table:
     def restore_array(self, permuted: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Undo `permute_array`."""
         return _move_array(permuted, self._moves_back)
+
+
+def _move(value: int, moves: tuple[tuple[int, int, int], ...]) -> int:
+    moved = 0
+    for source, mask, target in moves:
+        moved |= (value >> source & mask) << target
+    return moved
 
 
 def _move_array(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scrapy_simhash.batch.archive import Archive, write_archive
 from scrapy_simhash.batch.archive import format as archive_format
 from scrapy_simhash.batch.archive import reader as archive
-from scrapy_simhash.batch.archive import writer as archive_writer
 from scrapy_simhash.batch.archive.compression import encode_blocks
 from scrapy_simhash.batch.archive.format import ArchiveHeader, cut_keys, pack_header
 from scrapy_simhash.batch.archive.huffman import make_code
@@ -294,7 +293,7 @@ def test_a_header_that_makes_no_sense(
             setattr(header if hasattr(header, name) else header.tables[0], name, value)
         return pack_header(header, header_bytes)
 
-    monkeypatch.setattr(archive_writer, "pack_header", pack)
+    monkeypatch.setattr(archive_format, "pack_header", pack)
     path = write(tmp_path, draw(3))
     with pytest.raises(ArchiveError, match=message):
         Archive(path)
@@ -308,7 +307,7 @@ def test_verify_compares_more_than_checksums(
 
     def verify(target: str, faulty: object) -> list[str]:
         with monkeypatch.context() as patch:
-            patch.setattr(archive_writer, target, faulty)
+            patch.setattr(archive_format, target, faulty)
             path = write(tmp_path, numbers, "4")
         with Archive(path) as opened:
             return opened.verify()
@@ -331,7 +330,7 @@ def test_verify_compares_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         changed[0] ^= np.uint64(len(calls) == 3 and not lose)
         return encode_blocks(changed, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(archive_writer, "encode_blocks", encode_other)
+    monkeypatch.setattr(archive_format, "encode_blocks", encode_other)
     lose = False
     with Archive(write(tmp_path, numbers, "4", 1024)) as opened:
         assert "do not hold the same" in opened.verify()[0]

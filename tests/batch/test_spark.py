@@ -133,8 +133,8 @@ def test_a_prefix_with_a_fifth_of_all_kills_no_task(spark: Session) -> None:
 
     values = crowded(100_000)
     frame = frame_of(spark, values)
-    cells = scatter_cells(frame, 3, 4, 4_000)
-    sizes = cells.frame.selectExpr("cell", "length(values) / 8 as rows").groupBy("cell")
+    cells, _ = scatter_cells(frame, 3, 4, 4_000)
+    sizes = cells.selectExpr("cell", "length(values) / 8 as rows").groupBy("cell")
     assert max(row[1] for row in sizes.sum("rows").collect()) <= 4_000
     found = find_pairs(frame, 3, 4, 4_000)
     assert rows_of(found, "first", "second") == find_all(values, 3).tolist()
@@ -251,7 +251,7 @@ def test_errors_are_named(spark: Session, run: Run, tmp_path: Path) -> None:
     for arguments, message in (
         (("pairs", "numbers"), "numbers has no column fingerprint (bigint); it has id (bigint)"),
         (("fingerprint", "numbers"), "numbers has no column url (string), text (string)"),
-        (("clusters", "numbers"), "has no column first, second; it has id"),
+        (("clusters", "numbers"), "has no column first (bigint or binary)"),
         (("confirm", "numbers", "--pairs", "numbers"), "the table of pairs has no column first"),
         (("confirm", "numbers"), "needs --pairs PATH"),
         (("pairs", "nowhere"), "PATH_NOT_FOUND"),

@@ -193,7 +193,8 @@ class BlockDecoder:
         positions = owners * (stride * _WORD_BITS) + _FIRST_BITS
         bounds = positions + (width * _WORD_BITS - _FIRST_BITS)
         codes = np.broadcast_to(np.asarray(tables, np.intp) << CODE_BITS, count)
-        runs = _Runs(owners, values)
+        # Which blocks had not ended, and a fingerprint of each of them for each step since then.
+        runs = [(owners, [values])]
         while len(positions):
             window = _read_windows(words, positions)
             entries = self._lookup[(window >> _CODE_SHIFT).view(np.intp) + codes]
@@ -201,7 +202,7 @@ class BlockDecoder:
             after = positions + bits
             going = after <= bounds
             if np.count_nonzero(going) < len(going):
-                runs.narrow(owners := owners[going])
+                runs.append((owners := owners[going], []))
                 bounds, positions, codes = bounds[going], positions[going], codes[going]
                 values, window, after = values[going], window[going], after[going]
                 entries, bits = entries[going], bits[going]
@@ -216,8 +217,8 @@ class BlockDecoder:
             window >>= shifts
             values = values ^ window
             positions = after
-            runs.add(values)
-        return runs.join(count)
+            runs[-1][1].append(values)
+        return _join(runs, count)
 
 
 def _read_windows(words: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -232,30 +233,19 @@ def _read_windows(words: NDArray[np.uint64], positions: NDArray[np.int64]) -> ND
     return window
 
 
-class _Runs:
-    """Collects the fingerprints of blocks, one of each block a step, until all have ended."""
-
-    def __init__(self, owners: NDArray[np.intp], values: NDArray[np.uint64]) -> None:
-        self._runs = [(owners, [values])]
-
-    def add(self, values: NDArray[np.uint64]) -> None:
-        self._runs[-1][1].append(values)
-
-    def narrow(self, owners: NDArray[np.intp]) -> None:
-        """Continue with these blocks only."""
-        self._runs.append((owners, []))
-
-    def join(self, count: int) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-        """Put the fingerprints of each block side by side; returns them, and the counts."""
-        counts = np.zeros(count, np.intp)
-        for owners, steps in self._runs:
-            counts[owners] += len(steps)
-        joined = np.empty(counts.sum(), np.uint64)
-        targets = np.cumsum(counts) - counts
-        for owners, steps in self._runs:
-            places = targets[owners]
-            for values in steps:
-                joined[places] = values
-                places += 1
-            targets[owners] = places
-        return joined, counts
+def _join(
+    runs: list[tuple[NDArray[np.intp], list[NDArray[np.uint64]]]], count: int
+) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Put the fingerprints of each block side by side; returns them, and the counts."""
+    counts = np.zeros(count, np.intp)
+    for owners, steps in runs:
+        counts[owners] += len(steps)
+    joined = np.empty(counts.sum(), np.uint64)
+    targets = np.cumsum(counts) - counts
+    for owners, steps in runs:
+        places = targets[owners]
+        for values in steps:
+            joined[places] = values
+            places += 1
+        targets[owners] = places
+    return joined, counts

@@ -5,7 +5,7 @@ with each is slow. Such a *crowd* is joined with tables of its own, made of the 
 places do this, with different inputs, and share the code in `tables`: the self-join for a sorted
 run (`selfjoin._join_crowd`), the batch for queries and values with one prefix
 (`batch._QueryTable._match_crowd`), and the cells for a sample, before the join
-(`cells._Planner.cut_crowd`).
+(`tables.CellPlan`).
 """
 
 from scrapy_simhash.batch.joins.batch import batch_query

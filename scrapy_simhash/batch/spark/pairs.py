@@ -1,7 +1,7 @@
 """Pairs, clusters and batch queries on Spark; one shuffle builds all tables of a self-join.
 
 1. Each partition packs its fingerprints, sorted, into rows of a million.
-2. The driver takes a sample and plans cells of bounded size (`batch.joins.cells`).
+2. The driver takes a sample and plans cells of bounded size (`batch.joins.tables`).
 3. Each packed row is cut into these cells, once for each table; one task gets all parts of a cell,
    and joins them with `batch.joins.selfjoin`.
 
@@ -13,14 +13,13 @@ negative there, with the same 64 bits. Comparisons treat them as unsigned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scrapy_simhash.batch.joins import batch as one_process
-from scrapy_simhash.batch.joins.cells import CellPlan, plan_cells
 from scrapy_simhash.batch.joins.selfjoin import join_cell
-from scrapy_simhash.batch.joins.tables import check_join, choose_join_blocks
+from scrapy_simhash.batch.joins.tables import CellPlan, check_join, choose_join_blocks, plan_cells
 from scrapy_simhash.errors import SparkError
 from scrapy_simhash.tables.permutation import sort_distinct
 
@@ -106,13 +105,6 @@ _SAMPLED_PER_CELL = 512
 _CELLS_PER_TASK = 4
 
 
-class Cells(NamedTuple):
-    """The fingerprints, cut into cells."""
-
-    frame: DataFrame  # columns `cell` (int) and `values` (binary, see `pack`), by cell
-    plan: CellPlan
-
-
 def find_pairs(
     fingerprints: DataFrame, distance: int, blocks: int | None = None, cell_rows: int = CELL_ROWS
 ) -> DataFrame:
@@ -123,8 +115,8 @@ def find_pairs(
     # The job of the result shuffles 8 bytes a fingerprint for each of the C(blocks, distance)
     # tables, and more for the tables of a crowd. ValueError if distance or blocks are out of
     # range.
-    cells = scatter_cells(fingerprints, distance, blocks, cell_rows)
-    paths = cells.plan.paths
+    cells, plan = scatter_cells(fingerprints, distance, blocks, cell_rows)
+    paths = plan.paths
 
     def join(key: tuple[pa.Scalar], parts: pa.Table) -> pa.Table:
         ordered = sort_distinct(unpack(parts["values"].to_pylist()))
@@ -138,7 +130,7 @@ def find_pairs(
         )
 
     # A lambda, because Spark would resolve annotations that are only for the type checker.
-    return cells.frame.groupBy("cell").applyInArrow(
+    return cells.groupBy("cell").applyInArrow(
         lambda key, parts: join(key, parts),  # noqa: PLW0108
         PAIRS,
     )
@@ -146,8 +138,8 @@ def find_pairs(
 
 def scatter_cells(
     fingerprints: DataFrame, distance: int, blocks: int | None, cell_rows: int
-) -> Cells:
-    """Cut the fingerprints into cells."""
+) -> tuple[DataFrame, CellPlan]:
+    """Cut the fingerprints into cells: `cell` (int) and `values` (binary, see `pack`), by cell."""
     check_join(distance, blocks)
     require_columns(fingerprints, "the input", fingerprint="bigint")
     packed = cut_lineage(
@@ -157,10 +149,7 @@ def scatter_cells(
     if blocks is None:
         blocks = choose_join_blocks(count, distance) or distance + 1
     # The sample has everything if that fits into a cell, otherwise enough for each cell.
-    rate = (
-        1.0 if count <= _PACKED_ROWS else max(_SAMPLED_PER_CELL / cell_rows, _PACKED_ROWS / count)
-    )
-    rate = min(1.0, rate)
+    rate = min(1.0, max(_SAMPLED_PER_CELL / cell_rows, _PACKED_ROWS / max(1, count)))
     sampled = packed.mapInArrow(lambda batches: _sample(batches, rate), "values binary")
     plan = plan_cells(unpack(collect(sampled)["values"]), rate, distance, blocks, cell_rows)
     scattered = packed.mapInArrow(
@@ -168,7 +157,7 @@ def scatter_cells(
     )
     context = packed.sparkSession.sparkContext
     tasks = max(2 * context.defaultParallelism, len(plan.paths) // _CELLS_PER_TASK)
-    return Cells(scattered.repartition(min(tasks, len(plan.paths)), "cell"), plan)
+    return scattered.repartition(min(tasks, len(plan.paths)), "cell"), plan
 
 
 def read_packed(
@@ -220,23 +209,15 @@ def _scatter(batches: Iterable[pa.RecordBatch], plan: CellPlan) -> Iterator[pa.R
 _MOST_ROUNDS = 128
 
 
-def find_clusters(
-    pairs: DataFrame,
-    ends: tuple[str, str] = ("first", "second"),
-    progress: Callable[[int], object] | None = None,
-) -> DataFrame:
-    """Cluster members that pairs connect, directly or through others; `ends`: their columns."""
+def find_clusters(pairs: DataFrame, progress: Callable[[int], object] | None = None) -> DataFrame:
+    """Cluster members that pairs connect, directly or through others."""
     # A cluster may contain members that do not match each other, at the ends of a chain. Its name
     # is its least member in Spark's order (fingerprints from 2**63 on are negative there). Each
     # round takes a few jobs and shuffles the remaining edges twice; there are never more edges
     # than pairs.
-    types = dict(pairs.dtypes)
-    if missing := [end for end in ends if end not in types]:
-        raise SparkError(
-            f"the table of pairs has no column {', '.join(missing)}; it has {', '.join(types)}"
-        )
-    high, low = F.greatest(*ends), F.least(*ends)
-    edges = pairs.select(high.alias("member"), low.alias("parent"))
+    ends = ("first", "second")
+    require_columns(pairs, "the table of pairs", **dict.fromkeys(ends, "bigint|binary"))
+    edges = pairs.select(F.greatest(*ends).alias("member"), F.least(*ends).alias("parent"))
     edges = cut_lineage(edges.where("member != parent").distinct())
     for rounds in range(1, _MOST_ROUNDS + 1):
         edges = cut_lineage(_hook_to_parents(_hook_to_neighbours(edges)))
