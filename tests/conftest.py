@@ -20,6 +20,8 @@ from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
 from tests.helpers.tracing import require_strace
 
+# Those that keep what is in them.
+STORE_KINDS = ("lmdb", "redis", "cluster")
 # A job in the background ignores it, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -88,13 +90,13 @@ def _kinds_of(item: pytest.Item) -> set[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of a module that names several kinds of stores with each of them.
+    """Run what uses `home` with each kind of store, or with those that its module names.
 
-    But those that name their own: they look at what only one kind has.
+    But tests that name their own: they look at what only one kind has.
     """
-    kinds = getattr(metafunc.module, "STORE_KINDS", None)
+    kinds = getattr(metafunc.module, "STORE_KINDS", STORE_KINDS)
     marks = metafunc.definition.iter_markers("parametrize")
-    if kinds and "home" in metafunc.fixturenames and all(mark.args[0] != "home" for mark in marks):
+    if "home" in metafunc.fixturenames and all(mark.args[0] != "home" for mark in marks):
         metafunc.parametrize("home", kinds, indirect=True)
 
 
@@ -128,8 +130,8 @@ def valkey_cluster_server() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a store that is not there yet; of the kinds that its module names, or LMDB."""
-    kind = getattr(request, "param", "lmdb")
+    """The URL of a store that is not there yet; of each kind, see `pytest_generate_tests`."""
+    kind = request.param
     if kind == "lmdb":
         return str(tmp_path)
     if kind == "memory":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     Answer,
     compare,
@@ -351,14 +352,22 @@ def _settle_drops(stored: Documents, number: int, record: Record) -> None:
             stored.drop_waiting(duplicate)
 
 
+def get_sound(stored: Reading, number: int) -> Record | None:
+    """Get a record, or None if it is missing or damaged, for what must not stop at damage."""
+    try:
+        return stored.get(number)
+    except DamagedError:  # `check` lists it
+        return None
+
+
 def list_lost(
     stored: Documents, alive: Callable[[str], bool]
 ) -> Iterator[tuple[int, Waiting, Record]]:
     """List the drops whose original never came through: number, note and record of each."""
-    # The original does not count any more, or its text is another one now.
+    # The original does not count any more, or its text is another one now, or it is damaged.
     alive = cache(alive)
     for number, waiting in stored.list_waiting():
-        original, record = stored.get(waiting.original), stored.get(number)
+        original, record = get_sound(stored, waiting.original), get_sound(stored, number)
         expected = (
             original is not None
             and original.text_digest == waiting.text_digest
@@ -371,7 +380,7 @@ def list_lost(
 def count_waiting(stored: Documents, alive: Callable[[str], bool], crawl: str) -> int:
     """Count the drops of a crawl for documents that another running crawl is at work on."""
     originals = (
-        stored.get(waiting.original)
+        get_sound(stored, waiting.original)
         for _, waiting in stored.list_waiting()
         if waiting.crawl == crawl
     )

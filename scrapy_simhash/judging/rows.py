@@ -1,6 +1,9 @@
 """Rows that a store keeps beside its documents: walls, requests that were not made, links.
 
-Each is packed as `stores.records` packs documents: MessagePack behind a checksum with its key.
+Records of documents are packed in the same way::
+
+    octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
+    octets 8-    MessagePack array, fields in the order of the class
 """
 
 from __future__ import annotations
@@ -107,7 +110,7 @@ _CHECKSUM_BYTES = 8
 
 
 def pack_row(key: bytes, row: msgspec.Struct) -> bytes:
-    """Pack a row of a table as `stores.records` packs documents: behind a checksum with its key."""
+    """Pack a row of a table, with a checksum that covers its key, too."""
     body = _encoder.encode(row)
     return xxhash.xxh3_64_digest(key + body) + body
 

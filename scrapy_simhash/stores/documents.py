@@ -16,7 +16,7 @@ import numpy as np
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import CrawlRecord, Document, Record, State, Waiting
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
-from scrapy_simhash.judging.rows import VERSION
+from scrapy_simhash.judging.rows import VERSION, pack_row, read_rows, unpack_row
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -39,10 +39,8 @@ from scrapy_simhash.stores.records import (
     number_in,
     number_of,
     octets,
-    pack,
     pack_identity,
     scope_hash,
-    unpack,
     unpack_identity,
 )
 from scrapy_simhash.stores.rulebook import find_form
@@ -120,7 +118,7 @@ class Documents:
         """Get a record, or None."""
         key = octets(number)
         packed = self.values.get(DOCUMENTS, key)
-        return None if packed is None else unpack(Record, key, packed)
+        return None if packed is None else unpack_row(Record, key, packed)
 
     def put(
         self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
@@ -130,7 +128,7 @@ class Documents:
         Its own one does in any case, others unless they lead to another document.
         """
         key = octets(number)
-        self.values.put(DOCUMENTS, key, pack(key, record))
+        self.values.put(DOCUMENTS, key, pack_row(key, record))
         for name in names:
             self._name(number, name, own=name == record.identity)
         if text is not None:
@@ -220,13 +218,13 @@ class Documents:
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""
         for key, packed in self.values.scan(DOCUMENTS):
-            yield number_of(key), unpack(Record, key, packed)
+            yield number_of(key), unpack_row(Record, key, packed)
 
     def scan(self) -> Iterator[tuple[int, Record | DamagedError]]:
         """Read every record, by ascending number; yields an error in place of a damaged one."""
         for key, packed in self.values.scan(DOCUMENTS):
             try:
-                yield number_of(key), unpack(Record, key, packed)
+                yield number_of(key), unpack_row(Record, key, packed)
             except DamagedError as error:
                 yield number_of(key), error
 
@@ -363,12 +361,15 @@ class Documents:
             permuted = np.sort(table.permute_array(fingerprints))
             self.values.fill(TABLES, pack_buckets(number, permuted, design.key_bytes))
 
-    def read_indexed(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def read_indexed(
+        self, *, tolerant: bool = False
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Read the fingerprints that have rows, and those that are noted as bulk-loaded.
 
-        Both sorted, shape (n,). Reads all rows.
+        Both sorted, shape (n,). Reads all rows; `tolerant` passes over damage.
         """
-        parts = [np.frombuffer(rows, _MEMBER) for rows in self.values.rows(FINGERPRINTS)]
+        slices = self.values.rows(FINGERPRINTS, tolerant=tolerant)
+        parts = [np.frombuffer(rows, _MEMBER) for rows in slices]
         members = np.concatenate(parts) if parts else np.empty(0, _MEMBER)
         keys = members["key"].astype(np.uint64)
         noted = keys[members["member"] == np.void(BULK_LOADED)]
@@ -407,35 +408,35 @@ class Documents:
         """Get what `put_waiting` noted, or None."""
         key = octets(number)
         packed = self.values.get(WAITING, key)
-        return None if packed is None else unpack(Waiting, key, packed)
+        return None if packed is None else unpack_row(Waiting, key, packed)
 
     def put_waiting(self, number: int, waiting: Waiting) -> None:
         """Note that the drop of a document may have to be taken back."""
         key = octets(number)
-        self.values.put(WAITING, key, pack(key, waiting))
+        self.values.put(WAITING, key, pack_row(key, waiting))
 
     def drop_waiting(self, number: int) -> None:
         """Note that the drop of a document is settled; harmless when it is."""
         self.values.delete(WAITING, octets(number))
 
     def list_waiting(self) -> list[tuple[int, Waiting]]:
-        """List the drops that may have to be taken back: few, those of the last seconds."""
-        rows = sorted(self.values.scan(WAITING))
-        return [(number_of(key), unpack(Waiting, key, packed)) for key, packed in rows]
+        """List the undamaged notes of drops that may have to be taken back: of the last seconds."""
+        rows = read_rows(Waiting, sorted(self.values.scan(WAITING)))
+        return [(number_of(key), waiting) for key, waiting in rows]
 
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         """Get the record of a crawl, or None."""
         packed = self.values.get(CRAWLS, crawl.encode())
-        return None if packed is None else unpack(CrawlRecord, crawl.encode(), packed)
+        return None if packed is None else unpack_row(CrawlRecord, crawl.encode(), packed)
 
     def put_crawl(self, crawl: str, record: CrawlRecord) -> None:
         """Write the record of a crawl."""
-        self.values.put(CRAWLS, crawl.encode(), pack(crawl.encode(), record))
+        self.values.put(CRAWLS, crawl.encode(), pack_row(crawl.encode(), record))
 
     def list_crawls(self) -> dict[str, CrawlRecord]:
         """Read all crawls, by their ids."""
         rows = sorted(self.values.scan(CRAWLS))
-        return {key.decode(): unpack(CrawlRecord, key, packed) for key, packed in rows}
+        return {key.decode(): unpack_row(CrawlRecord, key, packed) for key, packed in rows}
 
     # Reading ahead, where each read is a round trip
 

@@ -9,15 +9,17 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from scrapy_simhash.errors import (
-    StoreError,
+    DamagedError,
     StoreMismatchError,
     StoreUnavailableError,
     StoreUnusableError,
 )
+from scrapy_simhash.judging.rows import unpack_row
 from scrapy_simhash.judging.rule import default_distance
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, Recipe
-from scrapy_simhash.stores.records import Header, Made, unpack
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -31,6 +33,18 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 # Increased with each change of what is stored, or how.
 FORMAT = 4
 HEADER_KEY = b"store"
+
+
+class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """The settings of a store; `kind` is that of its engine, and a number in format 3."""
+
+    format: int
+    recipe: dict[str, str | int]
+    design: str
+    seed: int
+    created: float
+    libraries: dict[str, str]
+    kind: str | int = ""
 
 
 def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client: str) -> Header:
@@ -51,19 +65,19 @@ def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client:
 def unpack_header(packed: bytes) -> Header:
     """Read a header; refuses one that is damaged, or of another format."""
     try:
-        made = unpack(Made, HEADER_KEY, packed)
-        if made.format == FORMAT:
-            return unpack(Header, HEADER_KEY, packed)
-    except StoreError as error:
+        header = unpack_row(Header, HEADER_KEY, packed)
+    except DamagedError as error:
         raise StoreUnusableError(
-            f"{error}. Restore the store from a backup, or open it with the scrapy-simhash that "
-            "made it"
+            f"{error.what}. Restore the store from a backup, or open it with the scrapy-simhash "
+            "that made it"
         ) from error
-    raise StoreUnusableError(
-        f"the store has format {made.format}, but this version reads and writes format {FORMAT}; "
-        "name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that made it "
-        f"({made.libraries.get('scrapy-simhash', 'of an unknown version')})"
-    )
+    if header.format != FORMAT:
+        raise StoreUnusableError(
+            f"the store has format {header.format}, but this version reads and writes format "
+            f"{FORMAT}; name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that "
+            f"made it ({header.libraries.get('scrapy-simhash', 'of an unknown version')})"
+        )
+    return header
 
 
 def check_kind(header: Header, kind: str, url: str) -> None:

@@ -26,7 +26,8 @@ mending, merging. The rows of all kinds are::
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
 value a key; those below it hold a *set* of members, which all have the width above, except for
-aliases. What a row means is not a kind's business, and kinds compute no checksums.
+aliases. What a row means is not a kind's business, and kinds compute no checksums: `stores.records`
+and `judging.rows` (`pack_row`, `read_rows`) write and read what is in the values.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Inspect: TypeAlias = "Callable[[Engine], tuple[dict[str, Any], list[str]]]"
 
@@ -139,18 +142,6 @@ class KeyValues(ABC):
         """Remove a member from a set, if it is there."""
 
     @abstractmethod
-    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
-        """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
-
-        Args:
-            keys: distinct, all of one length.
-            near: the fingerprint, and the distance in bits, for which these are the keys.
-            bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
-                and cease to do so at other sizes, as long as no set of more than 1.25 times as many
-                is read, and none of fewer than half as many is passed over.
-        """
-
-    @abstractmethod
     def take_number(self, above: int = 0) -> int:
         """Take a document number: larger than `above`, and than all that were taken before.
 
@@ -170,7 +161,7 @@ class KeyValues(ABC):
         Args:
             wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
                 of FINGERPRINTS stands the prefix of the members to be read, if not all are; what
-                they lead to may come along: documents and sinks of the first 1,024.
+                they lead to may come along: documents and sinks, each once.
             counts: tables that `count` will count.
             numbers: how many numbers `take_number` may take, with the documents that, against
                 expectation, have them.
@@ -179,21 +170,36 @@ class KeyValues(ABC):
 
     # What follows is right for every kind, and worth writing anew for a large one.
 
+    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
+        """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.
+
+        Args:
+            keys: distinct, all of one length.
+            near: the fingerprint, and the distance in bits, for which these are the keys.
+            bounded: pass over sets of more than `probing.MOST_IN_BUCKET` members. A kind may begin
+                and cease to do so at other sizes, as long as no set of more than 1.25 times as many
+                is read, and none of fewer than half as many is passed over.
+        """
+        del near
+        found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
+        crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
+        joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
+        return joined, b"", crowded
+
     def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
         """Read all sets of a table whose keys begin so, but ALIASES.
 
         Yields slices of some megabytes: members, each behind its key, side by side, in any order.
-        Where members can be damaged so that they have a wrong width, it raises a StoreError;
-        `tolerant` leaves them out.
+        A member of a wrong width is damaged: that is a StoreError; `tolerant` leaves it out.
         """
-        del tolerant
-        found: list[bytes] = []
-        for key, member in self.scan(table, prefix):
-            found.append(key + member)
-            if len(found) == _ROWS_PER_SLICE:
-                yield b"".join(found)
-                found.clear()
-        yield b"".join(found)
+        for some in cut(self.scan(table, prefix), _ROWS_PER_SLICE):
+            odd = {key for key, member in some if len(member) != width_of(table, key)}
+            if odd and not tolerant:
+                raise StoreError(
+                    f"the tables are damaged: key {min(odd).hex()} has no whole rows; mend them "
+                    "with `scrapy simhash check --rebuild`"
+                )
+            yield b"".join(key + member for key, member in some if key not in odd)
 
     def clear(self, table: str) -> None:
         """Delete all keys of a table. Others may go on to read TABLES as they are."""
@@ -245,8 +251,11 @@ class Leases(Protocol):
 class Engine(ABC):
     """A store of one kind: where it is, its transactions, and what is the kind's own.
 
-    Making one changes nothing; `open` opens it. `Store` does all else, and wraps `errors` in a
-    StoreUnavailableError.
+    A kind is made with the store's URL (LMDB with a folder) and `readonly`, see `opening.ENGINES`;
+    that changes nothing, `open` opens it. `Store` does all else.
+
+    Threads share an engine, and several processes may have one each: writing transactions take
+    effect one after the other, and a lease that one process took is alive for all of them.
     """
 
     kind: ClassVar[str]
@@ -254,7 +263,8 @@ class Engine(ABC):
     client: ClassVar[str] = ""
     """The distribution that this kind uses; a store's header notes its version."""
     errors: ClassVar[tuple[type[Exception], ...]] = ()
-    """Errors of the kind itself, which transactions may raise."""
+    """Errors of the kind itself, which transactions may raise; `Store` makes each a
+    StoreUnavailableError. No ValueError or StoreError: they say that a caller or a row is wrong."""
     durable: ClassVar[bool] = True
     """Whether anything is kept when the store is closed."""
     shared: ClassVar[bool] = False
@@ -323,6 +333,13 @@ class Engine(ABC):
         """
         del inspect, check
         raise StoreError(f"the store at {self.url} cannot be copied to {folder} by itself")
+
+
+def cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Cut items into parts of a size."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part
 
 
 def width_of(table: str, key: bytes) -> int:

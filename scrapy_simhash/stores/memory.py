@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import check_crawl_id
-from scrapy_simhash.stores.keyvalues import HEADER, TABLES, Engine, KeyValues, Leases
+from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues, Leases
 from scrapy_simhash.stores.urls import MEMORY
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from scrapy_simhash.tables.probing import Sets
 
 Result = TypeVar("Result")
 
@@ -85,13 +82,6 @@ class MemoryValues(KeyValues):
             if not members:
                 del self._sets[table][key]
             self.undo.append(lambda: self.add(table, key, member))
-
-    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
-        del near
-        found = [(key, members) for key in keys if (members := self._sets[TABLES].get(key))]
-        crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
-        joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
-        return joined, b"", crowded
 
     def measure(self) -> int:
         """Measure the bytes of all keys, values and members."""

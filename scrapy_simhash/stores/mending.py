@@ -3,18 +3,32 @@
 Identities, rows of fingerprints, lists of near-duplicates and notes about drops must lead to the
 right documents. Mending restores them from the records. A damaged record is reported, and what
 leads to it stays as it is: since its content is lost, its fingerprints stay in the tables, too.
+
+Of the rows of URL rules, a damaged one is dropped: rules and forms are learned again, and the page
+of a parked request is fetched when a callback yields its address again.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import CrawlRecord, Record, State, Waiting
-from scrapy_simhash.stores import rows
+from scrapy_simhash.judging.rows import (
+    COUNTERS,
+    Link,
+    Parked,
+    RulesVersion,
+    Sink,
+    read_rows,
+    unpack_row,
+)
 from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -23,10 +37,13 @@ from scrapy_simhash.stores.keyvalues import (
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
+    ROW_TABLES,
     SETS,
     TEXTS,
     WAITING,
+    cut,
 )
+from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.records import (
     address_row,
     number_in,
@@ -34,23 +51,53 @@ from scrapy_simhash.stores.records import (
     octets,
     pack_identity,
     scope_hash,
-    unpack,
     unpack_identity,
 )
+from scrapy_simhash.stores.rulebook import Form, note_acting, put_rule
 from scrapy_simhash.tables.permutation import contains, sort_distinct
+from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    import msgspec
     from numpy.typing import NDArray
 
     from scrapy_simhash.stores.documents import Documents
 
 Entry: TypeAlias = tuple[bytes, bytes]
 
+# Sets whose members each lead to a document, see `_list_entries`: what is said of one that is
+# missing, and of one that should not be there.
+_LEADING = {
+    FINGERPRINTS: (
+        "{name} is not found by its fingerprint {key}",
+        "fingerprint {key} leads to document {number}, which does not have it",
+    ),
+    DUPLICATES: (
+        "{name} is not listed as a near-duplicate of document {original}",
+        "document {number} is listed as a near-duplicate of {original}, but is not",
+    ),
+    ADDRESSES: (
+        "{name} is not found by its URL",
+        "the index of URLs leads to document {number} by a URL that it does not have",
+    ),
+}
+# The kinds of rows, and the length of their keys.
+_KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
+    "rules": (UrlRuleRecord, 8),
+    "acting": (UrlRule, 8),
+    "forms": (Form, 16),
+    "parked": (Parked, 16),
+    "released": (Parked, 8),
+    "sinks": (Sink, 8),
+    "links": (Link, 8),
+}
+_ALIASES_PER_READ = 1_000
+
 
 def find_problems(stored: Documents) -> list[str]:
-    """List all inconsistencies, one line each; reads the whole store into memory."""
+    """List all inconsistencies, one line each; reads the whole store, but keeps no text."""
     content = stored.read_tables(tolerant=True)
     held = next(content)
     problems = [
@@ -59,6 +106,7 @@ def find_problems(stored: Documents) -> list[str]:
         for fingerprint in np.setxor1d(held, other, assume_unique=True).tolist()
     ]
     problems += Mender(stored, in_memory=True).find_problems(held)
+    problems += [problem for problem, _, _ in _compare_url_rows(stored)]
     return problems + stored.values.find_strays(stored.design)
 
 
@@ -68,20 +116,31 @@ def mend(stored: Documents) -> tuple[NDArray[np.uint64], dict[str, int]]:
     Returns the fingerprints that belong in the tables, sorted, (n,), and counts, see
     `Store.rebuild`.
     """
-    found = read_trusted(stored)
+    trusted = _read_trusted(stored)
     mended = Mender(stored, in_memory=stored.remote).mend()
-    return add_indexed(stored, found), mended
+    lost = 0
+    for _, rows, correct in _compare_url_rows(stored):
+        correct()
+        lost += rows
+    return _add_indexed(stored, trusted), mended | ({"url_rows_dropped": lost} if lost else {})
 
 
 def trusted_fingerprints(stored: Documents) -> NDArray[np.uint64]:
-    """List the fingerprints that belong in the tables, sorted, (n,); mends FINGERPRINTS."""
-    found = read_trusted(stored)
-    Mender(stored, in_memory=stored.remote).mend_rows()
-    return add_indexed(stored, found)
+    """List the fingerprints that belong in the tables, sorted, (n,).
+
+    Where no marks tell which were bulk-loaded, it mends FINGERPRINTS for that, and reads the
+    records.
+    """
+    trusted = _read_trusted(stored)
+    if not stored.values.marks_bulk_loaded:
+        Mender(stored, in_memory=False).mend_rows()
+    return _add_indexed(stored, trusted)
 
 
-def read_trusted(stored: Documents) -> NDArray[np.uint64]:
+def _read_trusted(stored: Documents) -> NDArray[np.uint64]:
     """Read the fingerprints that are in two tables or more, as damage affects one; sorted."""
+    if stored.values.marks_bulk_loaded:
+        return np.empty(0, np.uint64)  # the marks are trusted
     content = list(stored.read_tables(tolerant=True))
     found = np.sort(np.concatenate(content))
     if len(content) > 1:
@@ -89,7 +148,7 @@ def read_trusted(stored: Documents) -> NDArray[np.uint64]:
     return found
 
 
-def add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Add the documents' fingerprints to the trusted ones; only these remain bulk-loaded."""
     indexed, noted = stored.read_indexed()
     if stored.values.marks_bulk_loaded:
@@ -104,8 +163,8 @@ class Mender:
 
     Args:
         stored: the documents.
-        in_memory: keep all records, and on a server all entries; otherwise there may be more than
-            fit into memory, and they are read several times.
+        in_memory: keep all records, but for their sketches; otherwise there may be more than fit
+            into memory, and they are read several times.
     """
 
     def __init__(self, stored: Documents, *, in_memory: bool) -> None:
@@ -113,13 +172,12 @@ class Mender:
         self._values = stored.values
         self._in_memory = in_memory
         self._records: dict[int, Record] = {}
-        self._entries: dict[str, set[Entry]] = {}
         self.damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
             if isinstance(record, DamagedError):
                 self.damaged[number] = record
             elif in_memory:
-                self._records[number] = record
+                self._records[number] = structs.replace(record, sketch=b"", link_sketch=b"")
 
     def _list_records(self) -> Iterator[tuple[int, Record]]:
         """List the undamaged records, in the order of their numbers."""
@@ -136,108 +194,117 @@ class Mender:
             return self._records.get(number)
         return self._stored.get(number)
 
-    def _scan(self, table: str) -> Iterable[Entry]:
-        """Read a table: keys, and values or members."""
-        if not self._values.remote:
-            return self._values.scan(table)
-        if table not in self._entries:
-            self._entries[table] = set(self._values.scan(table))
-        return self._entries[table]
-
-    def _has(self, table: str, entry: Entry) -> bool:
-        if self._values.remote:
-            return entry in self._scan(table)
-        if table in SETS:
-            return self._values.has(table, *entry)
-        return self._values.get(table, entry[0]) == entry[1]
-
-    def find_problems(self, held: NDArray[np.uint64]) -> Iterator[str]:
-        """List the problems; `held`: the fingerprints in the tables, sorted, shape (n,)."""
-        for error in self.damaged.values():
-            yield error.what
-        yield from self._check_identities()
-        yield from self._check_rows()
-        yield from self._check_tables(held)
-        yield from self._check_links()
-        yield from self._check_addresses()
-        for key in self._list_unread():
-            yield f"the note about the drop of document {number_of(key)} is damaged"
-        yield from self._check_crawls()
-        yield from self._check_texts()
-        yield from rows.find_problems(self._stored)
-
-    def mend(self) -> dict[str, int]:
-        """Correct all entries from the records; returns the counts of `Store.rebuild`."""
-        strays = self._list_stray_aliases()
-        for entry in strays:
-            self._values.discard(ALIASES, *entry)
-        missing, stray_names = self._compare_identities()
-        for identity, _ in stray_names:
-            self._values.delete(IDENTITIES, identity)
-        for identity, value in missing:
-            self._values.put(IDENTITIES, identity, value)
-        self.mend_rows()
-        self._mend(DUPLICATES, *self._compare_links())
-        self._mend(ADDRESSES, *self._compare_addresses())
-        self._mend_waiting()
-        lost = rows.mend(self._stored)
-        return {
-            **({"damaged": len(self.damaged)} if self.damaged else {}),
-            **({"aliases_dropped": len(strays)} if strays else {}),
-            **({"url_rows_dropped": lost} if lost else {}),
-        }
-
-    def mend_rows(self) -> None:
-        """Correct only the rows, so that each document's fingerprint leads to it."""
-        missing, strays = self._compare_rows()
-        self._mend(FINGERPRINTS, missing, strays)
-        for key, row in strays:
-            if number_of(row).bit_count() == 1:
-                # No document has such a number and scope: a bit of `BULK_LOADED` was flipped.
-                self._values.add(FINGERPRINTS, key, BULK_LOADED)
-
-    def _mend(self, table: str, missing: list[Entry], strays: list[Entry]) -> None:
-        """Add the missing members, and remove the strays."""
-        for entry in strays:
-            self._values.discard(table, *entry)
-        for entry in missing:
-            self._values.add(table, *entry)
+    def _exists(self, number: int) -> bool:
+        """Whether there is a record, which may be damaged."""
+        return number in self.damaged or self._get(number) is not None
 
     def _name_of(self, number: int) -> str:
         """Name a document for a message."""
         record = self._get(number)
         return f"document {number} ({record.url!r})" if record else f"document {number}"
 
-    # The `_compare_` methods list the missing entries and the strays.
+    def find_problems(self, held: NDArray[np.uint64]) -> Iterator[str]:
+        """List the problems; `held`: the fingerprints in the tables, sorted, shape (n,)."""
+        for error in self.damaged.values():
+            yield error.what
+        yield from self._check_identities()
+        for table, (absent, stray) in _LEADING.items():
+            missing, strays = self._compare(table)
+            for said, entries in ((absent, missing), (stray, strays)):
+                for key, member in entries:
+                    number = _lead_of(table, (key, member))
+                    name, original = self._name_of(number), number_of(key)
+                    yield said.format(name=name, key=key.hex(), number=number, original=original)
+        yield from self._check_tables(held)
+        yield from self._check_originals()
+        for key in self._list_unread():
+            yield f"the note about the drop of document {number_of(key)} is damaged"
+        yield from self._check_crawls()
+        yield from self._check_texts()
+
+    def mend(self) -> dict[str, int]:
+        """Correct all entries from the records; returns the counts of `Store.rebuild`."""
+        aliases = self._list_stray_aliases()
+        for entry in aliases:
+            self._values.discard(ALIASES, *entry)
+        missing, strays = self._compare_identities()
+        for identity, _ in strays:
+            self._values.delete(IDENTITIES, identity)
+        for identity, value in missing:
+            self._values.put(IDENTITIES, identity, value)
+        self.mend_rows()
+        self._mend(DUPLICATES)
+        self._mend(ADDRESSES)
+        self._mend_waiting()
+        return {
+            **({"damaged": len(self.damaged)} if self.damaged else {}),
+            **({"aliases_dropped": len(aliases)} if aliases else {}),
+        }
+
+    def mend_rows(self) -> None:
+        """Correct only the rows, so that each document's fingerprint leads to it."""
+        for key, row in self._mend(FINGERPRINTS):
+            if number_of(row).bit_count() == 1:
+                # No document has such a number and scope: a bit of `BULK_LOADED` was flipped.
+                self._values.add(FINGERPRINTS, key, BULK_LOADED)
+
+    def _mend(self, table: str) -> list[Entry]:
+        """Remove the strays of a set, and add what is missing; returns the strays."""
+        missing, strays = self._compare(table)
+        for entry in strays:
+            self._values.discard(table, *entry)
+        for entry in missing:
+            self._values.add(table, *entry)
+        return strays
+
+    def _read(self, table: str) -> tuple[Iterable[Entry], Callable[[Entry], bool]]:
+        """Read a table, and get what tells whether it has an entry; of a server, read it once."""
+        values = self._values
+        if values.remote:
+            there = set(values.scan(table))
+            return there, there.__contains__
+        if table in SETS:
+            return values.scan(table), lambda entry: values.has(table, *entry)
+        return values.scan(table), lambda entry: values.get(table, entry[0]) == entry[1]
+
+    def _compare(self, table: str) -> tuple[list[Entry], list[Entry]]:
+        """List the entries that a set of `_LEADING` lacks, and the strays."""
+        there, has = self._read(table)
+        missing = [entry for entry in self._list_wanted(table) if not has(entry)]
+        return missing, [entry for entry in there if not self._is_wanted(table, entry)]
+
+    def _list_wanted(self, table: str) -> Iterator[Entry]:
+        for number, record in self._list_records():
+            yield from _list_entries(table, number, record)
+
+    def _is_wanted(self, table: str, entry: Entry) -> bool:
+        number = _lead_of(table, entry)
+        if entry[1] == BULK_LOADED or number in self.damaged:
+            return True
+        record = self._get(number)
+        return record is not None and entry in _list_entries(table, number, record)
 
     def _compare_identities(self) -> tuple[list[Entry], list[Entry]]:
-        own = ((record.identity, number) for number, record in self._list_records())
-        wanted = ((name, pack_identity(name, number)) for name, number in own)
-        missing = [entry for entry in wanted if not self._has(IDENTITIES, entry)]
-        strays = [
-            entry
-            for entry in self._scan(IDENTITIES)
-            if not (number := _lead_of(entry)) or not self._exists(number)
-        ]
+        """List the identities that lead nowhere, or elsewhere, and those that lead to nothing."""
+        there, has = self._read(IDENTITIES)
+        missing = [entry for entry in self._list_wanted(IDENTITIES) if not has(entry)]
+        strays = [entry for entry in there if not self._exists(_lead_of(IDENTITIES, entry))]
         # An alias leads to its document, unless it leads to another one by now.
         bad = {identity for identity, _ in strays}
-        missing += [
-            (identity, pack_identity(identity, number_of(key)))
-            for key, identity in self._scan(ALIASES)
-            if self._exists(number_of(key))
-            and (identity in bad or self._values.get(IDENTITIES, identity) is None)
-        ]
+        for some in cut(self._values.scan(ALIASES), _ALIASES_PER_READ):
+            self._stored.prefetch_rows((), identities=[identity for _, identity in some])
+            missing += [
+                (identity, pack_identity(identity, number_of(key)))
+                for key, identity in some
+                if self._exists(number_of(key))
+                and (identity in bad or self._values.get(IDENTITIES, identity) is None)
+            ]
         return missing, strays
-
-    def _exists(self, number: int) -> bool:
-        """Whether there is a record, which may be damaged."""
-        if number in self.damaged or number in self._records:
-            return True
-        return not self._in_memory and self._get(number) is not None
 
     def _list_stray_aliases(self) -> list[Entry]:
         """List the aliases of documents that do not exist."""
-        return [entry for entry in self._scan(ALIASES) if not self._exists(number_of(entry[0]))]
+        aliases = self._values.scan(ALIASES)
+        return [entry for entry in aliases if not self._exists(number_of(entry[0]))]
 
     def _check_identities(self) -> Iterator[str]:
         missing, strays = self._compare_identities()
@@ -254,118 +321,41 @@ class Mender:
             number = number_of(key)
             yield f"identity {identity.hex()} is an alias of document {number}, which is not there"
 
-    def _list_rows(self) -> Iterator[tuple[int, Entry]]:
-        """List the rows that the records require, with the numbers of these."""
-        for number, record in self._list_records():
-            if record.state != State.DUPLICATE:
-                row = scope_hash(record.scope) + octets(number)
-                for fingerprint in record.fingerprints:
-                    yield number, (octets(fingerprint), row)
-
-    def _is_wanted(self, key: bytes, row: bytes) -> bool:
-        number = number_of(row[8:])
-        if row == BULK_LOADED or number in self.damaged:
-            return True
-        record = self._get(number)
-        return (
-            record is not None
-            and record.state != State.DUPLICATE
-            and number_of(key) in record.fingerprints
-            and row[:8] == scope_hash(record.scope)
-        )
-
-    def _compare_rows(self) -> tuple[list[Entry], list[Entry]]:
-        missing = [row for _, row in self._list_rows() if not self._has(FINGERPRINTS, row)]
-        return missing, [row for row in self._scan(FINGERPRINTS) if not self._is_wanted(*row)]
-
-    def _check_rows(self) -> Iterator[str]:
-        missing, strays = self._compare_rows()
-        for key, row in missing:
-            name = self._name_of(number_of(row[8:]))
-            yield f"{name} is not found by its fingerprint {key.hex()}"
-        for key, row in strays:
-            number = number_of(row[8:])
-            yield f"fingerprint {key.hex()} leads to document {number}, which does not have it"
-
     def _check_tables(self, held: NDArray[np.uint64]) -> Iterator[str]:
         """Find fingerprints of documents, or bulk-loaded ones, that the tables lack."""
-        owned = [(number_of(key), number) for number, (key, _) in self._list_rows()]
-        for at in _find_missing(held, [fingerprint for fingerprint, _ in owned]):
+        owned = [
+            (number_of(key), number_of(row[8:])) for key, row in self._list_wanted(FINGERPRINTS)
+        ]
+        lacking = ~contains(held, np.array([fingerprint for fingerprint, _ in owned], np.uint64))
+        for at in np.flatnonzero(lacking).tolist():
             fingerprint, number = owned[at]
             yield f"fingerprint {fingerprint:016x} of {self._name_of(number)} is in no table"
-        indexed, noted = self._stored.read_indexed()
+        indexed, noted = self._stored.read_indexed(tolerant=True)
         for fingerprint in noted[~contains(held, noted)].tolist():
             yield f"fingerprint {fingerprint:016x} is noted as bulk-loaded, but is in no table"
         if self._values.marks_bulk_loaded:
             for fingerprint in held[~contains(indexed, held)].tolist():
                 yield f"fingerprint {fingerprint:016x} leads to nothing"
 
-    def _compare_links(self) -> tuple[list[Entry], list[Entry]]:
-        wanted = (
-            (octets(record.original), octets(number))
-            for number, record in self._list_records()
-            if record.state == State.DUPLICATE
-        )
-        missing = [link for link in wanted if not self._has(DUPLICATES, link)]
-        return missing, [
-            (key, member)
-            for key, member in self._scan(DUPLICATES)
-            if not self._is_linked(number_of(key), number_of(member))
-        ]
-
-    def _is_linked(self, original: int, number: int) -> bool:
-        """Whether a document's record says that it is a near-duplicate of this original."""
-        record = self._get(number)
-        if record is None:
-            return number in self.damaged
-        return record.state == State.DUPLICATE and record.original == original
-
-    def _check_links(self) -> Iterator[str]:
-        missing, strays = self._compare_links()
-        for key, member in strays:
-            original, number = number_of(key), number_of(member)
-            yield f"document {number} is listed as a near-duplicate of {original}, but is not"
-        for key, member in missing:
-            name = self._name_of(number_of(member))
-            yield f"{name} is not listed as a near-duplicate of document {number_of(key)}"
+    def _check_originals(self) -> Iterator[str]:
+        """Find near-duplicates whose original is gone; one line each."""
         for number, record in self._list_records():
             original = record.original if record.state == State.DUPLICATE else 0
             if original and not self._exists(original):
                 name = self._name_of(number)
                 yield f"{name} is a near-duplicate of document {original}, which no longer exists"
 
-    def _compare_addresses(self) -> tuple[list[Entry], list[Entry]]:
-        wanted = (
-            address_row(record.url, number) for number, record in self._list_records() if record.url
-        )
-        missing = [row for row in wanted if not self._has(ADDRESSES, row)]
-        return missing, [row for row in self._scan(ADDRESSES) if not self._is_address(row)]
-
-    def _is_address(self, row: Entry) -> bool:
-        number = number_in(row[1])
-        record = self._get(number)
-        if record is None:
-            return number in self.damaged
-        return bool(record.url) and row == address_row(record.url, number)
-
-    def _check_addresses(self) -> Iterator[str]:
-        missing, strays = self._compare_addresses()
-        for _, member in missing:
-            yield f"{self._name_of(number_in(member))} is not found by its URL"
-        for _, member in strays:
-            number = number_in(member)
-            yield f"the index of URLs leads to document {number} by a URL that it does not have"
-
     def _list_unread(self) -> list[bytes]:
         """List the keys of notes about drops that are unreadable or another document's."""
-        return [key for key, packed in self._scan(WAITING) if not self._is_waiting(key, packed)]
+        waiting = self._values.scan(WAITING)
+        return [key for key, packed in waiting if not self._is_waiting(key, packed)]
 
     def _is_waiting(self, key: bytes, packed: bytes) -> bool:
         try:
-            waiting = unpack(Waiting, key, packed)
+            original = unpack_row(Waiting, key, packed).original
         except DamagedError:
             return False
-        return self._is_linked(waiting.original, number_of(key))
+        return self._is_wanted(DUPLICATES, (octets(original), key))
 
     def _mend_waiting(self) -> None:
         for key in self._list_unread():
@@ -382,15 +372,15 @@ class Mender:
 
     def _check_crawls(self) -> Iterator[str]:
         """Find unreadable records of crawls; one line each."""
-        for key, packed in self._scan(CRAWLS):
+        for key, packed in self._values.scan(CRAWLS):
             try:
-                unpack(CrawlRecord, key, packed)
+                unpack_row(CrawlRecord, key, packed)
             except DamagedError as error:
                 yield error.what
 
     def _check_texts(self) -> Iterator[str]:
         """Find texts that are unreadable or belong to no document; one line each."""
-        for key, packed in self._scan(TEXTS):
+        for key, packed in self._values.scan(TEXTS):
             number = number_of(key)
             if not self._exists(number):
                 yield f"there is a text of document {number}, but no such document"
@@ -400,15 +390,75 @@ class Mender:
                 yield f"text of document {number} is damaged: {error}"
 
 
-def _lead_of(entry: Entry) -> int:
-    """Get the number of the document of an identity; 0, which none has, if it is damaged."""
+def _list_entries(table: str, number: int, record: Record) -> list[Entry]:
+    """List the entries of a table that lead to a document, as its record says."""
+    if table == IDENTITIES:
+        return [(record.identity, pack_identity(record.identity, number))]
+    if table == ADDRESSES:
+        return [address_row(record.url, number)] if record.url else []
+    if (table == DUPLICATES) != (record.state == State.DUPLICATE):
+        return []
+    if table == DUPLICATES:
+        return [(octets(record.original), octets(number))]
+    row = scope_hash(record.scope) + octets(number)
+    return [(octets(fingerprint), row) for fingerprint in record.fingerprints]
+
+
+def _lead_of(table: str, entry: Entry) -> int:
+    """Tell to which document an entry leads; 0, which none has, for a damaged identity."""
+    if table == ADDRESSES:
+        return number_in(entry[1])
+    if table != IDENTITIES:
+        return number_of(entry[1][-8:])
     try:
         return unpack_identity(*entry)
     except StoreError:
         return 0
 
 
-def _find_missing(held: NDArray[np.uint64], wanted: list[int]) -> list[int]:
-    """List the indexes of the wanted fingerprints that the tables lack."""
-    missing: list[int] = np.flatnonzero(~contains(held, np.array(wanted, np.uint64))).tolist()
-    return missing
+def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[], object]]]:
+    """Check the rows of URL tables: says of each problem how many rows it costs, and corrects it.
+
+    Those that come later may follow from earlier ones, so correct each before the next.
+    """
+    for table in ROW_TABLES:
+        found = ((key, _find_damage(table, key, row)) for key, row in stored.scan_rows(table))
+        for key, problem in [damaged for damaged in found if damaged[1]]:
+            yield problem, 1, partial(stored.drop_row, table, key)
+    rules = read_rows(UrlRuleRecord, stored.scan_rows("rules"))
+    records = {record.rule.key: record for _, record in rules}
+    acting = {key for key, _ in stored.scan_rows("acting")} - COUNTERS
+    for key, record in records.items():
+        if record.acts != (key in acting):
+            which = "acts, but is not" if record.acts else "does not act, but is"
+            problem = f"URL rule {record.rule.text!r} {which} among those that act"
+            yield problem, 0, partial(note_acting, stored, record)
+    for key in acting - records.keys():
+        problem = f"URL rule {key.hex()} is among those that act, but does not exist"
+        yield problem, 0, partial(stored.drop_row, "acting", key)
+    parked = Counter(key[:RULE_BYTES] for key, _ in scan_parked(stored))
+    for record in records.values():
+        if (counted := parked.pop(record.rule.key, 0)) != record.parked:
+            problem = f"URL rule {record.rule.text!r} parks {counted} requests, but says"
+            corrected = structs.replace(record, parked=counted)
+            yield f"{problem} {record.parked}", 0, partial(put_rule, stored, corrected)
+    for rule, counted in parked.items():
+        problem = f"{counted} requests are parked by URL rule {rule.hex()}, which does not exist"
+        yield problem, 0, partial(_release_all, stored, rule)
+
+
+def _release_all(stored: Documents, rule: bytes) -> None:
+    release(stored, [key for key, _ in scan_parked(stored, "parked", rule)])
+
+
+def _find_damage(table: str, key: bytes, row: bytes) -> str:
+    """Say what is wrong with a row; "" if nothing is."""
+    is_counter = table == "acting" and key in COUNTERS
+    kind, length = (RulesVersion, len(key)) if is_counter else _KINDS[table]
+    if len(key) != length:
+        return f"the table {table} has a row at key {key.hex()}, which is none of its keys"
+    try:
+        unpack_row(kind, key, row)
+    except DamagedError as error:
+        return f"table {table}: {error.what}"
+    return ""

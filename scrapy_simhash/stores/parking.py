@@ -23,11 +23,11 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.judge import counts
+from scrapy_simhash.judging.judge import counts, get_sound
 from scrapy_simhash.judging.rows import Link, Parked, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink
 from scrapy_simhash.pages.links import digest_link
-from scrapy_simhash.stores.keyvalues import LINKS
+from scrapy_simhash.stores.keyvalues import LINKS, cut
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put_rule
 
@@ -216,10 +216,7 @@ def _find_answer(
     if not all(tally.acts(rule) for rule in parking.target.rules):
         return ParkingAnswer("unproven")
     number = find_form(stored, parking.form)
-    try:
-        record = stored.get(number) if number else None
-    except DamagedError:
-        record = None  # `check` lists it
+    record = get_sound(stored, number) if number else None
     if record is None or parking.leads(record.url) != parking.target.form:
         return ParkingAnswer("no_target")
     # Of a near-duplicate its original tells whether it counts.
@@ -335,7 +332,7 @@ def list_wrong(
     wrong: list[bytes] = []
     pending: list[bytes] = []
     rows = scan_parked(stored) if keys is None else _get_rows(stored, "parked", keys)
-    while some := list(islice(rows, _ROWS_PER_CALL)):
+    for some in cut(rows, _ROWS_PER_CALL):
         stored.prefetch_rows(
             (("rules", bytes.fromhex(parked.rule)) for _, parked in some),
             records=[parked.target for _, parked in some],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 import numpy as np
 
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.judging.documents import (
     CrawlRecord,
     Document,
@@ -33,6 +33,7 @@ from scrapy_simhash.judging.judge import (
     take_lost,
     withdraw,
 )
+from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages.recipe import Recipe
@@ -53,7 +54,6 @@ from scrapy_simhash.stores.header import (
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine, KeyValues
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
 from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys
-from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.upkeep import (
     DOCUMENTS_PER_DELETION,
     count_documents,
@@ -65,7 +65,6 @@ from scrapy_simhash.stores.upkeep import (
     list_walls,
     select_documents,
     spare_documents,
-    visit_documents,
     with_near_duplicates,
 )
 from scrapy_simhash.stores.urlrules import UrlRuleStore
@@ -81,8 +80,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.rows import Link
+    from scrapy_simhash.stores.header import Header
     from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
-    from scrapy_simhash.stores.records import Header
 
 Result = TypeVar("Result")
 
@@ -158,7 +157,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             # On a server counting reads all keys, and `open` has searched it.
             if not values.remote and values.count(DOCUMENTS):
                 return False
-            values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
+            values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
             return True
 
         try:
@@ -474,7 +473,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """Rewrite all tables, in this or another design."""
         stored.rewrite_tables(design, fingerprints)
         header = msgspec.structs.replace(self._header, design=design.name)
-        stored.values.put(HEADER, HEADER_KEY, pack(HEADER_KEY, header))
+        stored.values.put(HEADER, HEADER_KEY, pack_row(HEADER_KEY, header))
 
     def find_document(self, url: str) -> list[StoredDocument]:
         """Find documents by their URL."""
@@ -515,7 +514,21 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         Returns the number of damaged records, which are skipped.
         """
-        return self.read(lambda stored: visit_documents(take, stored.scan()))
+        last = damaged = 0
+
+        def work(stored: Documents) -> None:
+            nonlocal last, damaged
+            for number, record in stored.scan():
+                if number <= last:  # it runs again
+                    continue
+                last = number
+                if isinstance(record, DamagedError):
+                    damaged += 1
+                else:
+                    take(describe_document(number, record, None))
+
+        self.read(work)
+        return damaged
 
     @property
     def libraries(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import Record, State, StoredDocument, Wall, facts_of
-from scrapy_simhash.judging.judge import list_lost
+from scrapy_simhash.judging.judge import get_sound, list_lost
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 from scrapy_simhash.pages.kinds import guess_kind
 
@@ -42,19 +42,6 @@ def describe_document(number: int, record: Record, text: str | None) -> StoredDo
     )
 
 
-def visit_documents(
-    take: Callable[[StoredDocument], object], records: Iterable[tuple[int, Record | DamagedError]]
-) -> int:
-    """Call a function with each document's description; returns the number of damaged ones."""
-    damaged = 0
-    for number, record in records:
-        if isinstance(record, DamagedError):
-            damaged += 1
-        else:
-            take(describe_document(number, record, None))
-    return damaged
-
-
 def count_documents(stored: Documents) -> dict[str, Any]:
     """Count documents by state, distance, scope and group (an original and its near-duplicates)."""
     states: Counter[str] = Counter()
@@ -84,7 +71,7 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         "files": files,
         "scopes": dict(scopes.most_common(_ROWS_SHOWN)),
         "groups": [
-            _describe_group(number, _get_sound(stored, number), size)
+            _describe_group(number, get_sound(stored, number), size)
             for number, size in groups.most_common(_ROWS_SHOWN)
         ],
     }
@@ -102,7 +89,7 @@ def list_walls(stored: Documents) -> list[Wall]:
             sink.since or 0.0,
         )
         for number, sink in list_sinks(stored)
-        if (record := _get_sound(stored, number)) is not None
+        if (record := get_sound(stored, number)) is not None
     ]
     return sorted(walls, key=lambda wall: (-wall.near_duplicates, wall.document))
 
@@ -123,14 +110,6 @@ def describe_walls(walls: Sequence[Wall]) -> dict[str, Any]:
             for wall in walls[:_ROWS_SHOWN]
         ],
     }
-
-
-def _get_sound(stored: Documents, number: int) -> Record | None:
-    """Get a record, or None if it is missing or damaged."""
-    try:
-        return stored.get(number)
-    except DamagedError:
-        return None
 
 
 def _describe_group(number: int, original: Record | None, near_duplicates: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import DamagedError
@@ -26,7 +25,7 @@ from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.pages.scopes import site as site_of
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
-from scrapy_simhash.stores.keyvalues import ROW_TABLES
+from scrapy_simhash.stores.keyvalues import ROW_TABLES, cut
 from scrapy_simhash.stores.parking import (
     ParkingAnswer,
     ParkingGroup,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.urls.rules import RuleChange, UrlRule
 
 Result = TypeVar("Result")
-_Item = TypeVar("_Item")
 # By table, its keys and rows.
 UrlRows: TypeAlias = "dict[str, list[tuple[bytes, bytes]]]"
 _DECIDED: dict[RuleState, RuleAction] = {RuleState.PINNED: "pin", RuleState.BANNED: "ban"}
@@ -165,7 +163,7 @@ class UrlRuleStore(ABC):
 
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
-        for some in _cut(numbers, _PAGES_PER_READ):
+        for some in cut(numbers, _PAGES_PER_READ):
             try:
                 yield from self.get_documents(some)
             except DamagedError:  # `check` lists it
@@ -178,7 +176,7 @@ class UrlRuleStore(ABC):
         acting = ActingRules(self.read(book.list_acting))
         hosts = {_site_of(f"http://{host}/") for host in acting.hosts}
         for site in hosts & sites.keys():
-            for some in _cut(sites[site], _PAGES_PER_READ):
+            for some in cut(sites[site], _PAGES_PER_READ):
                 self.write(partial(_note_forms_of, numbers=some, acting=acting))
 
     def url_rules(self, host: str | None = None) -> list[UrlRuleRecord]:
@@ -262,7 +260,7 @@ class UrlRuleStore(ABC):
             release(stored, list_wrong(stored, alive, keys)[0])  # things may have changed
 
         wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
-        for some in _cut(wrong, _REQUESTS_PER_GROUP):
+        for some in cut(wrong, _REQUESTS_PER_GROUP):
             self.write(partial(free, keys=some))
         self._unsettled = set(pending)
 
@@ -278,7 +276,7 @@ class UrlRuleStore(ABC):
             return [key for key, parked in rows if url in (None, parked.url)]
 
         keys = self.read(find)
-        groups = _cut(keys, _REQUESTS_PER_GROUP)
+        groups = cut(keys, _REQUESTS_PER_GROUP)
         return sum(self.write(partial(release, keys=some)) for some in groups)
 
     def sample_parked(
@@ -341,7 +339,7 @@ class UrlRuleStore(ABC):
 
         every = self.read(lambda stored: [key for key, _ in stored.scan_rows("forms")])
         dropped = 0
-        for some in _cut(every, _REQUESTS_PER_GROUP):
+        for some in cut(every, _REQUESTS_PER_GROUP):
             if keys := self.read(partial(find, keys=some)):
                 dropped += self.write(partial(drop, keys=keys))
         return dropped
@@ -353,7 +351,7 @@ class UrlRuleStore(ABC):
     def copy_url_rows(self, rows: UrlRows) -> None:
         """Copy rows of a store whose documents were copied unchanged, with their numbers."""
         every = [(table, *row) for table, found in rows.items() for row in found]
-        for some in _cut(every, _REQUESTS_PER_GROUP):
+        for some in cut(every, _REQUESTS_PER_GROUP):
             self.write(partial(_put_rows, some))
 
     def merge_url_rows(self, rows: UrlRows) -> None:
@@ -373,18 +371,11 @@ class UrlRuleStore(ABC):
             if action is not None and here is not None and here not in _DECIDED:
                 self.change_url_rule(record.rule.id, action)
         requests = (row for _, row in read_rows(Parked, rows["parked"] + rows["released"]))
-        for some in _cut(requests, _REQUESTS_PER_GROUP):
+        for some in cut(requests, _REQUESTS_PER_GROUP):
             self.write(partial(parking.put_released, requests=some, seed=self.seed))
         found = (row for _, row in read_rows(Link, rows["links"]))
-        for links in _cut(found, _REQUESTS_PER_GROUP):
+        for links in cut(found, _REQUESTS_PER_GROUP):
             self.write(partial(keep_links, links=links, gone=()))
-
-
-def _cut(some: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Cut something into parts."""
-    left = iter(some)
-    while part := list(islice(left, size)):
-        yield part
 
 
 def _find_last(stored: Documents) -> int:

@@ -15,7 +15,6 @@ from tests.helpers.needing import examples
 from tests.helpers.oracle import distance_between, union_find
 from tests.helpers.strategies import crowds
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 
 

@@ -10,7 +10,6 @@ from scrapy_simhash.transfer.exchange import list_kept
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl, open_lmdb
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 C = A ^ B
 SITE = "http://site.example/"

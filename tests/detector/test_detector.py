@@ -10,13 +10,13 @@ import pytest
 import tldextract
 
 from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.records import pack
 from tests.helpers.detecting import EXTRACTOR, fetched, judge, running
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
@@ -68,7 +68,7 @@ async def test_a_store_read_by_another_turbohtml_is_warned_of_once(
         header = unpack_header(stored.values.get("header", HEADER_KEY))
         assert header.libraries.pop("turbohtml")
         header.libraries |= {"turbohtml": version} if version else {}
-        stored.values.put("header", HEADER_KEY, pack(HEADER_KEY, header))
+        stored.values.put("header", HEADER_KEY, pack_row(HEADER_KEY, header))
 
     with open_store(str(store), recipe=Recipe(extractor)) as made:
         made.write(change)

@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -9,9 +10,11 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.needing import require_program
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
 
@@ -241,3 +244,16 @@ def run_cluster(
         cluster = RedisCluster(nodes, ports)
         cluster.join()
         yield cluster
+
+
+def count_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count round trips from now on, in a list of one number; not those of leases."""
+    counted = [0]
+    run = Server.run
+
+    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
+        counted[0] += threading.current_thread() is threading.main_thread()
+        return run(self, *arguments, **options)
+
+    monkeypatch.setattr(Server, "run", count)
+    return counted

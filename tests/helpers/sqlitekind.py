@@ -1,18 +1,20 @@
-"""A kind of store in SQLite: the least that a kind has to write, for the tests of the interface."""
+"""A kind of store in SQLite, which several processes may use: all that a kind has to write."""
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
-from scrapy_simhash.stores.keyvalues import TABLES, Engine, KeyValues
-from scrapy_simhash.tables.probing import MOST_IN_BUCKET, Sets
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.keyvalues import Engine, KeyValues
+from scrapy_simhash.stores.lmdb.guard import Leases
 
 Result = TypeVar("Result")
+# Of a set, each member has a row; of a value there is one.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS vals (t, k, v, PRIMARY KEY (t, k)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sets (t, k, m, PRIMARY KEY (t, k, m)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rows (name, key, value, PRIMARY KEY (name, key, value)) WITHOUT ROWID
 """
 
 
@@ -21,50 +23,39 @@ class SqliteValues(KeyValues):
         self._ask = database.execute
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        row = self._ask("SELECT v FROM vals WHERE t = ? AND k = ?", (table, key)).fetchone()
-        return None if row is None else bytes(row[0])
+        return next(iter(self.members(table, key)), None)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        self._ask("REPLACE INTO vals VALUES (?, ?, ?)", (table, key, value))
+        self.delete(table, key)
+        self.add(table, key, value)
 
     def delete(self, table: str, key: bytes) -> None:
-        for name in ("vals", "sets"):
-            self._ask(f"DELETE FROM {name} WHERE t = ? AND k = ?", (table, key))  # noqa: S608
+        self._ask("DELETE FROM rows WHERE name = ? AND key = ?", (table, key))
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        for name in ("vals", "sets"):
-            wanted = f"SELECT * FROM {name} WHERE t = ? AND k >= ? ORDER BY k"  # noqa: S608
-            for _, key, value in self._ask(wanted, (table, prefix)):
-                if not key.startswith(prefix):
-                    break
-                yield key, value
+        wanted = "SELECT key, value FROM rows WHERE name = ? AND key >= ? ORDER BY key"
+        return takewhile(lambda row: row[0].startswith(prefix), self._ask(wanted, (table, prefix)))
 
     def count(self, table: str) -> int:
-        (number,) = self._ask("SELECT count(*) FROM vals WHERE t = ?", (table,)).fetchone()
+        (number,) = self._ask("SELECT count(*) FROM rows WHERE name = ?", (table,)).fetchone()
         return int(number)
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
-        wanted = "SELECT m FROM sets WHERE t = ? AND k = ? ORDER BY m"
-        found = [member for (member,) in self._ask(wanted, (table, key))]
+        wanted = "SELECT value FROM rows WHERE name = ? AND key = ? ORDER BY value"
+        found = (member for (member,) in self._ask(wanted, (table, key)))
         return [member for member in found if member.startswith(prefix)][:most]
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
-        return member in self.members(table, key)
+        return member in self.members(table, key, member)
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
-        self._ask("INSERT OR IGNORE INTO sets VALUES (?, ?, ?)", (table, key, member))
+        self._ask("INSERT OR IGNORE INTO rows VALUES (?, ?, ?)", (table, key, member))
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
-        self._ask("DELETE FROM sets WHERE t = ? AND k = ? AND m = ?", (table, key, member))
-
-    def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
-        del near
-        found = [(key, members) for key in keys if (members := self.members(TABLES, key))]
-        crowded = [key for key, members in found if bounded and len(members) > MOST_IN_BUCKET]
-        joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
-        return joined, b"", crowded
+        gone = "DELETE FROM rows WHERE name = ? AND key = ? AND value = ?"
+        self._ask(gone, (table, key, member))
 
     def take_number(self, above: int = 0) -> int:
         number = max(int.from_bytes(self.get("last", b"number") or b"", "big"), above) + 1
@@ -72,43 +63,48 @@ class SqliteValues(KeyValues):
         return number
 
 
-class ProcessLeases(set[str]):
-    """Leases of this process only."""
-
-    take = set.add
-    give_back = set.discard
-    alive = set.__contains__
-
-
 class SqliteEngine(Engine):
     kind = "sqlite"
     errors = (sqlite3.Error,)
     values = SqliteValues
+    leases: Leases
 
     def __init__(self, url: Path | str, *, readonly: bool = False) -> None:
         self.url, self.readonly = str(url), readonly
         self._path = Path(self.url.removeprefix("sqlite://"))
-        self.leases = ProcessLeases()
+        self.leases = Leases(self._path.with_name(f"{self._path.name}-leases"))
         self._lock = threading.RLock()
+        self._database = sqlite3.connect(":memory:")  # until it is open
 
     def exists(self) -> bool:
         return self._path.exists()
 
     def open(self) -> None:
-        self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        self._database.executescript(_SCHEMA)
+        url = f"{self._path.resolve().as_uri()}?mode={'ro' if self.readonly else 'rwc'}"
+        try:
+            self._database = sqlite3.connect(
+                url, uri=True, isolation_level=None, check_same_thread=False
+            )
+            if not self.readonly:
+                self._database.execute(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreUnusableError(f"no store can be opened at {self.url}: {error}") from error
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
-        return self.write(work)
+        return self._run("BEGIN", work)
 
     def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
-        del alone
+        del alone  # nobody else ever writes meanwhile
+        return self._run("BEGIN IMMEDIATE", work)
+
+    def _run(self, begin: str, work: Callable[[KeyValues], Result]) -> Result:
         with self._lock, self._database:
-            self._database.execute("BEGIN IMMEDIATE")
+            self._database.execute(begin)
             return work(self.values(self._database))
 
     def measure(self) -> tuple[str, int]:
         return "file_bytes", self._path.stat().st_size
 
     def close(self) -> None:
+        self.leases.give_back_all()
         self._database.close()

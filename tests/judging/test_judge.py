@@ -17,7 +17,6 @@ from tests.helpers.documents import (
     plain_match,
 )
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A, FAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8, 0x0123_4567_89AB_CDE0
 B = A ^ 2**64 - 1
 

@@ -26,7 +26,6 @@ from tests.helpers.documents import CRAWL, begin_crawl, document, judge_one
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import edit_words, make_page, make_words
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A = 0x0123_4567_89AB_CDEF
 B = A ^ 2**64 - 1
 POOL = np.random.default_rng(1).integers(0, 2**64, 40_000, np.uint64, endpoint=False)

@@ -8,7 +8,6 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
 

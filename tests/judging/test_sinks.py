@@ -30,7 +30,6 @@ from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.urlrules import Rows
 
-STORE_KINDS = ["lmdb", "redis", "cluster"]
 WALL, PAGE = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 HOST = "http://site.example"
 POOL = np.random.default_rng(1).integers(0, 2**64, 5_000, np.uint64, endpoint=False)

@@ -16,6 +16,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Waiting
+from scrapy_simhash.judging.rows import pack_row, unpack_row
 from scrapy_simhash.stores.documents import BULK_LOADED, Documents
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -38,16 +39,15 @@ from scrapy_simhash.stores.records import (
     address_row,
     number_of,
     octets,
-    pack,
     pack_identity,
     scope_hash,
-    unpack,
 )
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
+from tests.helpers.redisservers import count_trips
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
@@ -316,10 +316,10 @@ def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
     def read(stored: Documents) -> bytes:
         return stored.values.get(WAITING, octets(6)) or b""
 
-    digest = unpack(Waiting, octets(6), store.read(read)).text_digest
+    digest = unpack_row(Waiting, octets(6), store.read(read)).text_digest
     plant(store, "drop that waits damaged")
     store.rebuild()
-    assert store.read(read) == pack(octets(6), Waiting(5, digest, CRAWL))
+    assert store.read(read) == pack_row(octets(6), Waiting(5, digest, CRAWL))
 
 
 @pytest.mark.parametrize("number", range(1, 7))
@@ -332,13 +332,24 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     counted = {"fingerprints": len(stored), "tables": 4, "damaged": 1}
     assert store.rebuild() == counted
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
-    if number not in {5, 6}:  # whether a drop waits for a damaged record cannot be counted
-        assert store.stats()["damaged"] == 1
+    assert store.stats()["damaged"] == 1
+    # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.
+    assert [page.document for page in store.list_lost()] == [6] * (number == 5)
     assert store.bulk_load(np.array([99], np.uint64)) == 1
     assert store.fingerprints().tolist() == sorted([*stored, 99])
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back
     store.rebuild()
     assert store.check() == []
+
+
+def test_aliases_are_read_in_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read of a server is a round trip."""
+    for start in (0, 500):
+        names = range(start, start + 500)
+        store.find_and_add([document(f"{n}", n << 20, aliases=(b"alias %d" % n,)) for n in names])
+    trips = count_trips(monkeypatch)
+    assert store.check() == []
+    assert trips[0] <= 100
 
 
 def test_a_damaged_record_makes_no_page_a_duplicate_silently(store: Store) -> None:

@@ -4,35 +4,44 @@ import asyncio
 import json
 import lzma
 import sqlite3
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pytest
 
-from scrapy_simhash.errors import StoreError, StoreMismatchError, StoreUnavailableError
+from scrapy_simhash.errors import (
+    StoreError,
+    StoreMismatchError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
+    DOCUMENTS,
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
     LINKS,
+    TABLES,
     TEXTS,
     WAITING,
     KeyValues,
 )
 from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.stores.urls import ENGINES
 from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.documents import CRAWL, begin_crawl, document, judge
 from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
 from tests.helpers.server import serve
@@ -45,6 +54,7 @@ VALUES = (IDENTITIES, TEXTS, WAITING, LINKS)
 SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
+Result = TypeVar("Result")
 NUMBERS = [number.to_bytes(8, "big") for number in (0, 1, 2, 255, 256, 2**63, 2**64 - 1)]
 
 
@@ -163,8 +173,8 @@ def run_calls(store: Store, calls: int, seed: int) -> None:
 
 
 def test_rows_are_those_of_dicts_and_sets(home: str) -> None:
-    remote = "://" in home
     with begin_crawl(home) as store:
+        remote = store.read(lambda stored: stored.remote)
         run_calls(store, CALLS // 10 if remote else CALLS, seed=1)
 
 
@@ -231,6 +241,30 @@ def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
         assert store.fingerprints().tolist() == [5]
 
 
+def test_a_new_kind_opens_and_closes_as_others_do(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with pytest.raises(StoreUnusableError, match="no store can be opened at"):
+        Store(SqliteEngine(path, readonly=True))
+    assert list(tmp_path.iterdir()) == []
+    with Store(SqliteEngine(path)) as store, Store(SqliteEngine(path)) as other:
+        store.start_crawl(CRAWL, "spider")
+        with pytest.raises(ValueError, match="is running"):
+            other.start_crawl(CRAWL, "spider")
+        store.find_and_add([document("a", 5)])
+        assert judge(other, document("b", 5)) == ["near_duplicate 2 of 1"]
+        store.close()
+        assert judge(other, document("c", 5)) == ["new 3"]
+    before = path.read_bytes()
+    with Store(SqliteEngine(path, readonly=True)) as store:
+        assert store.check() == []
+        with pytest.raises(ValueError, match="read-only"):
+            store.bulk_load(np.array([5], np.uint64))
+    assert path.read_bytes() == before
+    path.write_bytes(b"something else")
+    with pytest.raises(StoreUnusableError, match="file is not a database"):
+        Store(SqliteEngine(path))
+
+
 @pytest.mark.parametrize("calls", range(1, 22, 4))
 def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
     tmp_path: Path, calls: int
@@ -265,4 +299,52 @@ def test_a_kind_that_raises_in_the_middle_of_a_commit_loses_nothing(
         assert [page.url[-1] for page in store.list_documents()] == ["a"]
         verdicts = store.find_and_add(group)
         assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate", "new"]
+        assert store.check() == []
+
+
+def test_a_read_that_is_repeated_visits_no_document_twice(tmp_path: Path) -> None:
+    class RepeatingEngine(SqliteEngine):
+        def read(self, work: Callable[[KeyValues], Result]) -> Result:
+            super().read(work)
+            return super().read(work)
+
+    with Store(RepeatingEngine(tmp_path / "store")) as store:
+        store.find_and_add([document("a", 5), document("b", 77 << 40), document("c", 5)])
+        store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
+        numbers: list[int] = []
+        assert store.visit(lambda page: numbers.append(page.document)) == 1
+        assert numbers == [1, 3]
+
+
+def test_where_marks_tell_what_was_bulk_loaded_an_import_reads_no_records(tmp_path: Path) -> None:
+    class MarkingValues(SqliteValues):
+        marks_bulk_loaded = True
+        read: ClassVar[list[str]] = []
+
+        def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+            self.read.append(table)
+            return super().scan(table, prefix)
+
+    class MarkingEngine(SqliteEngine):
+        values = MarkingValues
+
+    with Store(MarkingEngine(tmp_path / "store")) as store:
+        store.find_and_add([document("a", 5), document("b", 77 << 40)])
+        assert store.bulk_load(np.array([5, 9 << 50], np.uint64)) == 1
+        MarkingValues.read.clear()
+        assert store.bulk_load(np.array([5, 3 << 30], np.uint64)) == 1
+        assert DOCUMENTS not in MarkingValues.read
+        # Table 0 tells whether the design may change, and all are cleared.
+        assert MarkingValues.read.count(TABLES) == 2
+        assert store.check() == []
+        assert store.fingerprints().tolist() == [5, 3 << 30, 77 << 40, 9 << 50]
+        assert store.bulk_loaded().tolist() == [5, 3 << 30, 9 << 50]
+
+
+def test_a_member_of_a_wrong_width_is_found_and_mended(tmp_path: Path) -> None:
+    with Store(SqliteEngine(tmp_path / "store")) as store:
+        store.find_and_add([document("a", 5)])
+        store.write(lambda stored: stored.values.add(FINGERPRINTS, octets(5), b"short"))
+        assert any(f"fingerprint {5:016x} leads to document" in each for each in store.check())
+        assert store.rebuild()["fingerprints"] == 1
         assert store.check() == []

@@ -21,7 +21,6 @@ from tests.helpers.documents import CRAWL, begin_crawl
 from tests.helpers.parking import read_rule
 from tests.helpers.urlrules import make_facts
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 RULE = parse_rule("site.example drop-parameter sid")
 SITE = "http://site.example"
 DAY_SECONDS = 86_400

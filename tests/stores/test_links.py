@@ -7,7 +7,6 @@ from scrapy_simhash.stores import parking
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 SITE = "http://site.example/"
 
 

@@ -13,9 +13,9 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.judging.rows import pack_row, unpack_row
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.header import FORMAT
-from scrapy_simhash.stores.records import Header, pack, unpack
+from scrapy_simhash.stores.header import FORMAT, Header
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
@@ -64,10 +64,10 @@ def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Cal
     """Make a store of a version 9.8.7, with such a format."""
 
     def work(stored: Documents) -> None:
-        header = unpack(Header, b"store", stored.values.get("header", b"store") or b"")
+        header = unpack_row(Header, b"store", stored.values.get("header", b"store") or b"")
         header.format = changed_format
         header.libraries["scrapy-simhash"] = "9.8.7"
-        packed = pack(b"store", header)
+        packed = pack_row(b"store", header)
         if damage:
             packed = packed[:-1] + bytes([packed[-1] ^ 1])
         stored.values.put("header", b"store", packed)

@@ -13,7 +13,6 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb, plain_match
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 
 

@@ -16,7 +16,7 @@ class MemoryMachine(StoreMachine):
 
     def prepare(self, data: st.DataObject) -> None:
         most = data.draw(st.sampled_from([65_536, 4, 2]))
-        self.patch.setattr("scrapy_simhash.stores.memory.MOST_IN_BUCKET", most)
+        self.patch.setattr("scrapy_simhash.stores.keyvalues.MOST_IN_BUCKET", most)
         self.crowded = most < 65_536
         self.engine = MemoryEngine()
 

@@ -1,11 +1,9 @@
 """Parked requests: which may be parked, who gets them back and when; on every kind of store."""
 
-import threading
 from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -19,7 +17,6 @@ from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.rulebook import Sample, get_rule, set_state
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import RuleState, parse_rule
@@ -37,8 +34,8 @@ from tests.helpers.parking import (
     read_rule,
     unpark,
 )
+from tests.helpers.redisservers import count_trips
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
 
@@ -364,19 +361,6 @@ def test_to_take_many_requests_takes_few_round_trips(
     unpark(acting, *(each.key for each in taken))
     assert trips[0] <= 20
     assert len(list(acting.parked())) == 30
-
-
-def count_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count round trips from now on, in a list of one number; not those of leases."""
-    counted = [0]
-    run = Server.run
-
-    def count(self: Server, *arguments: Any, **options: Any) -> list[Any]:
-        counted[0] += threading.current_thread() is threading.main_thread()
-        return run(self, *arguments, **options)
-
-    monkeypatch.setattr(Server, "run", count)
-    return counted
 
 
 def test_one_transaction_judges_and_parks(acting: Store) -> None:

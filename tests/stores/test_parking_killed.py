@@ -10,7 +10,6 @@ from tests.helpers.children import running
 from tests.helpers.documents import begin_crawl
 from tests.helpers.parking import RULE, add_target, pin
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A = 0x0123_4567_89AB_CDEF
 KILLS = int(os.environ.get("SIMHASH_TEST_KILLS", "4"))
 

@@ -6,7 +6,7 @@ import xxhash
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.stores.records import pack, unpack
+from scrapy_simhash.judging.rows import pack_row, unpack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
 RECORD = Record(
@@ -53,37 +53,37 @@ def with_checksum(body: bytes, key: bytes = KEY) -> bytes:
 
 def test_what_is_on_disk_never_changes() -> None:
     """Whoever must change this raises the store's format."""
-    assert pack(KEY, RECORD).hex() == "".join(ON_DISK)
+    assert pack_row(KEY, RECORD).hex() == "".join(ON_DISK)
     assert State(0) is State.PENDING
     assert State(1) is State.DONE
     assert State(2) is State.DUPLICATE
 
 
 def test_any_flipped_bit_is_found() -> None:
-    packed = pack(KEY, RECORD)
+    packed = pack_row(KEY, RECORD)
     for bit in range(8 * len(packed)):
         damaged = bytearray(packed)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(StoreError, match="damaged record at key 0000000000000007"):
-            unpack(Record, KEY, bytes(damaged))
+            unpack_row(Record, KEY, bytes(damaged))
 
 
 def test_any_cut_is_found() -> None:
-    packed = pack(KEY, RECORD)
+    packed = pack_row(KEY, RECORD)
     for length in range(len(packed)):
         with pytest.raises(StoreError, match="damaged"):
-            unpack(Record, KEY, packed[:length])
+            unpack_row(Record, KEY, packed[:length])
 
 
 def test_a_record_of_another_key_is_found() -> None:
     with pytest.raises(StoreError, match="checksum differs"):
-        unpack(Record, KEY[:-1] + b"\x08", pack(KEY, RECORD))
+        unpack_row(Record, KEY[:-1] + b"\x08", pack_row(KEY, RECORD))
 
 
 def test_fields_appended_by_a_later_version_are_tolerated() -> None:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORD))
     later = with_checksum(msgspec.msgpack.encode([*fields, "new", {"field": 1}]))
-    assert unpack(Record, KEY, later) == RECORD
+    assert unpack_row(Record, KEY, later) == RECORD
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_fields_appended_by_a_later_version_are_tolerated() -> None:
 )
 def test_a_true_checksum_around_something_else(body: bytes) -> None:
     with pytest.raises(StoreError, match="damaged record at key 0000000000000007"):
-        unpack(Record, KEY, with_checksum(body))
+        unpack_row(Record, KEY, with_checksum(body))
 
 
 def test_an_unknown_state_is_damage() -> None:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORD))
     fields[Record.__struct_fields__.index("state")] = 9
     with pytest.raises(StoreError, match="damaged"):
-        unpack(Record, KEY, with_checksum(msgspec.msgpack.encode(fields)))
+        unpack_row(Record, KEY, with_checksum(msgspec.msgpack.encode(fields)))

@@ -11,9 +11,9 @@ import pytest
 from redis import Redis
 
 from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.records import pack
 from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.urls import check_store_url, server_address, show_url
 from tests.helpers.documents import CRAWL, begin_crawl, document
@@ -241,7 +241,7 @@ def test_another_format(redis_server: RedisServer) -> None:
         packed = client.hget("{format}:header", HEADER_KEY)
         assert isinstance(packed, bytes)
         header = msgspec.structs.replace(unpack_header(packed), format=9)
-        client.hset("{format}:header", HEADER_KEY, pack(HEADER_KEY, header))
+        client.hset("{format}:header", HEADER_KEY, pack_row(HEADER_KEY, header))
         with pytest.raises(StoreUnusableError, match="has format 9, but this version reads"):
             open_store(url)
         client.hset("{format}:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))

@@ -13,8 +13,6 @@ from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.processes import run_python
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
-
 
 @pytest.fixture
 def ten_tables_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 A, B, C = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF
 
 

@@ -185,7 +185,7 @@ def test_many_fingerprints_under_one_key(engine: Engine) -> None:
 
 def limit(patch: pytest.MonkeyPatch, most: int) -> None:
     """Pass over buckets of more than so many."""
-    for module in ("lmdb.tables", "memory", "keyvalues"):
+    for module in ("lmdb.tables", "keyvalues"):
         patch.setattr(f"scrapy_simhash.stores.{module}.MOST_IN_BUCKET", most)
     patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
 

@@ -25,7 +25,6 @@ from tests.helpers.documents import document
 from tests.helpers.oracle import distance_between
 from tests.helpers.pages import edit_words, make_page, make_words
 
-STORE_KINDS = ("lmdb", "redis", "cluster")
 SEED, DISTANCE = 11, 3
 PLAIN = Config(distance=DISTANCE, confirm=None)
 # Few bits apart, so that chains and choices between several originals are common.

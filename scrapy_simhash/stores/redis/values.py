@@ -131,8 +131,10 @@ class RedisValues(KeyValues):
             values = ((key, self._own[table][key]) for key in written)
             yield from merge(stored, ((key, value) for key, value in values if value is not None))
             return
-        for key, joined in stored:
-            yield from ((key, member) for member in self._list_members(table, key, joined))
+        for some in _cut(stored, _FIELDS_PER_CALL):
+            self._read_crowded(table, [key for key, joined in some if not joined])
+            for key, joined in some:
+                yield from ((key, member) for member in self._list_members(table, key, joined))
         self.fetch((table, key) for key in written)
         for key in written:
             yield from ((key, member) for member in self.members(table, key))
@@ -228,6 +230,13 @@ class RedisValues(KeyValues):
             command = ("ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit)
             (self._crowded[wanted],) = self.run([command])
         return self._crowded[wanted]
+
+    def _read_crowded(self, table: str, keys: Sequence[bytes]) -> None:
+        """Read whole sets that are too large for a field, or whose members differ in width."""
+        places = self._places[table]
+        found = self.run([("ZRANGEBYLEX", places.full(key), b"-", b"+") for key in keys])
+        for key, members in zip(keys, found, strict=True):
+            self._crowded[table, key, b"", None] = members
 
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
         # `commits` notices rows that others add to a bucket meanwhile, by their fingerprints.
