@@ -21,11 +21,9 @@ from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.crawling import Truth
 from scrapy_simhash.inspection.evaluation.evaluation import (
-    CRAWL,
     fingerprint_all,
     judge_pairs,
     make_documents,
-    open_empty_store,
 )
 from scrapy_simhash.inspection.evaluation.labels import (
     LabelledPair,
@@ -36,6 +34,7 @@ from scrapy_simhash.inspection.evaluation.labels import (
 from scrapy_simhash.inspection.evaluation.quality import advise, tally
 from scrapy_simhash.inspection.evaluation.sampling import draw_pairs, find_pairs
 from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 CONFIG = Config()
 _LABELS, _SAMPLES = 100, 5
-_GROUP = 64
 _SAID: Mapping[str, Label] = {"right": "dup", "wrong": "distinct"}
 _HEAD = (
     "corpus", "sample", "same", "different", "recommended", "precision", "recall",
@@ -64,15 +62,15 @@ def find_near(
     # Returned are the page of each document, from 1; the pairs by these numbers with their
     # distance; and the bits that the tables reach.
     names = [name for name in corpus.pages if documents.get(name) is not None]
-    with open_empty_store(CONFIG) as store:
-        for start in range(0, len(names), _GROUP):
-            store.find_and_add(
-                [
-                    structs.replace(document, identity=b"%d" % number, crawl=CRAWL)
-                    for number, name in enumerate(names[start : start + _GROUP], start)
-                    if (document := documents[name]) is not None
-                ]
-            )
+    with open_store("memory:", CONFIG.distance, confirm=CONFIG.confirm) as store:
+        store.start_crawl("study", "study")
+        store.find_and_add(
+            [
+                structs.replace(document, identity=b"%d" % number, crawl="study")
+                for number, name in enumerate(names)
+                if (document := documents[name]) is not None
+            ]
+        )
         rows, _ = find_pairs(store.list_documents(), find_all, seed=0)
         return names, rows, parse_design(store.design).reach_bits
 

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import printable_text
+from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
@@ -169,8 +170,6 @@ def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, A
 
 def compare_texts(features: str, first: str, second: str) -> dict[str, Any]:
     """Find in which features two main texts differ, and make a unified diff of the texts."""
-    from scrapy_simhash.pages.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
-
     counts = [load_features(features).count(text) for text in (first, second)]
     shared = counts[0].keys() & counts[1].keys()
     total = len(counts[0].keys() | counts[1].keys())

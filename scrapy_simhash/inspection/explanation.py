@@ -15,7 +15,7 @@ from msgspec import structs
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.detector.log import NOT_FETCHED
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
+from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.difference import (
     compare_fingerprints,
     compare_side_by_side,
@@ -23,8 +23,16 @@ from scrapy_simhash.inspection.difference import (
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
 from scrapy_simhash.judging.comparison import Deciding, compare, find_nearest
-from scrapy_simhash.judging.documents import Document, StoredDocument, look_at
+from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
 from scrapy_simhash.pages.addresses import split_url
+from scrapy_simhash.pages.fingerprint import (
+    fingerprint_file,
+    fingerprint_page,
+    load_features,
+    make_recipe,
+)
+from scrapy_simhash.pages.sketch import compare_sketches
+from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
 
@@ -41,15 +49,10 @@ if TYPE_CHECKING:
 
 _Page: TypeAlias = Document | StoredDocument
 _MOST_SUGGESTED = 3
-_SHOWN_OF_PAGE = [
-    "features",
-    "words",
-    "language",
-    "title",
-    "extractor",
-    "extract_ms",
-    "fingerprint_ms",
-]
+_SHOWN_OF_PAGE = (
+    *("features", "words", "language", "title"),
+    *("extractor", "extract_ms", "fingerprint_ms"),
+)
 
 
 def add_suggestions(problem: str, url: str, known: Iterable[str]) -> str:
@@ -108,8 +111,6 @@ def fingerprint_files(
 
 def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
     """Find the recipe and the seed of a store, or without one those of the settings."""
-    from scrapy_simhash.pages.fingerprint import make_recipe  # noqa: PLC0415 - loads trafilatura
-
     if store is not None:
         return store.recipe, store.seed
     return make_recipe(config.extractor, config.features), 0
@@ -117,12 +118,6 @@ def _find_recipe(config: Config, store: Store | None) -> tuple[Recipe, int]:
 
 def _fingerprint_file(config: Config, name: str, recipe: Recipe, seed: int) -> PageFingerprint:
     """Fingerprint an HTML file, or standard input if its name is "-"; other files if they count."""
-    from scrapy_simhash.errors import UnjudgedError  # noqa: PLC0415
-    from scrapy_simhash.pages.fingerprint import (  # noqa: PLC0415
-        fingerprint_file,
-        fingerprint_page,
-    )
-
     body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
         return fingerprint_page(body, recipe=recipe, seed=seed)
@@ -188,9 +183,6 @@ def _find_fingerprints(
 
 
 def _fingerprint_text(store: Store, text: str) -> tuple[int, ...]:
-    from scrapy_simhash.pages.fingerprint import load_features  # noqa: PLC0415 - loads trafilatura
-    from scrapy_simhash.simhash import simhash  # noqa: PLC0415
-
     made = load_features(store.recipe.features).extract(text, store.seed)
     return (simhash(made.hashes, made.weights),)
 
@@ -290,8 +282,6 @@ def _look_at(config: Config, document: StoredDocument) -> StoredDocument:
 
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
-    from scrapy_simhash.judging.documents import make_document  # noqa: PLC0415 - loads trafilatura
-
     page = _fingerprint_file(config, name, recipe, seed)
     return make_document(page, config.rule, keep_text=True, url=name)
 
@@ -404,8 +394,6 @@ def _compare_contents(first: _Page, second: _Page, design: Design, features: str
         return {"note": _FILES}  # bits of a digest say nothing
     answer = compare_fingerprints(*find_nearest(first.fingerprints, second.fingerprints), design)
     if first.sketch and second.sketch:
-        from scrapy_simhash.pages.sketch import compare_sketches  # noqa: PLC0415 - loads numpy
-
         alike = compare_sketches(first.sketch, [second.sketch])
         answer["main_similarity"] = round(float(alike.main[0]), 4)
         answer["whole_similarity"] = round(float(alike.whole[0]), 4)

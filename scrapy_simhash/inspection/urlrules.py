@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._progress import show_busy, track
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, suggest
@@ -33,15 +33,10 @@ if TYPE_CHECKING:
 
 
 # What a person wants to see first.
-_ORDER = {
-    state: place
-    for place, state in enumerate(
-        [
-            *(RuleState.PINNED, RuleState.ACTING, RuleState.LEARNING),
-            *(RuleState.RETIRED, RuleState.BANNED),
-        ]
-    )
-}
+_ORDER = (
+    *(RuleState.PINNED, RuleState.ACTING, RuleState.LEARNING),
+    *(RuleState.RETIRED, RuleState.BANNED),
+)
 
 
 def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[dict[str, Any]]:
@@ -55,7 +50,7 @@ def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[
 
 def sort_rules(records: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
     """Sort rules: those that act first, and the best proven ones before others."""
-    return sorted(records, key=lambda each: (_ORDER[each.state], -each.same, each.rule.text))
+    return sorted(records, key=lambda each: (_ORDER.index(each.state), -each.same, each.rule.text))
 
 
 def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
@@ -141,9 +136,11 @@ def show_rule(
 def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
         found = find_rules(store.url_rules(), rules)
-        pairs = [(each, *pair) for each in found for pair in _list_pairs(each)]
-        stored = _find_documents(store, {url for _, _, *urls in pairs for url in urls})
-        for record in found:
+        pairs = [_list_pairs(each) for each in found]
+        stored = _find_documents(
+            store, {url for each in pairs for _, *urls in each for url in urls}
+        )
+        for record, voters in zip(found, pairs, strict=True):
             yield {
                 **describe_rule(record),
                 **_describe_proof(record),
@@ -151,20 +148,16 @@ def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]
                     {"time": time, "state": state.value, "reason": reason}
                     for time, state, reason in record.history
                 ],
-                "pairs": sum(each is record for each, *_ in pairs),
+                "pairs": len(voters),
             }
-            for each, voted, first, second in pairs:
-                if each is record:
-                    yield {
-                        "rule": record.rule.text,
-                        "voted": voted,
-                        **_compare(config, store, stored, first, second),
-                    }
+            for voted, *urls in voters:
+                compared = _compare(config, store, stored, *urls)
+                yield {"rule": record.rule.text, "voted": voted, **compared}
 
 
-def _list_pairs(record: UrlRuleRecord) -> Iterator[tuple[str, str, str]]:
-    yield from (("different", *pair) for pair in reversed(record.conflicts))
-    yield from (("same", *pair) for pair in record.examples)
+def _list_pairs(record: UrlRuleRecord) -> list[tuple[str, str, str]]:
+    different = [("different", *pair) for pair in reversed(record.conflicts)]
+    return different + [("same", *pair) for pair in record.examples]
 
 
 def _find_documents(store: Store, urls: set[str]) -> dict[str, StoredDocument]:
@@ -196,15 +189,6 @@ def _compare(
 _OUTCOMES = {Outcome.SAME: "same", Outcome.GREY: "grey", Outcome.DIFFERENT: "different"}
 
 
-class Skipped(NamedTuple):
-    """A page that rules call a duplicate of one that came before it."""
-
-    document: int
-    kept: int
-    form: str
-    rules: tuple[str, ...]
-
-
 class Audit:
     """What rules would have done to the pages of a store, taken in the order of their arrival.
 
@@ -223,15 +207,14 @@ class Audit:
         self._apply = rules.apply
         self._all_of_a_form = rules.format == DUD
         self._rule = rule
-        self._fetched: set[int] = set()  # the originals of all pages that were fetched
-        self._named: set[int] = set()
+        self._settled: set[int] = set()  # originals of pages that were fetched, or named as lost
         self._get = lru_cache(maxsize=1_000)(store.get_document)
         skipped = self._skip()
         for each in track(skipped, "pages", len(skipped)):
-            self._judge(each)
+            self._judge(*each)
 
-    def _skip(self) -> list[Skipped]:
-        """List the pages that would have been skipped."""
+    def _skip(self) -> list[tuple[int, int, str, tuple[str, ...]]]:
+        """List the pages that would have been skipped: page, the one kept for it, form, rules."""
         seen: list[tuple[int, str, int]] = []
         with show_busy("reading the pages"):
             self._store.visit(
@@ -243,43 +226,40 @@ class Audit:
             form, rules = self._apply(url)
             kept = first.setdefault(form, number)
             if kept == number or not (rules or self._all_of_a_form):
-                self._fetched.add(original)
+                self._settled.add(original)
             else:
-                skipped.append(Skipped(number, kept, form, rules))
+                skipped.append((number, kept, form, rules))
         self.pages = len(seen)
         return skipped
 
-    def _judge(self, skipped: Skipped) -> None:
+    def _judge(self, skipped: int, fetched: int, form: str, rules: tuple[str, ...]) -> None:
         """Compare a skipped page with the one that was fetched for it."""
-        page, kept = self._get(skipped.document), self._get(skipped.kept)
+        page, kept = self._get(skipped), self._get(fetched)
         if page is None or kept is None:  # deleted meanwhile
             return
         # Where only the first page of a form was changed by a rule, that one is to blame.
-        rules = skipped.rules or self._apply(kept.url)[1]
+        rules = rules or self._apply(kept.url)[1]
         if page.stub and kept.stub and page.text_digest == kept.text_digest:
             outcome = "same"  # short pages have no vote
         else:
             outcome = _OUTCOMES[compare_pages(page, kept, self._rule)]
         original = page.original or page.document
-        missed = outcome != "same" and original not in self._fetched
+        counted = ["skipped", outcome]
+        if outcome != "same" and original not in self._settled:
+            self._settled.add(original)
+            verdict = "lost" if outcome == "different" else "perhaps_lost"
+            counted.append(verdict)
+            self.named[verdict].append(
+                {
+                    "url": page.url,
+                    "kept_url": kept.url,
+                    "form": form,
+                    "rules": list(rules),
+                    "why": list(compare(page, kept, self._rule).why),
+                }
+            )
         for counter in (self.counts, *(self.by_rule[each] for each in rules)):
-            counter["skipped"] += 1
-            counter[outcome] += 1
-        if not missed or original in self._named:
-            return
-        self._named.add(original)
-        verdict = "lost" if outcome == "different" else "perhaps_lost"
-        for counter in (self.counts, *(self.by_rule[each] for each in rules)):
-            counter[verdict] += 1
-        self.named[verdict].append(
-            {
-                "url": page.url,
-                "kept_url": kept.url,
-                "form": skipped.form,
-                "rules": list(rules),
-                "why": list(compare(page, kept, self._rule).why),
-            }
-        )
+            counter.update(counted)
 
     def describe(self) -> dict[str, Any]:
         """Return all counts, ready for JSON."""

@@ -14,7 +14,7 @@ from scrapy_simhash.inspection.evaluation.quality import (
     SIMILARITIES,
     Judged,
     Sample,
-    describe_distances,
+    describe_distance,
     describe_rule,
     recommend,
     wilson,
@@ -57,7 +57,7 @@ POPULATIONS = st.lists(
 @given(POPULATIONS, st.integers(0, 10))
 def test_with_all_pairs_labelled_estimates_are_exact(population: list[Judged], bits: int) -> None:
     sample = Sample(population, sizes_of(population))
-    row = describe_distances(sample, IN_FORCE)[bits]
+    row = describe_distance(sample, IN_FORCE, bits)
     near = [each.pair.label == "dup" for each in population if each.distance <= bits]
     at = [each.pair.label == "dup" for each in population if each.distance == bits]
     sure = [

@@ -56,7 +56,7 @@ def documents(draw: st.DrawFn) -> list[Document]:
 
 
 rules = st.builds(
-    Rule, st.integers(0, 7), st.sampled_from([None, 0.0, 0.6, 0.8, 1.0]), st.just(MIN_FEATURES)
+    Rule, st.integers(0, 15), st.sampled_from([None, 0.0, 0.6, 0.8, 1.0]), st.just(MIN_FEATURES)
 )
 
 
@@ -101,14 +101,19 @@ def test_replay_decides_as_a_store_with_these_settings(
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         first = Path(folder) / "first"
-        with open_in_crawl(first, distance=before.distance, confirm=before.confirm) as store:
+        tables = "4+3"  # reach 15 bits
+        with open_in_crawl(
+            first, distance=before.distance, tables=tables, confirm=before.confirm
+        ) as store:
             fill(store, made, bulk_loaded)
             answers = replayed(store, rule, "" if one_scope else None)
         expected = as_plain(made) if rule.confirm is None else made
         if one_scope:
             expected = [structs.replace(each, scope="") for each in expected]
         second = Path(folder) / "second"
-        with open_in_crawl(second, distance=rule.distance, confirm=rule.confirm) as store:
+        with open_in_crawl(
+            second, distance=rule.distance, tables=tables, confirm=rule.confirm
+        ) as store:
             dropped_for = fill(store, expected, bulk_loaded)
     assert answers == dict(zip((each.url for each in expected), dropped_for, strict=True))
 

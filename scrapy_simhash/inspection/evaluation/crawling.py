@@ -18,10 +18,9 @@ from msgspec import structs
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.evaluation.evaluation import (
-    CRAWL,
     fingerprint_all,
+    judge_in_order,
     make_documents,
-    open_empty_store,
 )
 from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus, read_grey
 from scrapy_simhash.inspection.evaluation.quality import rounded
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 
-# As many as the plugin puts into a transaction at most.
-_PAGES_PER_TRANSACTION = 64
 _MEANS = ("dropped", "right", "wrong", "cannot_tell", "wrong_share", "found_share", "lost")
 
 
@@ -60,7 +57,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
             documents = make_documents(known, made, config)
             names = sorted(documents)
             Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
-            drops = _crawl_once([(name, documents[name]) for name in names], config)
+            drops = _find_drops(names, documents, config)
             crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
     return {
         "recipe": asdict(make_recipe(config.extractor, config.features)),
@@ -93,26 +90,18 @@ def _forget_addresses(corpus: Corpus) -> Corpus:
     return replace(corpus, pages=pages)
 
 
-def _crawl_once(
-    pages: Sequence[tuple[str, Document | None]], config: Config
+def _find_drops(
+    names: Iterable[str], documents: Mapping[str, Document | None], config: Config
 ) -> dict[str, tuple[str, Match]]:
     """Judge pages in their order; returned are, for each dropped page, the kept one and why."""
-    documents = [
-        (name, structs.replace(document, identity=b"%d" % number, crawl=CRAWL))
-        for number, (name, document) in enumerate(pages)
-        if document is not None
-    ]
-    judged: dict[int, str] = {}
-    drops = {}
-    with open_empty_store(config) as store:
-        for start in range(0, len(documents), _PAGES_PER_TRANSACTION):
-            group = documents[start : start + _PAGES_PER_TRANSACTION]
-            verdicts = store.find_and_add([document for _, document in group])
-            for (name, _), verdict in zip(group, verdicts, strict=True):
-                judged[verdict.document] = name
-                if verdict.match is not None:
-                    drops[name] = (judged[verdict.match.document], verdict.match)
-    return drops
+    known = {name: document for name in names if (document := documents[name]) is not None}
+    verdicts = dict(zip(known, judge_in_order(known.values(), config), strict=True))
+    judged = {verdict.document: name for name, verdict in verdicts.items()}
+    return {
+        name: (judged[verdict.match.document], verdict.match)
+        for name, verdict in verdicts.items()
+        if verdict.match is not None
+    }
 
 
 class Truth:

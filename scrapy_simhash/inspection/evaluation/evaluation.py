@@ -10,7 +10,6 @@ import asyncio
 import statistics
 import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,13 +27,7 @@ from scrapy_simhash.inspection.evaluation.quality import (
     summarise,
 )
 from scrapy_simhash.judging.comparison import Deciding, compare
-from scrapy_simhash.judging.documents import (
-    Document,
-    StoredDocument,
-    facts_of,
-    look_at,
-    make_document,
-)
+from scrapy_simhash.judging.documents import Document, facts_of, look_at, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
 from scrapy_simhash.pages.links import measure_new_links
@@ -42,7 +35,7 @@ from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.opening import open_as_it_is, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -53,6 +46,7 @@ if TYPE_CHECKING:
         LabelledRow,
         Labels,
     )
+    from scrapy_simhash.judging.documents import StoredDocument, Verdict
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
 
@@ -61,10 +55,9 @@ if TYPE_CHECKING:
     _Documents: TypeAlias = Mapping[str, Document | None]
 
 
-CRAWL = "evaluation"
+_CRAWL = "evaluation"
 # Documents of these kinds are equal, or count as unrelated.
 _EXACT = {Deciding.DIGEST, Deciding.FILE, Deciding.KINDS}
-_PAIRS_PER_TRANSACTION = 64
 
 
 def evaluate_labelled(config: Config, labelled: Path) -> tuple[dict[str, Any], list[Judged]]:
@@ -130,23 +123,10 @@ def fingerprint_all(
     seed: int,
 ) -> dict[str, PageFingerprint | str]:
     """Fingerprint the pages; a `str` is the reason why a page is unjudged."""
-    return asyncio.run(_fingerprint_all(corpus, config, advance, problems, seed))
-
-
-async def _fingerprint_all(
-    corpus: Corpus,
-    config: Config,
-    advance: Callable[[], object],
-    problems: list[str],
-    seed: int,
-) -> dict[str, PageFingerprint | str]:
     made: dict[str, PageFingerprint | str] = {}
-    workers = Workers(config.workers, config.page_timeout, config.page_memory)
     recipe = make_recipe(config.extractor, config.features)
-    # Keeps only as many bodies in memory as the workers need.
-    room = asyncio.Semaphore(2 * max(1, config.workers))
 
-    async def fingerprint(page: LabelledPage) -> None:
+    async def fingerprint(page: LabelledPage, workers: Workers, room: asyncio.Semaphore) -> None:
         async with room:
             try:
                 body = page.read()
@@ -161,11 +141,19 @@ async def _fingerprint_all(
                 made[page.id] = fingerprint_file(body, seed) if is_file else error.reason
             advance()
 
-    await workers.start()
-    try:
-        await asyncio.gather(*map(fingerprint, corpus.pages.values()))
-    finally:
-        await workers.stop()
+    async def fingerprint_pages() -> None:
+        workers = Workers(config.workers, config.page_timeout, config.page_memory)
+        # Keeps only as many bodies in memory as the workers need.
+        room = asyncio.Semaphore(2 * max(1, config.workers))
+        await workers.start()
+        try:
+            await asyncio.gather(
+                *(fingerprint(page, workers, room) for page in corpus.pages.values())
+            )
+        finally:
+            await workers.stop()
+
+    asyncio.run(fingerprint_pages())
     return made
 
 
@@ -205,38 +193,35 @@ def judge_pairs(
     return judged, round(milliseconds, 3)
 
 
-@contextmanager
-def open_empty_store(config: Config) -> Iterator[Store]:
-    """Make a store in memory, with the settings in force and the crawl `CRAWL` at work on it."""
+def judge_in_order(documents: Iterable[Document], config: Config) -> list[Verdict]:
+    """Judge documents by an empty store in memory, as a crawl with these settings does."""
+    arriving = [
+        structs.replace(document, identity=b"%d" % number, crawl=_CRAWL)
+        for number, document in enumerate(documents)
+    ]
     with open_store(
         "memory:", config.distance, config.tables, None, confirm=config.confirm
     ) as store:
-        store.start_crawl(CRAWL, "evaluate")
-        yield store
+        store.start_crawl(_CRAWL, "evaluate")
+        return store.find_and_add(arriving)
 
 
 def _judge_in_store(
     pairs: Sequence[tuple[Document | None, Document | None]], config: Config
 ) -> set[int]:
-    """Return the indexes of the pairs whose second page is dropped."""
-    dropped: set[int] = set()
+    """Return the indexes of the pairs whose second page is dropped; each is a scope of its own."""
     asked = [number for number, sides in enumerate(pairs) if None not in sides]
-    with open_empty_store(config) as store:
-        for start in range(0, len(asked), _PAIRS_PER_TRANSACTION):
-            group = asked[start : start + _PAIRS_PER_TRANSACTION]
-            verdicts = store.find_and_add(
-                [
-                    structs.replace(
-                        document, identity=b"%d%c" % (number, side), scope=str(number), crawl=CRAWL
-                    )
-                    for number in group
-                    for side, document in zip(b"ab", pairs[number], strict=True)
-                    if document is not None
-                ]
-            )
-            second = zip(group, verdicts[1::2], strict=True)
-            dropped |= {n for n, verdict in second if verdict.status == "near_duplicate"}
-    return dropped
+    verdicts = judge_in_order(
+        (
+            structs.replace(document, scope=str(number))
+            for number in asked
+            for document in pairs[number]
+            if document is not None
+        ),
+        config,
+    )
+    second = zip(asked, verdicts[1::2], strict=True)
+    return {number for number, verdict in second if verdict.status == "near_duplicate"}
 
 
 def _judge(

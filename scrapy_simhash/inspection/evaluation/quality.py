@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 NO_DISTANCE = 65  # if a page has no fingerprint
-MOST_DISTANCE_SHOWN = 10
+_DISTANCES_SHOWN = range(11)
 # 95 % of a normal distribution are within this number of standard deviations.
 NORMAL_95 = 1.959964
 # The values of SIMHASH_CONFIRM that are tried on every pair.
@@ -148,7 +148,7 @@ def tally(
 def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
     """Count the answers; pairs labelled `unknown` are counted and otherwise left out."""
     known = [pair for pair in judged if pair.pair.label != "unknown"]
-    rows = range(max(MOST_DISTANCE_SHOWN, distance) + 1)
+    rows = range(max(_DISTANCES_SHOWN.stop, distance + 1))
     groups = group_by_source(known).items()
     return {
         "unknown": len(judged) - len(known),
@@ -226,7 +226,7 @@ class Sample:
     def find_thin(self, reach_bits: int) -> dict[int, int]:
         """Count missing labels at distances where one stands for more than twice the mean."""
         # No setting drops anything beyond the reach of the tables. The order of `Survey` leaves
-        # none missing, but 0.1.0 distributed labels differently.
+        # none missing, but later crawls may add many pairs at one distance.
         sizes = {bits: pairs for bits, pairs in self.sizes.items() if bits <= reach_bits}
         labels, total = sum(self.labelled[bits] for bits in sizes), sum(sizes.values())
         least = {bits: int(labels * pairs / total / 2) for bits, pairs in sizes.items()}
@@ -241,12 +241,8 @@ class Sample:
         return self.tally(lambda judged: judged.would_drop(rule))
 
 
-def describe_distances(sample: Sample, rule: Rule) -> list[dict[str, Any]]:
-    """Return the figures at and within each distance, with confirmation if the rule has it."""
-    return [_describe_distance(sample, rule, bits) for bits in range(MOST_DISTANCE_SHOWN + 1)]
-
-
-def _describe_distance(sample: Sample, rule: Rule, bits: int) -> dict[str, Any]:
+def describe_distance(sample: Sample, rule: Rule, bits: int) -> dict[str, Any]:
+    """Return the figures at and within a distance, with confirmation if the rule has it."""
     at = tally(each for each in sample.judged if each.distance == bits)
     share = at.duplicates / sample.labelled[bits] if sample.labelled[bits] else None
     plain = sample.tally(lambda judged: judged.distance <= bits)
@@ -346,7 +342,7 @@ def advise(
         "labels": {name: counts[name] for name in _NAMES.values()},
         "pairs_at_unseen_distances": round(sum(sample.unseen.values())),
         "in_force": describe_rule(sample, in_force),
-        "by_distance": describe_distances(sample, in_force),
+        "by_distance": [describe_distance(sample, in_force, bits) for bits in _DISTANCES_SHOWN],
         "recommended": advised.rule and describe_rule(sample, advised.rule),
         "missing_labels": advised.missing,
         "why": advised.why,

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
+    # A self-join, see `batch.joins.find_all`: pairs within a distance, shape (pairs, 2).
+    Join: TypeAlias = Callable[..., NDArray[np.uint64]]
+
 
 # The largest distance in the paper (section 4.1).
 MOST_BITS = 10
@@ -38,19 +41,6 @@ _MOST_PAIRS = 2_000_000
 _DOCUMENTS_TRIED = 1_000
 # Of the turns, for pairs that are too far from each other for the tables of a store.
 _SHARE_BEYOND = 0.1
-
-
-class Join(Protocol):
-    """A self-join, see `batch.joins.find_all`."""
-
-    def __call__(
-        self,
-        fingerprints: NDArray[np.uint64],
-        distance: int,
-        *,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> NDArray[np.uint64]:
-        """Find all pairs within a distance, shape (pairs, 2)."""
 
 
 class Survey(NamedTuple):

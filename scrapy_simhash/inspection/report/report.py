@@ -10,6 +10,7 @@ from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.detector.log import IMPORT_PREFIX, LAST_SECOND, Decision
 from scrapy_simhash.errors import InspectionError, LabelsError, StoreUnusableError
+from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled
 from scrapy_simhash.inspection.evaluation.labels import LABELS_FILE
 from scrapy_simhash.inspection.log import LogFilter, LogReader, find_log
 from scrapy_simhash.inspection.report.figures import (
@@ -202,7 +203,6 @@ def _judge_labels(
     beside = find_log(config, log_path).with_name(LABELS_FILE)
     if labels is None and not beside.is_file():
         return {"quality": None, "quality_note": ""}
-    from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled  # noqa: PLC0415 - loads trafilatura
 
     judged: dict[str, Any] = {"by_distance": []}
     try:
