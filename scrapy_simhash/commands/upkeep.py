@@ -24,7 +24,7 @@ from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
@@ -127,9 +127,6 @@ def _print_compaction(answer: Answer) -> Iterable[str]:
         )
 
 
-_NOTHING = "no document meets all criteria, or a running crawl is working on it"
-
-
 def _prune(  # the criteria, each by its name
     config: Config,
     urls: Sequence[str],
@@ -146,18 +143,20 @@ def _prune(  # the criteria, each by its name
         raise ValueError(f"--days {days}: must be 0 or more")
     oldest = inf if days is None else time.time() - days * SECONDS_A_DAY
     crawl = find_crawl(config, crawl)
-    missing, chosen = dict.fromkeys(urls), set[int]()
+    named, fitting, chosen = set[str](), set[str](), set[int]()
 
     def choose(document: StoredDocument) -> bool:
+        if urls and document.url not in urls:
+            return False
+        named.add(document.url)
         found = (
-            (not urls or document.url in urls)
-            and document.time < oldest
+            document.time < oldest
             and scope in {None, document.scope}
             and crawl in {None, document.crawl}
         )
         if found:
             chosen.add(document.document)
-            missing.pop(document.url, None)
+            fitting.add(document.url)
         return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
@@ -168,19 +167,39 @@ def _prune(  # the criteria, each by its name
                 yield _pick(
                     document, "document", "url", "state", "original", "scope", "crawl", "time"
                 )
-        with show_busy("deleting"):
-            deleted = 0 if dry_run else store.delete(numbers)
-            if not urls and not dry_run:
-                store.sweep_url_forms()
-    absent = f"not in the store, or in use by a running crawl: {', '.join(missing)}"
-    only_urls, only_days = (days, scope, crawl) == (None,) * 3, not urls and scope is crawl is None
+        deleted = 0 if dry_run else _delete(store, numbers, sweep=not urls)
+    left = _name_left(urls, named, named - fitting)
     if not numbers:
-        young = f"no document was last seen more than {days or 0:g} days ago"
-        raise PartlyFailedError(absent if only_urls else young if only_days else _NOTHING)
+        raise PartlyFailedError(left or _say_nothing(days or 0, scope, crawl))
     near_duplicates = len(numbers) - len(chosen)
     yield {"documents": len(chosen), "near_duplicates": near_duplicates, "deleted": deleted}
-    if missing:
-        raise PartlyFailedError(absent)
+    if left:
+        raise PartlyFailedError(left)
+
+
+def _delete(store: Store, numbers: Sequence[int], *, sweep: bool) -> int:
+    """Delete documents, and with `sweep` the normal forms of all that were ever deleted."""
+    with show_busy("deleting"):
+        deleted = store.delete(numbers)
+        if sweep:
+            store.sweep_url_forms()
+    return deleted
+
+
+def _say_nothing(days: float, *others: str | None) -> str:
+    """Say why criteria other than URLs found nothing."""
+    if any(others):
+        return "no document meets all criteria, or a running crawl is working on it"
+    return f"no document was last seen more than {days:g} days ago"
+
+
+def _name_left(urls: Iterable[str], named: Container[str], unfit: Container[str]) -> str:
+    """Say why URLs were not deleted; "" if they were."""
+    reasons = {
+        "not in the store, or in use by a running crawl": [u for u in urls if u not in named],
+        "kept, because of --days, --scope or --crawl": [u for u in urls if u in unfit],
+    }
+    return "; ".join(f"{why}: {', '.join(which)}" for why, which in reasons.items() if which)
 
 
 def _pick(document: StoredDocument, *names: str) -> Answer:

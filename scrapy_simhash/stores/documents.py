@@ -341,7 +341,7 @@ class Documents:
         """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
         table = self.design.tables[number]
         parts = [np.empty(0, np.uint64)]
-        slices = self.values.rows(TABLES, bytes((number,)), tolerant=tolerant)
+        slices = self._read_rows(number, tolerant=tolerant)
         parts += [permuted_of(np.frombuffer(rows, ROW)) for rows in slices]
         return sort_distinct(table.restore_array(np.concatenate(parts)))
 
@@ -352,7 +352,12 @@ class Documents:
 
     def count_fingerprints(self) -> int:
         """Count the fingerprints in the tables; reads one table, and passes over damage."""
-        return sum(map(len, self.values.rows(TABLES, bytes(1), tolerant=True))) // ROW.itemsize
+        return sum(map(len, self._read_rows(0, tolerant=True))) // ROW.itemsize
+
+    def _read_rows(self, number: int, *, tolerant: bool) -> Iterator[bytes]:
+        """Read the rows of a table, see `KeyValues.rows`."""
+        width = 1 + self.design.key_bytes
+        return self.values.rows(TABLES, bytes((number,)), key_bytes=width, tolerant=tolerant)
 
     def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""

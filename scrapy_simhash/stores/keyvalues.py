@@ -186,14 +186,18 @@ class KeyValues(ABC):
         joined = [(key, b"".join(members)) for key, members in found if key not in crowded]
         return joined, b"", crowded
 
-    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
-        """Read all sets of a table whose keys begin so, but ALIASES.
+    def rows(
+        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
+    ) -> Iterator[bytes]:
+        """Read all sets of a table whose keys begin so: of TABLES or FINGERPRINTS.
 
         Yields slices of some megabytes: members, each behind its key, side by side, in any order.
-        A member of a wrong width is damaged: that is a StoreError; `tolerant` leaves it out.
+        A key that has not `key_bytes`, or a member of a wrong width, is damaged: that is a
+        StoreError, but `tolerant` leaves it out.
         """
         for some in cut(self.scan(table, prefix), _ROWS_PER_SLICE):
-            odd = {key for key, member in some if len(member) != width_of(table, key)}
+            width = width_of(table, bytes(key_bytes))
+            odd = {key for key, member in some if (len(key), len(member)) != (key_bytes, width)}
             if odd and not tolerant:
                 raise StoreError(
                     f"the tables are damaged: key {min(odd).hex()} has no whole rows; mend them "

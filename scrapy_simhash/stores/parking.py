@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.urls.rules import UrlRuleRecord
 
 
-# Some 700 MB at 700 bytes a request. Beyond, requests are made instead, and counted (`full`).
+# Some 700 MB at 700 bytes a request. Beyond, requests are made instead.
 MOST_PARKED = 1_000_000
 # A hundred thousand take 20 to 30 MB.
 MOST_LINKS = 100_000

@@ -105,6 +105,13 @@ def test_why_nothing_goes(run: Run, folder: Path) -> None:
             "no document meets all criteria, or a running crawl is working on it\n",
         ),
         (["--scope", "no.example"], "no document meets all criteria, or a running crawl"),
+        (
+            ["http://site.example/young", "http://nowhere/", "--days", "7"],
+            (
+                "not in the store, or in use by a running crawl: http://nowhere/; kept, because of "
+                "--days, --scope or --crawl: http://site.example/young\n"
+            ),
+        ),
     ):
         assert said in run.failed("prune", *criteria, "--store", folder)
 

@@ -418,6 +418,17 @@ def test_damage_of_packed_rows_is_found_and_mended(
 
 
 @pytest.mark.parametrize("home", ["lmdb"], indirect=True)
+def test_a_damaged_first_key_hides_no_other(home: str) -> None:
+    with begin_crawl(home, tables="4") as store:
+        store.bulk_load(np.array([A, B, C], np.uint64))
+        in_lmdb(store, lambda txn, dbs: txn.put(bytes(2), bytes(7), db=dbs["base0"]))
+        assert store.check() == [f"key {bytes(2).hex()} belongs to table 0, which does not exist"]
+        assert store.stats()["fingerprints"] == 3
+        assert store.rebuild()["fingerprints"] == 3
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("home", ["lmdb"], indirect=True)
 def test_a_bucket_cut_short_is_an_error_of_the_store(home: str) -> None:
     """Which lets pages pass unjudged; a wrong verdict would not be noticed."""
 

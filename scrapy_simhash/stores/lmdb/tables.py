@@ -174,27 +174,29 @@ class Tables:
                 for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor):
                     yield from ((key, rest) for rest in _cut(key, value))
 
-    def rows(self, prefix: bytes, *, tolerant: bool) -> Iterator[bytes]:
+    def rows(self, prefix: bytes, key_bytes: int, *, tolerant: bool) -> Iterator[bytes]:
         """Read whole rows whose keys begin so, see `KeyValues.rows`."""
-        yield from self._read_base(prefix, _after(prefix), tolerant=tolerant)
+        yield from self._read_base(prefix, _after(prefix), key_bytes, tolerant=tolerant)
         for database in (*self.databases.single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(prefix):
                 keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = list(takewhile(lambda key: key.startswith(prefix), keys))
-                yield self._get_rows(database, _of_one_length(wanted))
+                wanted = takewhile(lambda key: key.startswith(prefix), keys)
+                yield self._get_rows(database, [key for key in wanted if len(key) == key_bytes])
 
-    def _read_base(self, first: bytes, past: bytes, *, tolerant: bool) -> Iterator[bytes]:
+    def _read_base(
+        self, first: bytes, past: bytes, key_bytes: int, *, tolerant: bool
+    ) -> Iterator[bytes]:
         """Read the rows of a range of keys from the base, some hundred thousand at a time."""
         cursor = self.transaction.cursor(self.databases.base)
         if not cursor.set_range(first):
             return
-        key_end, size = len(cursor.key()), 0
+        size = 0
         buckets: list[tuple[bytes, bytes]] = []
         for key, value in cursor:
             if key >= past:
                 break
-            if len(key) == key_end and not len(value) % (ROW_BYTES - key_end):
+            if len(key) == key_bytes and not len(value) % (ROW_BYTES - key_bytes):
                 buckets.append((key, value))
                 size += len(value)
             elif not tolerant:
@@ -276,7 +278,8 @@ class Tables:
 
     def slices(self, design: Design) -> Iterator[tuple[bytes, bytes]]:
         """Cut the tables into slices of some million rows: first key, and one after the last."""
-        fingerprints = sum(map(len, self.rows(bytes(1), tolerant=False))) // ROW_BYTES
+        rows = self.rows(bytes(1), 1 + design.key_bytes, tolerant=False)
+        fingerprints = sum(map(len, rows)) // ROW_BYTES
         keys = 256**design.key_bytes
         pieces = min(keys, 1 + fingerprints // _ROWS_PER_SLICE)
         bounds = [keys * piece // pieces for piece in range(pieces + 1)]
@@ -290,7 +293,7 @@ class Tables:
     def read_slice(self, piece: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Read a slice as full buckets."""
         first, past = piece
-        parts = list(self._read_base(first, past, tolerant=False))
+        parts = list(self._read_base(first, past, len(first), tolerant=False))
         for database in (*self.databases.single, self.databases.hot):
             cursor = self.transaction.cursor(database)
             if cursor.set_range(first):
@@ -328,8 +331,3 @@ def _cut(key: bytes, value: bytes) -> list[bytes]:
 def _after(prefix: bytes) -> bytes:
     """Make a key after all that begin so."""
     return prefix + b"\xff" * (ROW_BYTES - len(prefix))
-
-
-def _of_one_length(keys: list[bytes]) -> list[bytes]:
-    """Leave out keys of another length, which are damaged."""
-    return [key for key in keys if len(key) == len(keys[0])]

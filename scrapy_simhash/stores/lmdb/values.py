@@ -184,9 +184,11 @@ class LmdbValues(KeyValues):
         self.transaction.put(_NEXT, octets(number + 1), db=self.databases[HEADER])
         return number
 
-    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
+    def rows(
+        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
+    ) -> Iterator[bytes]:
         if table == TABLES:
-            yield from self.tables.rows(prefix, tolerant=tolerant)
+            yield from self.tables.rows(prefix, key_bytes, tolerant=tolerant)
             return
         rows = self.scan(table, prefix)
         while some := b"".join(chain.from_iterable(islice(rows, _ROWS_PER_SLICE))):

@@ -370,16 +370,18 @@ class RedisValues(KeyValues):
 
     # Whole tables
 
-    def rows(self, table: str, prefix: bytes = b"", *, tolerant: bool = False) -> Iterator[bytes]:
+    def rows(
+        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
+    ) -> Iterator[bytes]:
         if self._own[table] or self._changed[table]:
-            yield from super().rows(table, prefix, tolerant=tolerant)
+            yield from super().rows(table, prefix, key_bytes=key_bytes, tolerant=tolerant)
             return
         self.read.add((table, b""))
         for some in _cut(self._scan_stored(table, prefix), _FIELDS_PER_CALL):
             whole = []
             for key, stored in some:
                 joined = stored or b"".join(self._list_members(table, key, stored))
-                if not len(joined) % width_of(table, key):
+                if len(key) == key_bytes and not len(joined) % width_of(table, key):
                     whole.append((key, joined))
                 elif not tolerant:
                     raise StoreError(
