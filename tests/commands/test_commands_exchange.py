@@ -119,9 +119,6 @@ def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path
     assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
     with Archive(archive) as exported:
         assert exported.count == 0
-    done = run("export", "fingerprints", "nowhere/out", "--store", "a")
-    assert done.exit_code == 2
-    assert "nowhere" in done.err
     assert names(tmp_path) == ["a", "archive"]
 
 
@@ -176,7 +173,6 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     assert names(tmp_path) == ["archive", "there"]
     with open_lmdb(tmp_path / "there") as opened:
         assert opened.fingerprints().size == 0
-    assert run("import", "nowhere", "--store", "new").exit_code == 2
 
 
 @pytest.mark.parametrize("how", SPOILT)
@@ -243,14 +239,3 @@ def test_a_pipe_is_read_once(run: Run) -> None:
         file.write("1\n3\n7\n")
     assert run("find-all", "-d", "1", "-i", f"/dev/fd/{reading}") == Done(0, PAIRS, "")
     os.close(reading)
-
-
-@pytest.mark.parametrize("command", ["find-all", "find-clusters", "batch-query"])
-def test_joins_of_a_store_that_is_not_there(run: Run, tmp_path: Path, command: str) -> None:
-    (tmp_path / "in").write_text("1\n")
-    more = ["--queries", "in"] if command == "batch-query" else []
-    assert "there is no store at" in run.refused(command, *more, "--store", "nowhere")
-    assert "not allowed with argument" in run.refused(
-        command, *more, "--store", "nowhere", "-i", "in"
-    )
-    assert names(tmp_path) == ["in"]

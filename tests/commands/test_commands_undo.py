@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import new_decision
-from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.documents import CRAWL, document, open_in_crawl
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 SITE = "http://site.example/"
@@ -133,13 +133,3 @@ def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) 
         assert ("meets all criteria" in done.err) == (not found)
     log.write_text('{"url": ', encoding="ascii")
     assert run(*arguments).exit_code == 1
-
-
-def test_asked_wrongly(run: Run, store: Path) -> None:
-    done = run("undo", "--store", store)
-    assert done.exit_code == 2
-    assert "name what to undo" in done.err
-    done = run("undo", "--lost", "-o", "missing/urls", "--store", store)
-    assert done.exit_code == 2
-    with open_lmdb(store) as opened:
-        assert opened.stats()["lost"] == 1

@@ -170,43 +170,6 @@ def test_hostile_urls_are_escaped(run: Run, tmp_path: Path) -> None:
     assert_printable(done.out)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("prune",), "name what to delete: URLs, --days, --scope or --crawl"),
-        (("prune", "--dry-run"), "name what to delete"),
-        (("prune", "--days", "-1"), "--days -1.0: must be 0 or more"),
-        (("prune", "--days", "nan"), "--days nan: must be 0 or more"),
-        (("prune", "--days", "many"), "invalid float value: 'many'"),
-        (("check", "--rebuild", "--tables", "nonsense"), "'nonsense' is not a table design"),
-        (
-            ("check", "--rebuild", "--tables", "10"),
-            "distance 7: table design 10 is complete for 0",
-        ),
-        (("check", "--tables", "10"), "--tables 10 needs --rebuild"),
-        (("check", "--rebuild", "--tables", "8:3+4"), "flips 4 bits; at most 3"),
-    ],
-)
-def test_bad_arguments(run: Run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    data = (folder / "data.mdb").read_bytes()
-    assert message in run.refused(*arguments, "--store", folder)
-    assert (folder / "data.mdb").read_bytes() == data
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *("check --compact", "check --rebuild", "check", "prune --days 1", "prune http://a/"),
-        *("export fingerprints out", "export store out", "export duplicates", "export links"),
-    ],
-)
-def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, arguments: str) -> None:
-    assert f"there is no store at {tmp_path / 'nowhere'}; name" in run.refused(
-        *arguments.split(), "--store", "nowhere"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_compact(run: Run, tmp_path: Path) -> None:
     drawn = np.random.default_rng(1).integers(0, 2**64 - 1, 20_000, np.uint64)
     with open_lmdb(tmp_path / "new") as store:

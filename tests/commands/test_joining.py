@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import plural
 from scrapy_simhash.batch import inputs as join
 from tests.helpers.commanding import Done, Run
@@ -103,29 +102,6 @@ def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
     assert (tmp_path / "out").read_text() == "as it was"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("find-all", "--blocks", "3"), "3 blocks: finding all pairs within 3 bits takes 4 to 64"),
-        (("find-clusters", "--blocks", "3"), "3 blocks: finding all pairs within 3 bits"),
-        (("find-all", "--distance", "-1"), "distance -1: must be 0 to 63 bits"),
-        (("batch-query", "--queries", "in", "--distance", "64"), "distance 64"),
-        (("find-all", "-i", "nowhere"), "nowhere"),
-        (("find-all", "-o", "nowhere/out"), "nowhere"),
-        (("find-all", "-o", "."), "."),
-    ],
-)
-def test_bad_arguments(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
-    (tmp_path / "in").write_text("1\n2\n")
-    assert message in run.refused(arguments[0], "-i", "in", *arguments[1:])
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
-@pytest.mark.parametrize("arguments", [["-b", "x"], ["-d", "1.5"], ["--table", "1"]])
-def test_unknown_and_odd_arguments(run: Run, arguments: list[str]) -> None:
-    assert run("find-all", *arguments).exit_code == 2
-
-
 @given(st.lists(fingerprints | st.integers(LARGEST - 3, LARGEST), min_size=1), st.integers(1, 9))
 def test_numbers_however_they_are_read(values: list[int], size: int) -> None:
     """And the line that has none is named."""
@@ -136,17 +112,3 @@ def test_numbers_however_they_are_read(values: list[int], size: int) -> None:
             bad = f"{text.rstrip()}\n?\n{text}"
             with pytest.raises(ValueError, match=rf"x, line {len(values) + 1}: '\?'"):
                 join.read_numbers(io.BytesIO(bad.encode()), "x")
-
-
-def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    assert write_whole(path, ["1\n", "2\n"]) == 2
-    assert path.read_text() == "1\n2\n"
-
-    def broken() -> "list[str]":
-        raise OSError("No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, (text for text in ["3\n", *broken()]))
-    assert [each.name for each in tmp_path.iterdir()] == ["out"]
-    assert path.read_text() == "1\n2\n"

@@ -1,0 +1,136 @@
+"""What is asked wrongly is refused with one fact behind the usage, and changes nothing."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commanding import Run
+from tests.helpers.crawling import read_files
+from tests.helpers.documents import document, open_in_crawl
+
+# `s` is a store of one page, `in` has two numbers; `$` is the end of the line.
+REFUSED = """
+ -> name a command
+reprot -> ; did you mean report?
+no-such-command -> invalid choice: 'no-such-command'
+stats --no-such-option -> unknown arguments: --no-such-option
+stats extra -> unknown arguments: extra
+stats --nolog -> unknown arguments: --nolog$
+query http://site.example/a two -> unknown arguments: two
+log --status new extra -> unknown arguments: extra
+log --sumary -> --sumary; did you mean --summary?
+log --status near-duplicate -> ; did you mean near_duplicate?
+import a --kind wrac -> ; did you mean warc?
+evaluate --scope hots -> ; did you mean host?
+stats --json -s A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
+stats -sA=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
+stats --set=A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
+stats --set A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
+-s SIMHASH_DISTANCE=9 stats --store s -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+
+log --status dropped -> invalid choice: 'dropped'
+log --last many -> 'many' is not a whole number
+log --follow --summary -> --follow never ends
+log --log none.jsonl -> there is no decision log none.jsonl
+query -> name what to look up: a URL
+query - --text a -> not allowed with
+query --fingerprint -> expected at least one argument
+query --fingerprint nix -> : nix: No such file or directory; check that path
+query http://site.example/a --distance 8 --store s -> 0 to 7 bits
+import nix -> : nix: No such file or directory; check that path
+explain -> required: URL|FILE
+explain a.html b.html -> a.html
+explain a b c -> or two URLs or files
+explain a.html -> name a URL (http://...)
+evaluate --confirm 2 -> '2' is neither a number from 0 to 1 nor none
+evaluate --top -1 -> '-1' is not a whole number
+evaluate --distance 16 --store s -> distance 16: must be 0 to 15 bits
+
+stats --store redis://host -> redis
+stats --store nowhere -> there is no store at
+query text --store nowhere -> there is no store at
+explain http://a.example/ --store nowhere -> there is no store at
+check --store nowhere -> there is no store at
+check --compact --store nowhere -> there is no store at
+check --rebuild --store nowhere -> there is no store at
+prune --days 1 --store nowhere -> there is no store at
+prune http://a/ --store nowhere -> there is no store at
+export fingerprints out --store nowhere -> there is no store at
+export store out --store nowhere -> there is no store at
+export duplicates --store nowhere -> there is no store at
+export links --store nowhere -> there is no store at
+find-all --store nowhere -> there is no store at
+find-clusters --store nowhere -> there is no store at
+batch-query --queries in --store nowhere -> there is no store at
+
+prune --store s -> name what to delete: URLs, --days, --scope or --crawl
+prune --dry-run --store s -> name what to delete
+prune --days -1 --store s -> --days -1.0: must be 0 or more
+prune --days nan --store s -> --days nan: must be 0 or more
+prune --days many --store s -> invalid float value: 'many'
+check --rebuild --tables nonsense --store s -> 'nonsense' is not a table design
+check --rebuild --tables 10 --store s -> distance 7: table design 10 is complete for 0
+check --tables 10 --store s -> --tables 10 needs --rebuild
+check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
+undo --store s -> name what to undo
+undo --lost -o missing/urls --store s -> missing
+export fingerprints nowhere/out --store s -> nowhere
+
+urls lst --store s -> did you mean list?
+urls --state actin --store s -> did you mean acting?
+urls set pin --store s -> name either rules or, with --file, a file of rules
+urls set learn rule --file in --store s -> name either rules or, with --file, a file of rules
+urls set pinn rule --store s -> did you mean pin?
+urls show rule --hst x --store s -> unknown arguments: --hst
+urls list --hots x --store s -> did you mean --host?
+urls --host x audit --store s -> --host and --state choose rules to list; `urls audit` has
+urls audit x --top -1 --store s -> '-1' is not a whole number
+urls audit --store s -> no rule of the store acts yet
+urls list --format du --store s -> did you mean dud?
+
+find-all --urls -> name it with --store
+find-all --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits takes 4 to 64
+find-clusters --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits
+find-all --distance -1 -i in -> distance -1: must be 0 to 63 bits
+find-all -i nowhere -> nowhere
+find-all -i in -o nowhere/out -> nowhere
+find-all -i in -o . -> .
+find-all -b x -> 'x'
+find-all -d 1.5 -> '1.5'
+find-all --table 1 -> --table
+find-all --store s -i in -> not allowed with argument
+find-clusters --store s -i in -> not allowed with argument
+batch-query --queries in --store s -i in -> not allowed with argument
+batch-query --queries in --distance 64 -i in -> distance 64
+batch-query --queries - -> cannot both be standard input
+
+plan -> --documents
+plan --documents 0 -> --documents: 0: must be a whole number from 1 to 2**64
+plan --documents=-5 -> --documents: -5: must be
+plan --documents 1.5 -> --documents: 1.5: must be
+plan --documents nan -> --documents: nan: must be
+plan --documents 1e20 -> --documents: 1e20: must be
+plan --documents 1e999999999 -> --documents: 1e999999999: must be
+plan --documents ٣ -> must be a whole number
+plan --documents 1M --max-bytes lots -> --max-bytes: lots: must be
+plan --documents 1M --max-candidates 0 -> --max-candidates: 0: must be
+plan --documents 1M --max-tables '' -> --max-tables: : must be
+plan --documents 1M --distance -1 -> --distance -1: must be 0 or more bits
+plan --documents 1M --distance 32 -> distance 32: no design of up to 255 tables
+plan --documents 1M --distance 3bits -> --distance
+plan --documents 10M --distance 3 --max-bytes 1M -> at most 1,000,000 bytes; 1:0+3 has the fewest
+"""
+
+
+@pytest.mark.parametrize("row", [row for row in REFUSED.splitlines() if row])
+def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) -> None:
+    with open_in_crawl(tmp_path / "s") as store:
+        store.find_and_add([document("a", 1)])
+    (tmp_path / "in").write_text("1\n2\n")
+    before = read_files(tmp_path)
+    asked, _, fact = row.partition(" -> ")
+    *usage, last = run.refused(*shlex.split(asked)).splitlines()
+    assert fact in f"{last}$"
+    assert not usage or usage[0].lower().startswith("usage")
+    assert read_files(tmp_path) == before
