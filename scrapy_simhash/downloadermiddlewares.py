@@ -14,7 +14,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
-from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages
+from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages, Walls
 from scrapy_simhash.crawl.links import LostLinks
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
 from scrapy_simhash.crawl.parking import ParkedRequests
@@ -35,7 +35,6 @@ from scrapy_simhash.crawl.running import (
     place_store,
     tell_bad_setting,
 )
-from scrapy_simhash.crawl.walls import Walls
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.urls import show_url

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from scrapy import signals
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.judging.documents import Marked
 
-# A feed's URI template, and the number of a batch.
-_Batch: TypeAlias = tuple[str, int]
-_Batches: TypeAlias = set[_Batch]
 # A batch that is never stored.
-_NOWHERE = ("", -1)
+_NOWHERE = object()
 
 
 class Delivery(Follower):
@@ -172,48 +169,44 @@ class _FeedGate:
     def __init__(self, crawler: Crawler, release: Callable[[JudgedPage], None]) -> None:
         self._crawler = crawler
         self._release = release
-        self._held: dict[_Batch, list[JudgedPage]] = {}
-        self._stored: _Batches = set()
-        # For each feed: its batch, and the number of items in it at the last check.
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._held: dict[object, list[JudgedPage]] = {}
+        self._stored: WeakSet[Any] = WeakSet()
+        # The number of items in each batch that was open at the last check.
+        self._seen: dict[Any, int] = {}
         crawler.signals.connect(self.list_batches, signals.spider_opened)
 
-    def list_batches(self) -> _Batches:
-        """List the batches of feeds that an item was just written to."""
-        # The exporter has taken the item already. Its filters, which may count, are not called.
-        exporter = self._crawler.get_extension(FeedExporter)
+    def list_batches(self) -> set[object]:
+        """List the batches of feeds, which Scrapy calls slots, that an item was just written to."""
+        # The exporter has taken the item already. Its filters, which may count, are not called. The
+        # item that filled a batch has ended it.
+        exporter, seen = self._crawler.get_extension(FeedExporter), self._seen
         slots = exporter.slots if exporter else []
-        written: _Batches = set()
+        written = {slot for slot in (*seen, *slots) if slot.itemcount > seen.get(slot, 0)}
         for slot in slots:
-            batch, items = self._seen.get(slot.uri_template, (0, 0))
-            if slot.batch_id > batch:
+            if slot not in seen:
                 self._watch(slot)
-            batch = batch or slot.batch_id
-            if slot.batch_id > batch or slot.itemcount > items:
-                # The item that filled a batch has ended it.
-                written.add((slot.uri_template, batch))
-            self._seen[slot.uri_template] = (slot.batch_id, slot.itemcount)
+        self._seen = {slot: slot.itemcount for slot in slots}
         return written or ({_NOWHERE} if slots else set())
 
     def _watch(self, slot: Any) -> None:
         """Note when a batch is stored; the signal for closed feeds does not report failures."""
-        batch, store = (slot.uri_template, slot.batch_id), slot.storage.store
+        store = slot.storage.store
 
         async def store_and_note(file: Any) -> None:
             await ensure_awaitable(store(file))
-            self._note_stored(batch)
+            self._note_stored(slot)
 
         slot.storage.store = store_and_note
 
     def hold(self, page: JudgedPage) -> None:
         """Release a page when its batches are stored."""
-        page.batches -= self._stored
+        page.batches.difference_update(self._stored)
         for batch in page.batches:
             self._held.setdefault(batch, []).append(page)
         if not page.batches:
             self._release(page)
 
-    def _note_stored(self, batch: _Batch) -> None:
+    def _note_stored(self, batch: object) -> None:
         self._stored.add(batch)
         for page in self._held.pop(batch, ()):
             page.batches.discard(batch)

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
-from scrapy_simhash.crawl.policy import is_closing
+from scrapy_simhash._printable import printable, quote
+from scrapy_simhash.crawl.policy import META_KEY, count, is_closing
 from scrapy_simhash.pages.links import NO_LINKS
+from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_MOST_WALLS_NAMED = 10
+
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class JudgedPage:
@@ -47,8 +52,7 @@ class JudgedPage:
     scheduled: bool = False  # whether a spider middleware will see it
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines
-    # Batches of feeds with some of its items: a URI template, and the number of the batch.
-    batches: set[tuple[str, int]] = field(default_factory=set)
+    batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items
     consumed: bool = False  # whether its callback has ended
     on_done: list[Callable[[], object]] = field(default_factory=list)
 
@@ -126,3 +130,60 @@ class IdleWork:
         """Stop asking."""
         if self._asking is not None:
             self._asking.cancel()
+
+
+class Walls(Follower):
+    """Notes the pages that show a wall; `closing` ends the crawl at the first one."""
+
+    def __init__(self, crawler: Crawler, *, closing: bool) -> None:
+        self._crawler = crawler
+        self._closing = closing
+        self._met: set[int] = set()  # numbers of their documents
+        self._end: asyncio.Future[None] | None = None  # kept, because the loop does not
+
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Note a page, whatever it shows."""
+        decision = page.decision
+        if not decision.sink:
+            return
+        count(self._crawler, "sink")
+        wall = decision.match_document or decision.document
+        if wall not in self._met:
+            self._met.add(wall)
+            count(self._crawler, "sinks_found")
+            self._warn(decision.match_url or decision.url)
+            await self._crawler.signals.send_catch_log_async(
+                sink_found,
+                response=response,
+                request=request,
+                verdict=request.meta[META_KEY],
+                spider=self._crawler.spider,
+            )
+        self._close()
+
+    def _warn(self, url: str) -> None:
+        """Name a wall; of many only the first ones."""
+        if len(self._met) > _MOST_WALLS_NAMED:
+            if len(self._met) == _MOST_WALLS_NAMED + 1:
+                logger.warning(
+                    "More walls are not named here; simhash/sinks_found counts them, "
+                    "`scrapy simhash stats` and the report show them",
+                    extra={"spider": self._crawler.spider},
+                )
+            return
+        logger.warning(
+            "Addresses that have nothing in common show one page, first seen at %s: perhaps a "
+            'login, a captcha, "not found" or variants of a product; `scrapy simhash undo --sink '
+            "%s` lists the pages that were dropped for it%s",
+            quote(url),
+            shlex.quote(printable(url)),
+            "; the crawl ends" * self._closing,
+            extra={"spider": self._crawler.spider},
+        )
+
+    def _close(self) -> None:
+        """End the crawl, if that is wanted."""
+        engine = self._crawler.engine
+        if self._closing and self._end is None and engine is not None:
+            # Not awaited: the engine waits for this page in turn.
+            self._end = asyncio.ensure_future(engine.close_spider_async(reason="simhash_sink"))

@@ -224,8 +224,10 @@ class ParkedRequests(Follower):
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
             if fate is None:
-                drawn = self._is_drawn(identity)
-                candidate = _Candidate(request, identity, target, drawn, [])
+                # Keyed, so that a site cannot choose addresses that are never made.
+                drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
+                in_sample = drawn < SAMPLE_SHARE * 2**64
+                candidate = _Candidate(request, identity, target, in_sample, [])
                 new.setdefault(identity, candidate).twins.append(request)
             elif fate.sampled:
                 set_mark(request, SAMPLED, fate.sampled)
@@ -352,12 +354,6 @@ class ParkedRequests(Follower):
         if len(self._fates) >= _MOST_REMEMBERED:
             self._fates.clear()
         self._fates[candidate.identity] = fate
-
-    def _is_drawn(self, identity: bytes) -> bool:
-        """Whether a request is one of the sample."""
-        # Keyed, so that a site cannot choose addresses that are never made.
-        drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
-        return drawn < SAMPLE_SHARE * 2**64
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""

@@ -10,7 +10,7 @@ from scrapy.http import Request
 from twisted.python.failure import Failure
 
 from scrapy_simhash import NearDuplicate
-from scrapy_simhash.crawl import walls
+from scrapy_simhash.crawl import followers
 from scrapy_simhash.signals import sink_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
@@ -72,7 +72,7 @@ async def test_a_wall_in_mid_crawl_is_named(
 async def test_many_walls_are_counted_but_not_all_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walls, "_MOST_NAMED", 2)
+    monkeypatch.setattr(followers, "_MOST_WALLS_NAMED", 2)
     copies = {f"/{wall}-{n}": page(wall) for wall in range(4) for n in range(RECOGNISED)}
     with serve(copies) as site:
         done = await crawl(tmp_path, site.urls())
