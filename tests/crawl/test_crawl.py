@@ -13,25 +13,14 @@ from scrapy.http import Request, Response
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe
 from tests.helpers.hostile import TRIGGER
-from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.pages import edit_words, make_groups, make_page, make_words, page
 from tests.helpers.server import Answer, Answers, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 GROUPS, COPIES = 12, 3
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Some groups of copies, whose menus and titles differ."""
-    answers = {
-        f"/g{group}/c{copy}": page(
-            group, title="Title" + " again" * copy, menu=f"Menu of copy {copy}"
-        )
-        for copy in range(COPIES)
-        for group in range(GROUPS)
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = make_groups(GROUPS, COPIES)
 
 
 def kept_of_each_group(*crawls: Crawl) -> Counter[str]:

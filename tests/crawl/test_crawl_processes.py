@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -13,25 +12,14 @@ import pytest
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
-from tests.helpers.pages import page
+from tests.helpers.pages import make_groups
 from tests.helpers.processes import ROOT, run_python, wait_until
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Site
 
 GROUPS, COPIES, HELD = 20, 4, 6
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Groups of copies."""
-    answers: dict[str, str | Answer] = {
-        f"/g{group}/c{copy}": page(
-            group, title="Title" + " again" * copy, menu=f"Menu of copy {copy}"
-        )
-        for copy in range(COPIES)
-        for group in range(GROUPS)
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = make_groups(GROUPS, COPIES)
 
 
 MANY: dict[str, Any] = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
@@ -129,7 +117,7 @@ LEAKS = """
 import asyncio, json, os, sys, threading
 from pathlib import Path
 from tests.helpers.crawling import crawl
-from tests.helpers.pages import page
+from tests.helpers.pages import make_groups, page
 from tests.helpers.server import serve
 
 def open_things():

@@ -1,6 +1,5 @@
 """Near-duplicates of pages on other sites: a mirror must not make the original vanish."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,19 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, crawl
 from tests.helpers.documents import open_lmdb
 from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
 PAGES = 4
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Some pages, a print view of the first one, and pages they link to."""
-    answers = {f"/{number}": page(number, links=[f"/n{number}"]) for number in range(PAGES)}
-    answers |= {f"/n{number}": page(10 + number) for number in range(PAGES)}
-    answers["/print"] = page(0, menu="Print")
-    with serve(answers) as site:
-        yield site
+# Some pages, a print view of the first one, and pages they link to.
+ANSWERS = {
+    **{f"/{number}": page(number, links=[f"/n{number}"]) for number in range(PAGES)},
+    **{f"/n{number}": page(10 + number) for number in range(PAGES)},
+    "/print": page(0, menu="Print"),
+}
 
 
 def on_mirror(site: Site, path: str) -> str:

@@ -21,16 +21,12 @@ from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of,
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
-    with serve(answers) as site:
-        yield site
+ANSWERS = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
 
 
 def states(store: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import PagesSpider, crawl, describe, read_files
 from tests.helpers.detecting import new_decision
 from tests.helpers.pages import page
-from tests.helpers.server import Answer, Answers, Site, serve
+from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 MOST_BYTES = Config.max_bytes
@@ -29,20 +29,16 @@ LOGGER = "scrapy_simhash.downloadermiddlewares"
 LINKS = ["/x", "/y", "/x"]
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers: Answers = {
-        "/one": page(1, links=LINKS),
-        "/two": page(2),
-        "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
-        "/text": Answer(b"plain text", content_type="text/plain"),
-        "/image": Answer(b"\x89PNG\r\n\x1a\n" + bytes(50), content_type="image/png"),
-        "/missing": Answer(page(3).encode(), status=404),
-        "/broken": Answer(page(3).encode(), status=500),
-        "/created": Answer(page(3).encode(), status=201),
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = {
+    "/one": page(1, links=LINKS),
+    "/two": page(2),
+    "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
+    "/text": Answer(b"plain text", content_type="text/plain"),
+    "/image": Answer(b"\x89PNG\r\n\x1a\n" + bytes(50), content_type="image/png"),
+    "/missing": Answer(page(3).encode(), status=404),
+    "/broken": Answer(page(3).encode(), status=500),
+    "/created": Answer(page(3).encode(), status=201),
+}
 
 
 def make(kind: type[Response], **arguments: Any) -> Response:

@@ -1,7 +1,6 @@
 """Files that are no HTML pages (`SIMHASH_FILES`): known by their bytes, and by nothing else."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.pages import page
-from tests.helpers.server import Answer, Answers, Site, serve
+from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -23,17 +22,13 @@ def pdf(number: int, size: int = 5_000) -> Answer:
     return Answer(body, content_type="application/pdf")
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers: Answers = {
-        "/page": page(1),
-        "/a.pdf": pdf(1),
-        "/b.pdf": pdf(2),
-        "/a-again.pdf": pdf(1),
-        "/download?id=1": Answer(pdf(1).body, content_type="application/octet-stream", gzip=True),
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = {
+    "/page": page(1),
+    "/a.pdf": pdf(1),
+    "/b.pdf": pdf(2),
+    "/a-again.pdf": pdf(1),
+    "/download?id=1": Answer(pdf(1).body, content_type="application/octet-stream", gzip=True),
+}
 
 
 async def crawl_files(store: Path, requests: list[Any], **settings: Any) -> Crawl:

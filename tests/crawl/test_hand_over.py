@@ -14,24 +14,20 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import make_words, page
-from tests.helpers.server import Answer, Answers, Site, serve
+from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "text.md"
 TEXT = "simhash_text"
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers: Answers = {
-        "/one": page(1, links=["/two"]),
-        "/copy": page(1, menu="Other menu"),
-        "/two": page(2),
-        "/file": Answer(b"no page", content_type="application/pdf"),
-        "/empty": Answer(b""),
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = {
+    "/one": page(1, links=["/two"]),
+    "/copy": page(1, menu="Other menu"),
+    "/two": page(2),
+    "/file": Answer(b"no page", content_type="application/pdf"),
+    "/empty": Answer(b""),
+}
 
 
 class TextSpider(PagesSpider):

@@ -9,7 +9,6 @@ import random
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +19,11 @@ from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import crawl, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.dyingspider import KilledError, dying_unlink
-from tests.helpers.needing import slow_but
-from tests.helpers.pages import page
+from tests.helpers.pages import make_groups
 from tests.helpers.processes import wait_until
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 
 ROUNDS = int(os.environ.get("SIMHASH_TEST_KILLS", "6"))
-# `kill -9` with JOBDIR.
-QUICK = {5}
 GROUPS, COPIES = 40, 3
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS": 8, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
 MODES = ("SIGTERM", "SIGINT twice", "kill -9")
@@ -53,16 +49,7 @@ def draw(seed: int) -> Round:
     )
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Groups of copies; those of a group come far from each other."""
-    answers = {
-        f"/g{group}/c{copy}": page(group, title="Title" + " again" * copy, menu=f"Menu {copy}")
-        for copy in range(COPIES)
-        for group in range(GROUPS)
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = make_groups(GROUPS, COPIES)
 
 
 def mend_job(folder: Path) -> None:
@@ -87,11 +74,9 @@ def stop(process: Any, mode: str) -> None:
         process.send_signal(signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_worker")
-@pytest.mark.parametrize(
-    "seed",
-    slow_but(QUICK, range(ROUNDS)),
-)
+@pytest.mark.parametrize("seed", range(ROUNDS))
 async def test_nothing_is_lost_however_a_crawl_is_stopped(
     site: Site, tmp_path: Path, seed: int
 ) -> None:

@@ -14,7 +14,7 @@ from scrapy_simhash.crawl import links as lost_links
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
-from tests.helpers.server import Answers, Site, serve
+from tests.helpers.server import Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -23,7 +23,7 @@ ONLY, REQUESTED = "links/only_on_dropped_pages", "links/requested_late"
 
 # Three pages of a list whose text is the same, and a print view. Only dropped pages lead to c, d
 # and to the third page, and only that one to e.
-LIST: Answers = {
+ANSWERS = {
     "/list?page=1": page(1, links=["/a", "/b", "/list?page=2", "/print"]),
     "/list?page=2": page(1, links=["/a", "/b", "/c", "/d", "/list?page=3"]),
     "/list?page=3": page(1, links=["/a", "/b", "/e"]),
@@ -37,12 +37,6 @@ LIST: Answers = {
 }
 LOST = ["/c", "/d", "/list?page=3"]
 DOCUMENTS = {"/list?page=1", "/a", "/b", "/c", "/d", "/e", "/f"}
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with serve(LIST) as site:
-        yield site
 
 
 async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
@@ -85,7 +79,7 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     assert "; nobody" not in caplog.text
     assert "requested 4 links of dropped pages late" in caplog.records[-1].getMessage()
     assert list_kept(tmp_path, site) == []
-    assert len(site.asked) == len(set(site.asked)) == len(LIST)
+    assert len(site.asked) == len(set(site.asked)) == len(ANSWERS)
     late = site.asked.index("/c")
     assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
 

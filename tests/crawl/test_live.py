@@ -29,11 +29,7 @@ pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "live.md"
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers = {"/one": page(1), "/copy": page(1, menu="Other"), "/two": page(2)}
-    with serve(answers) as site:
-        yield site
+ANSWERS = {"/one": page(1), "/copy": page(1, menu="Other"), "/two": page(2)}
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,6 @@
 """Scrapy's periodic line with the near-duplicates in it."""
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -16,9 +13,6 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_simhash import Addon
 from scrapy_simhash.crawl.logstats import SimhashLogStats, describe_end
-from tests.helpers.crawling import crawl
-from tests.helpers.pages import page
-from tests.helpers.server import Answer, serve
 
 LOGGER = logging.getLogger("scrapy.extensions.logstats")
 SCRAPYS = "scrapy.extensions.logstats.LogStats"
@@ -143,33 +137,3 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
     collector = MemoryStatsCollector(get_crawler())
     collector.set_stats({f"simhash/{key}": count for key, count in stats.items()})
     assert describe_end(collector, acted) == expected
-
-
-class Waiting(logging.Handler):
-    """Opens a gate when a line is logged that ends in a certain way."""
-
-    def __init__(self, ending: str) -> None:
-        super().__init__(logging.INFO)
-        self.gate, self._ending = Event(), ending
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().endswith(self._ending):
-            self.gate.set()
-
-
-@pytest.fixture
-def half() -> Iterator[Waiting]:
-    handler = Waiting("items/min), near-duplicates 1 (50.0 %)")
-    LOGGER.addHandler(handler)
-    yield handler
-    LOGGER.removeHandler(handler)
-
-
-@pytest.mark.usefixtures("warm_worker", "log")
-async def test_line_appears_while_a_crawl_runs(tmp_path: Path, half: Waiting) -> None:
-    # The last page is not answered before the line was seen.
-    last = Answer(page(2).encode(), gate=half.gate)
-    with serve({"/one": page(1), "/two": page(1, menu="Other"), "/last": last}) as site:
-        done = await crawl(tmp_path, site.urls(), LOGSTATS_INTERVAL=0.05)
-        assert half.gate.is_set()
-    assert done.paths == ["/one", "/last"]

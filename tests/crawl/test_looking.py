@@ -3,17 +3,14 @@
 import asyncio
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from subprocess import Popen
-from typing import NamedTuple
 
 import pytest
 
 from tests.helpers.crawling import crawl, read_files
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
-from tests.helpers.processes import PATIENCE_SECONDS, start_python
+from tests.helpers.processes import run_scrapy
 from tests.helpers.server import Site, serve
 
 SETTINGS = """
@@ -41,10 +38,15 @@ SHOW = "print('verdict', response.meta['simhash']['status'], response.flags)"
 # Every one of them asks for the copy of a page that the store has.
 COMMANDS = {
     "fetch": ["fetch"],
-    "fetch without a store": ["fetch"],
     "shell": ["shell", "-c", SHOW],
     "parse": ["parse", "--spider", "page", "--nocolour"],
     "check": ["check"],
+}
+SHOWN = {
+    "fetch": "<title>A page</title>",
+    "shell": "verdict near_duplicate ['near_duplicate']",
+    "parse": "Scraped Items",
+    "check": "OK",
 }
 
 
@@ -65,22 +67,6 @@ def make_project(folder: Path, site: Site) -> Path:
     return folder
 
 
-def start(command: str, project: Path, site: Site) -> AbstractContextManager[Popen[str]]:
-    url = [] if command == "check" else [site.url("/copy")]
-    name, *options = COMMANDS[command]
-    arguments = [*url, *options] if command == "shell" else [*options, *url]
-    return start_python("-m", "scrapy", name, *arguments, cwd=project)
-
-
-class Looked(NamedTuple):
-    """A command that has ended: in which project, and what it said."""
-
-    command: str
-    project: Path
-    out: str
-    log: str
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Path:
     store = tmp_path_factory.mktemp("looking") / "store"
@@ -88,56 +74,35 @@ def store(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Path:
     return store
 
 
-@pytest.fixture(scope="module")
-def looked(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    site: Site,
-    store: Path,
-) -> Looked:
-    """Run a command in a project with its own copy of the store."""
-    command: str = request.param
-    project = make_project(tmp_path_factory.mktemp("project"), site)
-    if "without" not in command:
-        shutil.copytree(store, project / ".scrapy" / "kept")
-    with start(command, project, site) as process:
-        return Looked(command, project, *process.communicate(timeout=PATIENCE_SECONDS))
+def look(command: str, project: Path, site: Site) -> str:
+    """Run a command to its end; what it printed and logged."""
+    name, *options = COMMANDS[command]
+    url = [] if command == "check" else [site.url("/copy")]
+    arguments = [*url, *options] if command == "shell" else [*options, *url]
+    done = run_scrapy(name, *arguments, cwd=project)
+    assert "Traceback" not in done.stderr
+    assert " ERROR: " not in done.stderr
+    return done.stdout + done.stderr
 
 
-LOOKED = slow_but(["fetch"], ["fetch", "shell", "parse", "check"])
-
-
-@pytest.mark.parametrize("looked", LOOKED, indirect=True)
-def test_store_and_log_stay_as_they_are(looked: Looked, store: Path) -> None:
-    assert read_files(looked.project / ".scrapy" / "kept") == read_files(store)
-
-
-@pytest.mark.parametrize("looked", LOOKED, indirect=True)
-def test_nothing_fails_and_nothing_is_dropped(looked: Looked) -> None:
-    command, _, out, log = looked
-    assert "Traceback" not in log
-    assert " ERROR: " not in log
-    assert "simhash/dropped" not in log
-    shown = {
-        "fetch": "<title>A page</title>",
-        "shell": "verdict near_duplicate ['near_duplicate']",
-        "parse": "Scraped Items",
-        "check": "OK",
-    }[command]
-    assert shown in out + log
-
-
-@pytest.mark.parametrize("looked", slow_but(["fetch"], ["fetch", "parse"]), indirect=True)
-def test_pages_are_judged_all_the_same(looked: Looked) -> None:
-    assert "'simhash/near_duplicate': 1" in looked.log
-    assert "read-only" in looked.log
+@pytest.mark.parametrize("command", slow_but(["fetch"], COMMANDS))
+def test_commands_judge_and_drop_nothing_and_leave_the_store_alone(
+    site: Site, store: Path, tmp_path: Path, command: str
+) -> None:
+    kept = make_project(tmp_path, site) / ".scrapy" / "kept"
+    shutil.copytree(store, kept)
+    said = look(command, tmp_path, site)
+    assert SHOWN[command] in said
+    assert "simhash/dropped" not in said
+    if command in {"fetch", "parse"}:
+        assert "'simhash/near_duplicate': 1" in said
+        assert "read-only" in said
+    assert read_files(kept) == read_files(store)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("looked", ["fetch without a store"], indirect=True)
-def test_looking_makes_no_store(looked: Looked) -> None:
-    _, project, out, log = looked
-    assert "<title>A page</title>" in out
-    assert " ERROR: " not in log
-    assert "Pages are not judged" in log
-    assert not (project / ".scrapy" / "kept").exists()
+def test_looking_makes_no_store(site: Site, tmp_path: Path) -> None:
+    said = look("fetch", make_project(tmp_path, site), site)
+    assert SHOWN["fetch"] in said
+    assert "Pages are not judged" in said
+    assert not (tmp_path / ".scrapy" / "kept").exists()

@@ -39,24 +39,12 @@ from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.parking import read_rule
 from tests.helpers.processes import wait_until
-from tests.helpers.server import Answer, Site, serve
+from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
 PAGES = 8
 SKIP: dict[str, Any] = {"SIMHASH_URL_RULES": "skip"}
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Pages in three directories; each links to itself with a session, and to the next one."""
-    answers = {}
-    for number, path in enumerate(PATHS):
-        links = [session_of(path), *PATHS[number + 1 : number + 2]]
-        answers[path] = page(number, links=links)
-        answers[session_of(path)] = page(number, links=links, menu="Other")
-    with serve(answers) as site:
-        yield site
 
 
 PATHS = [f"/{'abc'[number % 3]}/p{number}" for number in range(PAGES)]
@@ -67,6 +55,14 @@ def session_of(path: str) -> str:
 
 
 SESSIONS = list(map(session_of, PATHS))
+# Pages in three directories; each links to itself with a session, and to the next one.
+ANSWERS = {
+    shown: page(
+        n, links=[session_of(path), *PATHS[n + 1 : n + 2]], menu="Menu" + "s" * (shown != path)
+    )
+    for n, path in enumerate(PATHS)
+    for shown in (path, session_of(path))
+}
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Crawls and commands with a store on a server."""
 
 import asyncio
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from tests.helpers.commanding import AGAIN, ONE, Run, crawl_into
@@ -22,42 +20,6 @@ from tests.helpers.server import serve
 from tests.helpers.sourcing import json_lines, make_pages
 
 pytestmark = pytest.mark.slow
-
-GROUPS, COPIES = 6, 4
-
-
-def test_two_processes_keep_one_of_each_group(redis_server: RedisServer, tmp_path: Path) -> None:
-    """The first half of the copies in one process, the others in another."""
-    url = redis_server.url()
-    pages = {
-        f"/g{group}/c{copy}": page(group, menu=f"Menu of copy {copy}")
-        for copy in range(COPIES)
-        for group in range(GROUPS)
-    }
-    with serve(pages) as site:
-        urls = site.urls()
-        halves = {"first": urls[: len(urls) // 2], "second": urls[len(urls) // 2 :]}
-        running = {
-            name: start_crawl(
-                tmp_path,
-                half,
-                name,
-                SIMHASH_STORE=url,
-                SIMHASH_LOG=str(tmp_path / "log.jsonl"),
-                SIMHASH_WORKERS=0,
-            )
-            for name, half in halves.items()
-        }
-        done = [finish_crawl(process, tmp_path, name) for name, process in running.items()]
-    for crawled in done:
-        assert crawled.exit_code == 0
-        assert "log_count/ERROR" not in crawled.stats
-    kept = Counter(path.split("/")[1] for crawled in done for path in crawled.paths)
-    assert kept == {f"g{group}": 1 for group in range(GROUPS)}
-    with open_store(url) as store:
-        assert store.check() == []
-        assert store.stats()["done"] == GROUPS
-    assert len(read_lines(tmp_path / "log.jsonl")) == GROUPS * COPIES
 
 
 async def test_pages_that_another_crawl_overtakes_are_judged_again_and_counted(

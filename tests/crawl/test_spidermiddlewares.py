@@ -14,24 +14,20 @@ from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 LINKS = ["/deeper/1", "/deeper/2"]
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    answers = {
-        "/one": page(1),
-        "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
-        "/one-more": page(1, menu="One more"),
-        "/two": page(2),
-        "/deeper/1": page(11),
-        "/deeper/2": page(12),
-    }
-    with serve(answers) as site:
-        yield site
+ANSWERS = {
+    "/one": page(1),
+    "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
+    "/one-more": page(1, menu="One more"),
+    "/two": page(2),
+    "/deeper/1": page(11),
+    "/deeper/2": page(12),
+}
 
 
 def stored(store: Path, site: Site, path: str) -> StoredDocument:

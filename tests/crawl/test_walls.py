@@ -1,6 +1,6 @@
 """Walls in real crawls: logins, "not found" pages that answer 200, and what is like them."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,11 @@ def members(number: int) -> str:
     return f"/members/{number}"
 
 
-@pytest.fixture
-def site() -> Iterator[Site]:
-    """Members' pages, of which the first three are shown and the others ask to log in."""
-    answers = {members(n): page(n, title=f"Member {n}") for n in range(WALL_BEGINS)}
-    logins = {members(n): login(members(n)) for n in range(WALL_BEGINS, MEMBERS)}
-    with serve(answers | logins) as site:
-        yield site
+# Members' pages, of which the first three are shown and the others ask to log in.
+ANSWERS = {
+    members(n): page(n, title=f"Member {n}") if n < WALL_BEGINS else login(members(n))
+    for n in range(MEMBERS)
+}
 
 
 def sinks(done: Crawl) -> list[str]:

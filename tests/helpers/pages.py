@@ -43,3 +43,12 @@ def make_page(
 def page(seed: int, *, title: str = "A page", links: Sequence[str] = (), menu: str = "Menu") -> str:
     """Make the page of a seed; title, links and menu do not change its main text."""
     return make_page(make_words(seed), title=title, links=links, menu=menu)
+
+
+def make_groups(groups: int, copies: int) -> dict[str, str]:
+    """Make groups of copies with other menus and titles; those of a group come far apart."""
+    return {
+        f"/g{group}/c{copy}": page(group, title="Title" + " again" * copy, menu=f"Menu {copy}")
+        for copy in range(copies)
+        for group in range(groups)
+    }
