@@ -1,12 +1,10 @@
 """The Huffman code: as short as can be, complete, and found again from its lengths."""
 
 import heapq
-import math
-from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -20,7 +18,6 @@ from scrapy_simhash.batch.archive.huffman import (
     make_code,
     make_lookup,
 )
-from tests.helpers.needing import examples
 
 # Few symbols and many, alike and as different as they come in a sorted table.
 counts = st.dictionaries(
@@ -56,39 +53,6 @@ def test_as_short_as_huffmans(occurring: dict[int, int]) -> None:
     assert bits >= best
     if longest <= CODE_BITS:
         assert bits == best
-
-
-def best_within_limit(weights: list[int]) -> int:
-    """Try all non-decreasing lengths, the heaviest symbol first; returns the bits of the best."""
-    weights = sorted(weights, reverse=True)
-
-    @cache
-    def best(symbol: int, shortest: int, room: int) -> float:
-        if symbol == len(weights):
-            return 0 if room == 0 else math.inf
-        return min(
-            (
-                weights[symbol] * bits + best(symbol + 1, bits, room - 2 ** (CODE_BITS - bits))
-                for bits in range(shortest, CODE_BITS + 1)
-                if 2 ** (CODE_BITS - bits) <= room
-            ),
-            default=math.inf,
-        )
-
-    return int(best(0, 1, 2**CODE_BITS))
-
-
-# Doubling weights would have codes one bit longer each.
-@pytest.mark.slow
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=12))
-@example([*range(13)])
-@examples(10)
-def test_as_short_as_the_limit_allows(exponents: list[int]) -> None:
-    occurring = {symbol: 2**exponent for symbol, exponent in enumerate(exponents)}
-    lengths = make_code(histogram(occurring))
-    weights = {EQUAL: 1, **occurring, END: 0}
-    bits = sum(count * int(lengths[symbol]) for symbol, count in weights.items())
-    assert bits == best_within_limit(list(weights.values()))
 
 
 @given(counts)

@@ -10,6 +10,7 @@ from scrapy_simhash.config import Config, describe_unknown, read_config
 from scrapy_simhash.errors import SettingError
 
 CORES = "scrapy_simhash.config.os.cpu_count"
+AS_MK = "or name a design for it, as 'm:k' or '4+2', in SIMHASH_TABLES"
 
 
 def read(name: str, value: Any) -> Any:
@@ -103,7 +104,8 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("DISTANCE", float("inf"), "inf: must be a whole number, 0 or more bits"),
         ("DISTANCE", float("nan"), "nan: must be a whole number, 0 or more bits"),
         ("DISTANCE", -1, "-1: must be 0"),
-        ("DISTANCE", "8", "8: must be 0 to 7 bits"),
+        ("DISTANCE", "8", "8: must be 0 to 7 bits with SIMHASH_TABLES = 'auto'; " + AS_MK),
+        ("CONFIRM", False, "False: must be 0 to 1, or None"),  # it would be the loosest rule
         ("CONFIRM", -0.1, "-0.1: must be 0 to 1, or None"),
         ("CONFIRM", "80", "'80': must be 0 to 1, or None"),
         ("CONFIRM", "nan", "'nan': must be 0 to 1, or None"),
@@ -160,13 +162,6 @@ def test_distance_goes_as_far_as_the_design(tables: str, most: int) -> None:
     )
 
 
-def test_block_widths_of_0_1_0_are_refused() -> None:
-    with pytest.raises(
-        SettingError, match=r"SIMHASH_TABLES: '32,32:1' is not a table design.*'m:k'.*'4\+2'"
-    ):
-        read_config({"SIMHASH_TABLES": "32,32:1"})
-
-
 @pytest.mark.parametrize("tables", ["auto", "10"])
 def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> None:
     config = read_config({"SIMHASH_CONFIRM": "None", "SIMHASH_TABLES": tables})
@@ -176,11 +171,6 @@ def test_without_confirmation_the_distance_is_that_of_the_paper(tables: str) -> 
 @pytest.mark.parametrize(("tables", "distance"), [("4", 7), ("10", 4), ("20", 4), ("12:2", 3)])
 def test_the_default_distance_is_within_the_reach_of_the_design(tables: str, distance: int) -> None:
     assert read_config({"SIMHASH_TABLES": tables}).distance == distance
-
-
-def test_too_wide_a_distance_on_automatic_tables_names_the_way_out() -> None:
-    with pytest.raises(SettingError, match=r"'m:k' or '4\+2', in SIMHASH_TABLES"):
-        read("DISTANCE", 8)
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 1), (8, 7), (None, 1)])
@@ -197,14 +187,3 @@ def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
     unknown = describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
     assert "SIMHASH_MIN_FEATURES (32 now" in unknown
     assert "SIMHASH_URL_RULE; did you mean SIMHASH_URL_RULES?" in unknown
-
-
-def test_bad_value_is_a_value_error() -> None:
-    assert issubclass(SettingError, ValueError)
-
-
-@pytest.mark.parametrize("value", [False, True, "no", -0.1, 1.1])
-def test_confirm_is_a_similarity_or_none(value: object) -> None:
-    """False for "off" would be the loosest rule there is."""
-    with pytest.raises(SettingError, match=r"SIMHASH_CONFIRM"):
-        read("CONFIRM", value)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.simhash import hamming_distance, simhash
-from tests.helpers.oracle import distance_between
-from tests.helpers.strategies import fingerprints, pairs
+from scrapy_simhash.simhash import simhash
+from tests.helpers.strategies import fingerprints
 
 features = st.lists(st.tuples(fingerprints, st.integers(1, 10_000)), max_size=40)
 
@@ -81,10 +80,3 @@ def test_shapes_must_agree(hashes: tuple[int, ...], weights: tuple[int, ...]) ->
     with pytest.raises(ValueError, match="one-dimensional and of the same length") as caught:
         simhash(np.ones(hashes, np.uint64), np.ones(weights, np.int64))
     assert f"{hashes} and {weights}" in str(caught.value)
-
-
-@given(st.integers(0, 64).flatmap(pairs).map(sorted))
-def test_hamming_distance_counts_the_flipped_bits(pair: list[int]) -> None:
-    first, second = pair
-    assert hamming_distance(first, second) == distance_between(first, second)
-    assert hamming_distance(second, first) == hamming_distance(first, second)

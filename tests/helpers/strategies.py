@@ -54,11 +54,6 @@ def border_bits(design: Design) -> list[int]:
     )
 
 
-def border_pairs(design: Design, distance: int) -> st.SearchStrategy[tuple[int, int]]:
-    """Draw pairs that differ in first and last bits of blocks only."""
-    return pairs(distance, border_bits(design))
-
-
 _SCRIPTS = (
     "abcdefghij ABCÄÖÜßéñ",
     "русский текст ЖЩЫ",

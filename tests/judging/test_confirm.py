@@ -170,13 +170,6 @@ def test_a_main_text_that_is_part_of_the_others(
 
 
 @pytest.mark.parametrize(
-    ("least", "confirmed"), [(0.0, True), (0.6, True), (0.8, False), (1.0, False)]
-)
-def test_the_least_similarity_is_the_callers(least: float, confirmed: bool) -> None:
-    assert answer_to(make_pair(0.7, 0.7), least).confirmed is confirmed
-
-
-@pytest.mark.parametrize(
     ("titles", "headings", "confirmed", "said"),
     [
         (("", ""), ("", ""), True, "no title or heading in common to compare"),

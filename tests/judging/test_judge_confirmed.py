@@ -24,7 +24,7 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, judge_one
 from tests.helpers.needing import slow_but
-from tests.helpers.pages import edit_words, make_page, make_words
+from tests.helpers.pages import make_page, make_words
 
 A = 0x0123_4567_89AB_CDEF
 B = A ^ 2**64 - 1
@@ -102,23 +102,6 @@ def test_what_has_no_sketch_is_named_as_the_nearest_too(store: Store) -> None:
     assert "no sketch" in nearest.tests[1]
 
 
-@pytest.mark.parametrize(
-    ("fingerprint", "start"), [(flip(8), 0), (A, 2_000)], ids=["too far", "another text"]
-)
-def test_what_is_far_away_or_another_text_does_not_match(
-    store: Store, fingerprint: int, start: int
-) -> None:
-    judge_one(store, page("a", A))
-    assert judge_one(store, page("b", fingerprint, start=start)).status == "new"
-
-
-def test_pages_of_other_names_do_not_match(store: Store) -> None:
-    judge_one(store, page("a", A, heading="CREATE TABLE"))
-    assert judge_one(store, page("b", A, heading="CREATE INDEX")).status == "new"
-    assert matched(store, page("c", A, heading="Create Table")).document == 1
-    assert matched(store, page("d", A, heading="Create Index")).document == 2
-
-
 def test_the_most_alike_candidate_wins_not_the_nearest(store: Store) -> None:
     judge_one(store, page("near", flip(1), heading="Kiwi", start=200))
     judge_one(store, page("alike", flip(6), heading="Apples"))
@@ -180,14 +163,6 @@ DIGEST = b"s" * 16
 def stub(name: str, fingerprint: int, **fields: Any) -> Document:
     """Make a page with too little text for a simhash."""
     return page(name, fingerprint, **{"stub": True, "text_digest": DIGEST, **fields})
-
-
-def test_stubs_match_stubs_of_the_same_digest_only(store: Store) -> None:
-    judge_one(store, stub("a", A))
-    match = matched(store, stub("b", A, start=5_000, heading="Another"))
-    assert (match.document, match.similarity, match.tests) == (1, None, ("same short page",))
-    assert judge_one(store, stub("c", A, text_digest=b"t" * 16)).status == "new"
-    assert judge_one(store, stub("d", A ^ 1)).status == "new"
 
 
 def test_stubs_and_others_never_match(store: Store) -> None:
@@ -312,24 +287,6 @@ def test_the_document_of_a_page() -> None:
     assert stub.stub
     assert stub.text_digest == make_fingerprint(10).stub
     assert stub.fingerprints == (int.from_bytes(stub.text_digest[:8], "big"),)
-
-
-@pytest.mark.parametrize("changes", [0, 3])
-def test_pages_from_their_html_to_the_verdict(store: Store, changes: int) -> None:
-    """Edited a little, in another template: near-duplicates by their main text."""
-    words = make_words(1, 400)
-    pages = (
-        make_page(words),
-        make_page(edit_words(words, changes), menu="More " * 9, links=["/x"]),
-    )
-    documents = [
-        make_document(fingerprint_page(html, seed=store.seed), Config().rule, str(number).encode())
-        for number, html in enumerate(pages)
-    ]
-    verdicts = store.find_and_add([structs.replace(each, crawl=CRAWL) for each in documents])
-    assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate"]
-    assert verdicts[1].match
-    assert verdicts[1].match.tests[-1] == "titles same, headings same"
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])

@@ -116,12 +116,3 @@ def test_what_was_withdrawn_is_not_done_by_work_outside_of_crawls(store: Store) 
     store.withdraw([1], CRAWL)
     store.mark_done([1], "")
     assert judge(store, document("b", A)) == ["new 2"]
-
-
-def test_crawls_at_the_same_time_see_each_other(home: str, store: Store) -> None:
-    with open_store(home) as other:
-        other.start_crawl("theirs", "spider")
-        judge(other, document("a", A, crawl="theirs"))
-        assert judge_one(store, document("b", A)).status == "near_duplicate"
-        other.end_crawl("theirs")
-        assert judge_one(store, document("c", A)).status == "new"

@@ -132,12 +132,6 @@ def test_golden_values(name: str, expected: int) -> None:
     assert fingerprint(FEATURE_SETS[name]) == expected
 
 
-def test_feature_sets_are_found_by_their_own_names() -> None:
-    assert {name: features.name for name, features in FEATURE_SETS.items()} == {
-        name: name for name in FEATURE_SETS
-    }
-
-
 def test_a_replaced_step_gets_what_the_documentation_says() -> None:
     seen: dict[str, object] = {}
 

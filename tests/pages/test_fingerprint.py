@@ -99,12 +99,6 @@ def test_the_extractor_that_gave_the_text_is_named() -> None:
     assert (made.extractor, made.fell_back) == ("html2txt", True)
 
 
-def test_unjudged_pages_raise() -> None:
-    with pytest.raises(UnjudgedError) as caught:
-        fingerprint_page(b"")
-    assert caught.value.reason == "empty"
-
-
 def test_a_spawned_process_makes_the_same() -> None:
     recipe = make_recipe("trafilatura", "tests.helpers.handmade.FEATURES")
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -45,12 +45,6 @@ def standard_error(jaccard: float, union: int) -> float:
     return math.sqrt((jaccard * (1 - jaccard) + (1 - jaccard) / 14) / filled)
 
 
-@given(seeds, sizes)
-def test_identical_sets_are_alike(seed: int, count: int) -> None:
-    shingles = draw_shingles(seed, count)
-    assert estimate(shingles, shingles) == pytest.approx(1.0)
-
-
 @given(seeds, sizes, st.integers(0, 5_000), st.integers(0, 5_000))
 def test_estimate_is_near_the_exact_similarity(
     seed: int, common: int, only_first: int, only_second: int

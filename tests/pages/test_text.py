@@ -424,10 +424,6 @@ def test_text_of_other_templates_is_not(extractor: str) -> None:
     assert "tacit" not in read.whole
 
 
-def test_extractors_by_import_path() -> None:
-    assert read(page(article()), "tests.helpers.handmade.find_headings") == "The harvest"
-
-
 def test_all_names_are_told() -> None:
     with pytest.raises(ValueError, match="none of turbohtml, trafilatura, trafilatura-fast, html2"):
         load_reader("nonsense")

@@ -71,11 +71,6 @@ def test_public_paths_lead_there(path: str) -> None:
     assert hasattr(importlib.import_module(f"scrapy_simhash.{module}"), name)
 
 
-def test_what_moved_is_not_where_it_was() -> None:
-    with pytest.raises(ModuleNotFoundError, match="scrapy_simhash"):
-        importlib.import_module("scrapy_simhash.selfjoin")
-
-
 def test_version_and_entry_point() -> None:
     assert version("scrapy-simhash") == scrapy_simhash.__version__
     (entry,) = [e for e in entry_points(group="scrapy.commands") if e.name == "simhash"]

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_simhash.tables.completeness import covered_bits
-from scrapy_simhash.tables.designs import choose_blocks, parse_design
-from scrapy_simhash.tables.permutation import Table
+from scrapy_simhash.tables.designs import parse_design
 
 # Few enough that all sets of differing bits can be tried.
 BITS = 9
@@ -55,23 +54,6 @@ def test_all_choices_of_blocks_against_every_set_of_bits(data: st.DataObject) ->
     prefixes = tuple(sum(chosen) for chosen in combinations(blocks, leading))
     radii = (data.draw(st.integers(0, 3)),) * len(prefixes)
     assert covered_bits(prefixes, radii) == found_within(prefixes, radii)
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        *(parse_design(name).tables for name in ("4", "10", "20", "6:2", "7:5")),
-        choose_blocks((40, 8, 8, 8), 2),
-    ],
-)
-def test_the_closed_form_and_the_search_agree(tables: tuple[Table, ...]) -> None:
-    """A table more, which anything passes that passes the others, leaves only the search."""
-    prefixes = tuple(table.prefix for table in tables)
-    for flips in range(1, 4):
-        radii = (flips,) * len(prefixes)
-        assert covered_bits((*prefixes, prefixes[0]), (*radii, flips - 1)) == covered_bits(
-            prefixes, radii
-        )
 
 
 @pytest.mark.parametrize(

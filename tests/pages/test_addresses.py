@@ -1,10 +1,10 @@
-"""Links carried over to the place of another page."""
+"""Addresses that may be broken, and links carried over to the place of another page."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.addresses import carry_over, find_places
+from scrapy_simhash.pages.addresses import carry_over, find_places, host_of, join_url, split_url
 from scrapy_simhash.pages.links import PageLinks, measure_new_links, read_links
 
 A = "http://a.example"
@@ -85,3 +85,27 @@ def test_links_that_nobody_listed_are_compared_by_their_addresses() -> None:
     sample, _ = read_links(["/mirror/1"], A)
     seen, _ = read_links(["/1"], A)
     assert measure_new_links(sample, PageLinks(), f"{A}/mirror/x", seen, f"{A}/x") == 1.0
+
+
+BROKEN = "http://[::1/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://User@WWW.Site.Example:80/x", "www.site.example"),
+        ("http://[::1]:80/x", "::1"),
+        ("mailto:x", ""),
+        ("", ""),
+        (BROKEN, ""),
+    ],
+)
+def test_host(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+def test_broken_addresses_raise_nothing() -> None:
+    assert split_url(BROKEN) is None
+    assert join_url(BROKEN, "y") == ""
+    assert join_url("http://a.example/x", "//[::1/") == ""
+    assert join_url("http://a.example/x", "y") == "http://a.example/y"
