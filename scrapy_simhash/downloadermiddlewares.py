@@ -37,7 +37,7 @@ from scrapy_simhash.crawl.running import (
 )
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
 from scrapy_simhash.signals import near_duplicate_found
-from scrapy_simhash.stores.urls import show_url
+from scrapy_simhash.stores.opening import show_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

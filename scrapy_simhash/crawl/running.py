@@ -20,7 +20,7 @@ from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
 from scrapy_simhash.errors import SettingError
-from scrapy_simhash.stores.urls import MEMORY, folder_of, scheme_of
+from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,8 @@ from scrapy_simhash.pages.fingerprint import (
 )
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
 from scrapy_simhash.stores.header import describe_other_reader
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
 from scrapy_simhash.stores.parking import ParkingAnswer
-from scrapy_simhash.stores.urls import check_store_url, folder_of
 from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:

@@ -130,10 +130,6 @@ class KeyValues(ABC):
         """List members of a set that begin so, ascending; the first ones, if more than `most`."""
 
     @abstractmethod
-    def has(self, table: str, key: bytes, member: bytes) -> bool:
-        """Whether a set has a member."""
-
-    @abstractmethod
     def add(self, table: str, key: bytes, member: bytes) -> None:
         """Add a member to a set, unless it is there."""
 
@@ -169,6 +165,10 @@ class KeyValues(ABC):
         del wanted, counts, numbers
 
     # What follows is right for every kind, and worth writing anew for a large one.
+
+    def has(self, table: str, key: bytes, member: bytes) -> bool:
+        """Whether a set has a member."""
+        return member in self.members(table, key, member, 1)
 
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
         """Read sets of TABLES, those of them that are there, in any order; see `probing.Sets`.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues, Leases
-from scrapy_simhash.stores.urls import MEMORY
+from scrapy_simhash.stores.opening import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,77 +20,76 @@ Result = TypeVar("Result")
 
 
 class MemoryValues(KeyValues):
-    """All rows; `undo` has what takes back the writes of this transaction, the first one first."""
+    """All rows: by key the members of a set, or a value; `before` has what they were."""
 
     def __init__(self) -> None:
-        self._values: defaultdict[str, dict[bytes, bytes]] = defaultdict(dict)
-        self._sets: defaultdict[str, dict[bytes, list[bytes]]] = defaultdict(dict)
+        self._rows: defaultdict[str, dict[bytes, list[bytes]]] = defaultdict(dict)
         self._last = 0
-        self.undo: list[Callable[[], object]] = []
+        self.before: dict[tuple[str, bytes], list[bytes] | None] = {}
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        return self._values[table].get(key)
+        found = self._rows[table].get(key)
+        return found[0] if found else None
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
-        rows, before = self._values[table], self._values[table].get(key)
-        rows[key] = value
-        if before is None:
-            self.undo.append(lambda: rows.pop(key))
-        else:
-            self.undo.append(lambda: rows.update({key: before}))
+        self._keep(table, key)
+        self._rows[table][key] = [value]
 
     def delete(self, table: str, key: bytes) -> None:
-        value, members = self._values[table].pop(key, None), self._sets[table].pop(key, None)
-        if value is not None:
-            self.undo.append(lambda: self._values[table].update({key: value}))
-        if members is not None:
-            self.undo.append(lambda: self._sets[table].update({key: members}))
+        self._keep(table, key)
+        self._rows[table].pop(key, None)
+
+    def _keep(self, table: str, key: bytes) -> None:
+        """Keep what a key has before it is written first."""
+        if (table, key) not in self.before:
+            found = self._rows[table].get(key)
+            self.before[table, key] = None if found is None else found.copy()
+
+    def undo(self) -> None:
+        """Take back all that was written since `before` was empty."""
+        for (table, key), before in self.before.items():
+            self._rows[table].pop(key, None)
+            if before is not None:
+                self._rows[table][key] = before
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        for key, value in sorted(self._values[table].items()):
+        for key, found in sorted(self._rows[table].items()):
             if key.startswith(prefix):
-                yield key, value
-        for key, members in self._sets[table].items():
-            if key.startswith(prefix):
-                yield from ((key, member) for member in members)
+                yield from ((key, each) for each in found)
 
     def count(self, table: str) -> int:
-        return len(self._values[table])
+        return len(self._rows[table])
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
-        members = self._sets[table].get(key, [])
+        members = self._rows[table].get(key, [])
         if prefix:
             members = [member for member in members if member.startswith(prefix)]
         return members[:most]
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
-        members = self._sets[table].get(key, [])
+        members = self._rows[table].get(key, [])
         at = bisect_left(members, member)
         return at < len(members) and members[at] == member
 
     def add(self, table: str, key: bytes, member: bytes) -> None:
         if not self.has(table, key, member):
-            insort(self._sets[table].setdefault(key, []), member)
-            self.undo.append(lambda: self.discard(table, key, member))
+            self._keep(table, key)
+            insort(self._rows[table].setdefault(key, []), member)
 
     def discard(self, table: str, key: bytes, member: bytes) -> None:
         if self.has(table, key, member):
-            members = self._sets[table][key]
+            self._keep(table, key)
+            members = self._rows[table][key]
             members.remove(member)
             if not members:
-                del self._sets[table][key]
-            self.undo.append(lambda: self.add(table, key, member))
+                del self._rows[table][key]
 
     def measure(self) -> int:
         """Measure the bytes of all keys, values and members."""
-        octets = sum(len(k) + len(v) for rows in self._values.values() for k, v in rows.items())
-        return octets + sum(
-            len(key) + sum(map(len, members))
-            for sets in self._sets.values()
-            for key, members in sets.items()
-        )
+        rows = (row for table in self._rows.values() for row in table.items())
+        return sum(len(key) + sum(map(len, found)) for key, found in rows)
 
     def take_number(self, above: int = 0) -> int:
         self._last = max(self._last, above) + 1
@@ -127,15 +126,12 @@ class MemoryEngine(Engine):
     def write(self, work: Callable[[KeyValues], Result], *, alone: bool = False) -> Result:
         del alone
         with self._lock:
-            self._values.undo = []
+            self._values.before = {}
             try:
                 return work(self._values)
             except BaseException:
-                for step in self._values.undo[::-1]:
-                    step()
+                self._values.undo()
                 raise
-            finally:
-                self._values.undo = []
 
     def measure(self) -> tuple[str, int]:
         return "memory_bytes", self._values.measure()

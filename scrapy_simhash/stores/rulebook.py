@@ -134,18 +134,7 @@ def set_state(
 def change_rule(
     documents: Documents, rule_id: str, action: RuleAction, time: float
 ) -> UrlRuleRecord:
-    """Change the state of a rule because a person says so.
-
-    Args:
-        documents: of the store, to be written.
-        rule_id: 16 hex digits.
-        action: `pin` it: it acts whatever its votes; `ban` it: it never does; `retire` it: what it
-            parked is requested again; or let it `learn`: votes alone decide again.
-        time: seconds since 1970, UTC.
-
-    Raises:
-        ValueError: there is no such rule or action.
-    """
+    """Change the state of a rule because a person says so, see `Store.change_url_rule`."""
     record = get_rule(documents, rule_id)
     if record is None:
         raise ValueError(f"no URL rule has the id {rule_id!r}; `scrapy simhash urls` lists them")
@@ -160,11 +149,7 @@ def change_rule(
 
 
 def add_rules(documents: Documents, rules: Iterable[UrlRule], time: float) -> list[UrlRuleRecord]:
-    """Add rules from a file as candidates without votes; returns those that are new.
-
-    Raises:
-        ValueError: a rule cannot be applied.
-    """
+    """Add rules from a file as candidates without votes; returns those that are new."""
     added = []
     for rule in rules:
         check_rule(rule)
@@ -183,11 +168,7 @@ def keep_learned(
 ) -> list[RuleChange]:
     """Write the rules of a site as its pages were found to vote; lists those that act now, or not.
 
-    Args:
-        documents: of the store, to be written.
-        learned: what `urls.learning.learn` found.
-        known: the rules of this site that it was given.
-        time: seconds since 1970, UTC.
+    `learned` is what `urls.learning.learn` found when it was given the `known` ones of this site.
     """
     changes = []
     kept = _choose(learned, {rule.key for rule in known if _is_acting(documents, rule)})
@@ -290,17 +271,9 @@ class Sample(NamedTuple):
 def check_sample(
     documents: Documents, sample: Sample, rule: Rule, time: float
 ) -> tuple[Outcome | None, list[RuleChange]]:
-    """Let a sample vote on its rules.
+    """Let a sample that was judged vote on its rules, see `Store.check_sample`.
 
-    Args:
-        documents: of the store, to be written.
-        sample: the page, once it was judged.
-        rule: by which two documents are compared.
-        time: seconds since 1970, UTC.
-
-    Returns:
-        The vote, or None if nobody can tell: a page is a wall, or was deleted. And the rules whose
-        states it changed.
+    Nobody can tell where a page is a wall, or was deleted.
     """
     target = documents.get(sample.target)
     outcome = _compare(documents, sample, target, rule) if target is not None else None

@@ -305,7 +305,6 @@ class UrlRuleStore(ABC):
             StoreUnavailableError: it did not vote.
         """
         rule, now = Rule(self.distance, self.confirm), time.time()
-
         return self.write(lambda stored: check_sample(stored, sample, rule, now))
 
     def parked(self, rule_id: str | None = None) -> Iterator[Parked]:
@@ -315,9 +314,11 @@ class UrlRuleStore(ABC):
         """
         prefix = bytes.fromhex(rule_id or "")
         tables = ("parked", "released") if rule_id is None else ("parked",)
-        for table in tables:
-            for _, parked in self.read(partial(_list_parked, table=table, prefix=prefix)):
-                yield parked
+
+        def work(stored: Documents) -> list[Parked]:
+            return [row for table in tables for _, row in scan_parked(stored, table, prefix)]
+
+        yield from self.read(work)
 
     def sweep_url_forms(self) -> int:
         """Forget the normal forms of documents that were deleted; returns how many.
@@ -402,10 +403,6 @@ def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRule
         form = acting.find_form(record.url) if record is not None else ""
         if record is not None and form:
             book.note_form(stored, name_form(form, record.callback), number, record)
-
-
-def _list_parked(stored: Documents, table: str, prefix: bytes) -> list[tuple[bytes, Parked]]:
-    return list(scan_parked(stored, table, prefix))
 
 
 def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:

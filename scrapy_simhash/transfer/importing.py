@@ -18,8 +18,7 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
 from scrapy_simhash.errors import PartlyFailedError, SourceError
 from scrapy_simhash.pages.fingerprint import make_recipe
-from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.urls import folder_of, show_url
+from scrapy_simhash.stores.opening import folder_of, open_store, show_url
 from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, open_to_fill
 from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.transfer.parquet import ParquetSource

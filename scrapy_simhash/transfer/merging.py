@@ -34,8 +34,7 @@ from scrapy_simhash.judging.judge import Matcher, make_duplicate
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.text import PageText
-from scrapy_simhash.stores.opening import open_as_it_is, open_store
-from scrapy_simhash.stores.urls import show_url
+from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.tables.permutation import contains
 from scrapy_simhash.transfer.exchange import open_to_fill
 

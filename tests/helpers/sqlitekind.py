@@ -47,9 +47,6 @@ class SqliteValues(KeyValues):
         found = (member for (member,) in self._ask(wanted, (table, key)))
         return [member for member in found if member.startswith(prefix)][:most]
 
-    def has(self, table: str, key: bytes, member: bytes) -> bool:
-        return member in self.members(table, key, member)
-
     def add(self, table: str, key: bytes, member: bytes) -> None:
         self._ask("INSERT OR IGNORE INTO rows VALUES (?, ?, ?)", (table, key, member))
 

@@ -33,10 +33,9 @@ from scrapy_simhash.stores.keyvalues import (
     WAITING,
     KeyValues,
 )
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.opening import ENGINES, open_store
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.stores.urls import ENGINES
 from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.commanding import Run

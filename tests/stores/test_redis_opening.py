@@ -13,9 +13,8 @@ from redis import Redis
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.opening import check_store_url, open_store, server_address, show_url
 from scrapy_simhash.stores.redis.server import Server
-from scrapy_simhash.stores.urls import check_store_url, server_address, show_url
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.processes import wait_until
 from tests.helpers.redisservers import RedisCluster, RedisServer, free_port, run_redis

@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.opening import open_store, server_address
 from scrapy_simhash.stores.redis.server import Server
-from scrapy_simhash.stores.urls import server_address
 from tests.helpers.documents import begin_crawl, document
 from tests.helpers.redisservers import free_port, run_redis
 

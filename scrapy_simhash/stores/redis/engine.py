@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine
+from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.leases import RedisLeases
 from scrapy_simhash.stores.redis.places import GENERATION, Places
@@ -15,7 +16,6 @@ from scrapy_simhash.stores.redis.scripts import BEGIN
 from scrapy_simhash.stores.redis.server import Server, script
 from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.stores.redis.values import RedisValues
-from scrapy_simhash.stores.urls import server_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,7 @@ from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusab
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from scrapy_simhash.stores.urls import ServerAddress
+    from scrapy_simhash.stores.opening import ServerAddress
 
 
 logger = logging.getLogger(__name__)

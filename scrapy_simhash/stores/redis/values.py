@@ -200,9 +200,6 @@ class RedisValues(KeyValues):
         found = _change(self._list_members(table, key, stored, prefix, limit), changed)
         return sorted(member for member in found if member.startswith(prefix))[:most]
 
-    def has(self, table: str, key: bytes, member: bytes) -> bool:
-        return member in self.members(table, key, member, 1)
-
     def _list_members(
         self,
         table: str,
