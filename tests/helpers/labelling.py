@@ -6,12 +6,35 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from scrapy_simhash.inspection.evaluation.labels import Label, LabelledPair
+from scrapy_simhash.inspection.evaluation.quality import SIMILARITIES, Judged
 from tests.helpers.pages import edit_words, make_page, make_words
 from tests.helpers.processes import ROOT
 
 LABELLED = ROOT / "tests" / "labelled"
 PAGE_COLUMNS = ("id", "path", "url", "lang", "source")
 PAIR_COLUMNS = ("id_a", "id_b", "label", "source", "why")
+
+
+def judged(
+    label: Label,
+    *,
+    duplicate: bool,
+    distance: int = 2,
+    similarity: float = 0.9,
+    source: str = "a",
+    why: str = "",
+) -> Judged:
+    """Make the answer to a labelled pair."""
+    return Judged(
+        LabelledPair("1", "2", label, source, why),
+        duplicate,
+        distance=distance,
+        plain_distance=distance + 2,
+        similarity=similarity,
+        confirmed=duplicate,
+        confirmed_at={least: similarity >= least for least in SIMILARITIES},
+    )
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

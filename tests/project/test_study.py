@@ -8,13 +8,8 @@ import pytest
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate
-from scrapy_simhash.inspection.evaluation.labels import (
-    Label,
-    LabelledPair,
-    read_corpus,
-)
-from scrapy_simhash.inspection.evaluation.quality import SIMILARITIES, Judged
-from tests.helpers.labelling import make_corpus, write_table
+from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from tests.helpers.labelling import judged, make_corpus, write_table
 from tests.helpers.pages import edit_words, make_words
 from tests.helpers.processes import ROOT
 
@@ -23,25 +18,6 @@ from tests.helpers.processes import ROOT
 def summary(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
     return pytest.importorskip("summary")
-
-
-def judged(
-    label: Label,
-    *,
-    duplicate: bool,
-    similarity: float = 0.9,
-    source: str = "a",
-    why: str = "",
-) -> Judged:
-    return Judged(
-        LabelledPair("one", "two", label, source, why),
-        duplicate,
-        distance=2,
-        plain_distance=4,
-        similarity=similarity,
-        confirmed=duplicate,
-        confirmed_at={least: similarity >= least for least in SIMILARITIES},
-    )
 
 
 def test_hard_pairs_leave_out_what_people_differ_about(summary: Any) -> None:
@@ -114,7 +90,7 @@ def test_texts_that_people_judged_become_pages(
     corpus = read_corpus(out)
     assert corpus.problems == []
     assert b"<p>1 &lt; 2 &amp; 3.</p>" in corpus.pages["web/one"].read()
-    figures, judged = evaluate(corpus, Config(workers=0))
+    figures, answers = evaluate(corpus, Config(workers=0))
     assert (figures["precision"], figures["recall"], figures["unknown"]) == (1.0, 1.0, 1)
-    assert judged[0].pair.why == "people: 3 of 3"
-    assert "no title or heading" in judged[0].tests[-1]
+    assert answers[0].pair.why == "people: 3 of 3"
+    assert "no title or heading" in answers[0].tests[-1]

@@ -14,7 +14,8 @@ import math
 import re
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import accumulate, pairwise
+from importlib.resources import files
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -34,7 +35,7 @@ from scrapy_simhash.inspection.report.figures import (
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy_simhash.detector.log import Decision
@@ -51,7 +52,8 @@ _POLICY = (
 def render(template: str, values: dict[str, Any], data: str) -> bytes:
     """Make a page from a template, the values it shows, and data for the script, from `pack`."""
     environment = make_environment()
-    script, style = (_read(environment, name) for name in ("report.js", "report.css"))
+    folder = files(__package__) / "templates"
+    script, style = ((folder / name).read_text("utf-8") for name in ("report.js", "report.css"))
     page = environment.get_template(template).render(
         **values,
         policy=_POLICY.format(script=_digest(script), style=_digest(style)),
@@ -89,11 +91,6 @@ def pack(data: dict[str, Any]) -> str:
     octets = json.dumps(data, ensure_ascii=False).encode()
     # Without a time, the same data give the same file.
     return base64.b64encode(gzip.compress(octets, mtime=0)).decode()
-
-
-def _read(environment: Environment, name: str) -> str:
-    assert environment.loader is not None  # noqa: S101 - given above
-    return environment.loader.get_source(environment, name)[0]
 
 
 def _digest(text: str) -> str:
@@ -220,10 +217,8 @@ def write_differences(
     """Write the answers of `explain` that have texts; sets `html` of the last to the file name."""
     shown = [answer for answer in answers if "side_by_side" in answer]
     if not shown:
-        told = [
-            answer.get("note") or answer["verdict"] for answer in answers if "verdict" in answer
-        ]
-        found = told[0] if told else "no two pages were compared"
+        told = (each.get("note") or each["verdict"] for each in answers if "verdict" in each)
+        found = next(told, "no two pages were compared")
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
     pairs = [
         {
@@ -252,6 +247,7 @@ _SIMILARITY_BAR = 0.018
 _MINUTES, _DAY = 600, 86_400  # seconds
 # A position without neighbours is not shown if fewer than this are expected there.
 _FEWEST_EXPECTED = 0.1
+_SHARES = ("precision", "accent", "dots"), ("recall", "dropped", "squares")
 
 Tick = tuple[float, str]
 
@@ -283,90 +279,80 @@ def make_charts(figures: dict[str, Any]) -> dict[str, Chart]:
     charts = {}
     if steps := figures["over_time"]:
         times = [step["time"] for step in steps]
-        charts["pages"] = _chart_pages(times, steps)
+        ticks = _tick_times(times)
+        charts["pages"] = _make_chart("pages", "", *_stack_pages(times, steps), ticks=ticks)
         if figures["dropped_bytes"]:
             sums = accumulate(step["dropped_bytes"] / 1e6 for step in steps)
             values = list(zip(times, sums, strict=True))
-            series = [Series("area", "dropped", values), Series("line", "dropped", values)]
-            charts["bytes"] = _make_chart("MB dropped, in all", "", series, _tick_times(times))
+            series = (Series(shape, "dropped", values) for shape in ("area", "line"))
+            charts["bytes"] = _make_chart("MB dropped, in all", "", *series, ticks=ticks)
     if distances := figures["distances"]:
         bars = [(int(bits) - _BAR / 2, int(bits) + _BAR / 2, 0, n) for bits, n in distances.items()]
-        series = [Series("bars", "dropped", bars)]
-        charts["distances"] = _make_chart("near-duplicates", "distance in bits", series)
+        drops = Series("bars", "dropped", bars)
+        charts["distances"] = _make_chart("near-duplicates", "distance in bits", drops)
     if similarities := figures["similarities"]:
         bars = [(float(low), float(low) + _SIMILARITY_BAR, 0, n) for low, n in similarities.items()]
-        series = [Series("bars", "dropped", bars)]
+        drops = Series("bars", "dropped", bars)
         ticks = choose_ticks(bars[0][0], bars[-1][1], _MOST_TICKS, least_step=_SIMILARITY_STEP)
-        charts["similarities"] = _make_chart("near-duplicates", "similarity", series, ticks)
-    spread = figures["fingerprints"]
-    if spread["fingerprints"]:
-        charts["leading_ones"] = _chart_leading_ones(
-            spread["leading_ones"], spread["leading_ones_expected"]
+        charts["similarities"] = _make_chart("near-duplicates", "similarity", drops, ticks=ticks)
+    if figures["fingerprints"]["fingerprints"]:
+        charts |= _chart_fingerprints(figures["fingerprints"])
+    if rows := figures["quality"]:
+        # Figure 1 of the paper: with confirmation.
+        series = (
+            Series(shape, colour, shares, name)
+            for name, colour, shape in _SHARES
+            if (shares := [(row["distance"], row[name]) for row in rows if row[name] is not None])
         )
-        charts["buckets"] = _chart_buckets(spread["buckets"])
-    if figures["quality"]:
-        charts["quality"] = _chart_quality(figures["quality"])
+        charts["quality"] = _make_chart("share", "distance k in bits", *series, highest=1.0)
     return charts
 
 
-def _chart_pages(times: Sequence[float], steps: Sequence[dict[str, Any]]) -> Chart:
-    """Chart the pages over time, kept and dropped."""
-    kept, dropped = [], []
-    edges = pairwise([*times, 2 * times[-1] - times[-2]])
-    for edge, step in zip(edges, steps, strict=True):
-        kept.append((*edge, 0, step["kept"]))
-        dropped.append((*edge, step["kept"], step["kept"] + step["dropped"]))
-    series = [Series("bars", "kept", kept, "kept"), Series("bars", "dropped", dropped, "dropped")]
-    return _make_chart("pages", "", series, _tick_times(times))
+def _stack_pages(times: Sequence[float], steps: Sequence[dict[str, Any]]) -> Iterator[Series]:
+    """Stack the pages that were dropped upon those that were kept."""
+    low = [0] * len(steps)
+    for name in ("kept", "dropped"):
+        high = [below + step[name] for below, step in zip(low, steps, strict=True)]
+        edges = times, [*times[1:], 2 * times[-1] - times[-2]]
+        yield Series("bars", name, list(zip(*edges, low, high, strict=True)), name)
+        low = high
 
 
-def _chart_leading_ones(counts: Sequence[int], expected: Sequence[float]) -> Chart:
-    """Chart Figure 2a of the paper, and the same for evenly spread fingerprints."""
-    total, total_expected = max(1, sum(counts)), max(1.0, sum(expected))
-    seen = [at for at, count in enumerate(counts) if count or expected[at] > _FEWEST_EXPECTED]
-    places = range(min(seen, default=0), len(counts))
-    bars = [(at - 0.5, at + 0.5, 0, counts[at] / total) for at in places]
-    line = [(at, expected[at] / total_expected) for at in places]
-    series = [
-        Series("bars", "accent", bars, "this store"),
-        Series("line", "ink", line, "evenly spread"),
-    ]
-    across = "position of the leading 1, 63 the highest"
-    return _make_chart("share of neighbours", across, series)
-
-
-def _chart_buckets(buckets: Sequence[int]) -> Chart:
-    """Chart Figure 2b of the paper: the share in each equal part of all possible fingerprints."""
-    total, even = max(1, sum(buckets)), 100 / len(buckets)
-    bars = [(at, at + 1, 0, 100 * count / total) for at, count in enumerate(buckets)]
-    line = [(0, even), (len(buckets), even)]
-    series = [Series("bars", "accent", bars), Series("line", "ink", line)]
-    return _make_chart("share in %", f"{len(buckets)} buckets by the first bits", series)
-
-
-def _chart_quality(rows: Sequence[dict[str, Any]]) -> Chart:
-    """Chart Figure 1 of the paper: precision and recall by distance, with confirmation."""
-    series = []
-    for name, colour, shape in (("precision", "accent", "dots"), ("recall", "dropped", "squares")):
-        shares = [(row["distance"], row[name]) for row in rows if row[name] is not None]
-        if shares:
-            series.append(Series(shape, colour, shares, name))
-    return _make_chart("share", "distance k in bits", series, highest=1.0)
+def _chart_fingerprints(spread: dict[str, Any]) -> dict[str, Chart]:
+    """Chart Figures 2a and 2b of the paper, with lines for evenly spread fingerprints."""
+    counts, wanted, buckets = (
+        spread[name] for name in ("leading_ones", "leading_ones_expected", "buckets")
+    )
+    total, expected = max(1, sum(counts)), max(1.0, sum(wanted))
+    both = list(enumerate(zip(counts, wanted, strict=True)))
+    first = next((at for at, (n, rare) in both if n or rare > _FEWEST_EXPECTED), 0)
+    bars = [(at - 0.5, at + 0.5, 0, count / total) for at, (count, _) in both[first:]]
+    line = [(at, rare / expected) for at, (_, rare) in both[first:]]
+    shares = [(at, at + 1, 0, 100 * n / max(1, sum(buckets))) for at, n in enumerate(buckets)]
+    even = [(at, 100 / len(buckets)) for at in (0, len(buckets))]
+    return {
+        "leading_ones": _make_chart(
+            "share of neighbours",
+            "position of the leading 1, 63 the highest",
+            Series("bars", "accent", bars, "this store"),
+            Series("line", "ink", line, "evenly spread"),
+        ),
+        "buckets": _make_chart(
+            "share in %",
+            f"{len(buckets)} buckets by the first bits",
+            Series("bars", "accent", shares),
+            Series("line", "ink", even),
+        ),
+    }
 
 
 def _make_chart(
-    up: str,
-    across: str,
-    series: Sequence[Series],
-    ticks: Sequence[Tick] = (),
-    *,
-    highest: float = 0.0,
+    up: str, across: str, *series: Series, ticks: Sequence[Tick] = (), highest: float = 0.0
 ) -> Chart:
     """Make a chart that has space for all values, with ticks at whole numbers unless given."""
     points = [value for one in series for value in one.values]
-    places = [(bar[0], bar[1]) for one in series if one.shape == "bars" for bar in one.values]
-    places = places or [(point[0], point[0]) for point in points]
-    left, right = min(place[0] for place in places), max(place[1] for place in places)
+    places = [at for point in points for at in point[: len(point) // 2]]
+    left, right = min(places), max(places)
     ticks = ticks or choose_ticks(left, right, _MOST_TICKS_ACROSS, least_step=1)
     top = (highest or max(point[-1] for point in points) or 1.0) * _HEADROOM
     margin = _MARGIN * (right - left or 1)

@@ -23,7 +23,7 @@ from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -144,9 +144,7 @@ def _count(
             "crawl with the plugin first"
         )
     else:
-        decisions, damaged = _read_store(store, crawl)
-        for decision in decisions:
-            figures.add(decision)
+        damaged = _add_stored(figures, store, crawl)
         missing.append(
             f"There is no decision log {log}, so each page counts once, at the time of its last "
             "visit; near-duplicates that were crawled count as dropped; bytes, links and unjudged "
@@ -159,41 +157,34 @@ def _count(
     return figures
 
 
-def _read_store(store: Store, crawl: str | None) -> tuple[list[Decision], int]:
-    """List the last decision on each document, oldest first; also counts damaged records."""
+def _add_stored(figures: Figures, store: Store, crawl: str | None) -> int:
+    """Count the last decision on each document, oldest first; returns how many are damaged."""
     documents: dict[int, StoredDocument] = {}
     damaged = store.visit(lambda document: documents.update({document.document: document}))
-    urls = {number: document.url for number, document in documents.items()}
     walls = {wall.document for wall in store.list_walls()}
-    made = [
-        _remember(document, urls.get(document.original), walls)
-        for document in documents.values()
-        if crawl in {None, document.crawl}
-    ]
-    return sorted(made, key=lambda decision: decision.time), damaged
-
-
-def _remember(
-    document: StoredDocument, original_url: str | None, walls: Collection[int]
-) -> Decision:
-    decision = Decision(
-        status="new",
-        url=document.url,
-        time=min(max(0.0, document.time), LAST_SECOND),
-        crawl=document.crawl,
-        document=document.document,
-    )
-    if document.state == "duplicate":
-        decision.status = "near_duplicate"
-        decision.match_url = original_url
-        # A store does not record the action: near-duplicates of crawls count as dropped.
-        decision.action = "" if document.crawl.startswith(IMPORT_PREFIX) else "drop"
-        decision.distance = max(0, document.distance)
-        decision.similarity = document.similarity
-        decision.tests = list(document.tests)
-        decision.match_document = document.original
-        decision.sink = document.original in walls
-    return decision
+    for document in sorted(documents.values(), key=lambda document: document.time):
+        if crawl not in {None, document.crawl}:
+            continue
+        decision = Decision(
+            status="new",
+            url=document.url,
+            time=min(max(0.0, document.time), LAST_SECOND),
+            crawl=document.crawl,
+            document=document.document,
+        )
+        if document.state == "duplicate":
+            original = documents.get(document.original)
+            decision.status = "near_duplicate"
+            decision.match_url = original.url if original else None
+            # A store does not record the action: near-duplicates of crawls count as dropped.
+            decision.action = "" if document.crawl.startswith(IMPORT_PREFIX) else "drop"
+            decision.distance = max(0, document.distance)
+            decision.similarity = document.similarity
+            decision.tests = list(document.tests)
+            decision.match_document = document.original
+            decision.sink = document.original in walls
+        figures.add(decision)
+    return damaged
 
 
 def _judge_labels(
