@@ -65,10 +65,6 @@ def test_ticks_are_round(low: float, high: float, texts: list[str]) -> None:
     assert [text for _, text in choose_ticks(low, high, 5)] == texts
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
-    assert make_charts(NOTHING) == {}
-
-
 def test_bars_are_as_high_as_their_counts() -> None:
     charts = make_charts({**NOTHING, "distances": {"0": 40, "2": 20, "7": 10}})
     svg = draw(charts["distances"])

@@ -13,7 +13,6 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.whatif import Outline, choose_documents, replay
-from scrapy_simhash.judging import judge
 from scrapy_simhash.judging.documents import Document, StoredDocument, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES, Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -116,22 +115,6 @@ def test_replay_decides_as_a_store_with_these_settings(
         ) as store:
             dropped_for = fill(store, expected, bulk_loaded)
     assert answers == dict(zip((each.url for each in expected), dropped_for, strict=True))
-
-
-def test_crowds_are_cut_as_a_store_cuts_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judge, "MOST_CANDIDATES", 3)
-    fields: dict[str, Any] = {"words": 500, "whole_words": 500}
-    made = [
-        document(f"{n}", CENTRE ^ 1 << n % 5, title=f"T{n % 6}", sketch=2 * SKETCHES[0], **fields)
-        for n in range(12)
-    ]
-    rule = Rule(7, 0.8, MIN_FEATURES)
-    with open_in_crawl(tmp_path / "s", distance=7, confirm=0.8) as store:
-        dropped_for = fill(store, made, [])
-        assert list(replayed(store, rule).values()) == dropped_for
-    assert 0 < dropped_for.count(None) < 12
 
 
 def test_plain_simhash_of_pages_that_were_confirmed(tmp_path: Path) -> None:
