@@ -23,8 +23,8 @@ from scrapy_simhash.crawl.policy import (
     META_KEY,
     TEXT_KEY,
     Actions,
-    Eligibility,
     count,
+    find_skip_reason,
     make_page,
 )
 from scrapy_simhash.crawl.refetch import LostPages
@@ -75,7 +75,6 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
-        self._eligibility = Eligibility(self.config)
         self._actions = Actions(crawler, self.config, looking=self.looking)
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
@@ -227,7 +226,7 @@ class SimhashDownloaderMiddleware:
         """Decide on a page, and what to do with it; whatever breaks, it passes."""
         read: list[PageFingerprint] = []
         try:
-            reason = self._eligibility.find_skip_reason(request, response)
+            reason = find_skip_reason(self.config, request, response)
             if reason is None and not self._detector.is_open:
                 reason = "no_store"
             if reason is None:

@@ -63,7 +63,7 @@ JudgedPages: TypeAlias = "WeakKeyDictionary[Request | Response, JudgedPage]"
 
 
 class Follower:
-    """Something that follows pages; there is one only if the settings want it."""
+    """Something that follows pages; in a read-only crawl there are fewer."""
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note a page that was judged and goes on to the spider."""

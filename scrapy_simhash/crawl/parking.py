@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import Counter
 from functools import partial
@@ -33,6 +32,7 @@ from scrapy_simhash.crawl.policy import (
     count,
     identify_for,
     is_closing,
+    is_never_dropped,
     name_callback,
     spider_of,
 )
@@ -119,7 +119,6 @@ class ParkedRequests(Follower):
         self._detector = detector
         # Whether requests are parked, not only counted.
         self.skips = config.url_rules == "skip"
-        self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
         # By identity. Forgotten when their rule does not act any more.
         self._fates: dict[bytes, _Fate] = {}
         self._fates_under: ActingRules | None = None
@@ -206,7 +205,7 @@ class ParkedRequests(Follower):
             and not meta.get("simhash_skip")
             and meta.get("simhash_action", self._config.action) == "drop"
             and not any(name in request.headers for name in _CREDENTIALS)
-            and not any(pattern.search(request.url) for pattern in self._never_drop)
+            and not is_never_dropped(self._config, request.url)
         )
 
     async def _choose(self, led: Sequence[_Led]) -> list[Request]:

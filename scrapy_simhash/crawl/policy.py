@@ -52,31 +52,30 @@ def is_closing(crawler: Crawler) -> bool:
     return slot is None or slot.closing is not None
 
 
-class Eligibility:
-    """Tells which responses to judge: final HTML pages with a callback that no option exempts.
+def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
+    """Find the reason why a response is not judged; None if it is judged.
 
-    Under SIMHASH_FILES, other responses as well, of any size: a digest takes a thousandth of what
-    reading a page takes. An empty one is none.
+    Judged are final HTML pages with a callback that no option exempts; under SIMHASH_FILES other
+    responses as well, of any size, because a digest takes a thousandth of what reading a page
+    takes. An empty one is none.
     """
+    # This also sees robots.txt and downloads of media pipelines, and error pages after their last
+    # retry, which HttpError filters only later.
+    as_file = config.files and bool(response.body) and not is_page(response)
+    rules = {
+        "no_callback": request.callback is NO_CALLBACK,
+        "not_html": not (is_page(response) or as_file),
+        "status": response.status not in SUCCESS,
+        "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
+        "never_drop": is_never_dropped(config, response.url),
+        "too_large": len(response.body) > config.max_bytes and not as_file,
+    }
+    return next((reason for reason, holds in rules.items() if holds), None)
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._never_drop = [re.compile(pattern) for pattern in config.never_drop]
 
-    def find_skip_reason(self, request: Request, response: Response) -> str | None:
-        """Find the reason why a response is not judged; None if it is judged."""
-        # This also sees robots.txt and downloads of media pipelines, and error pages after their
-        # last retry, which HttpError filters only later.
-        as_file = self._config.files and bool(response.body) and not is_page(response)
-        rules = {
-            "no_callback": request.callback is NO_CALLBACK,
-            "not_html": not (is_page(response) or as_file),
-            "status": response.status not in SUCCESS,
-            "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
-            "never_drop": any(pattern.search(response.url) for pattern in self._never_drop),
-            "too_large": len(response.body) > self._config.max_bytes and not as_file,
-        }
-        return next((reason for reason, holds in rules.items() if holds), None)
+def is_never_dropped(config: Config, url: str) -> bool:
+    """Whether SIMHASH_NEVER_DROP exempts a URL."""
+    return any(re.search(pattern, url) for pattern in config.never_drop)
 
 
 def is_page(response: Response) -> bool:

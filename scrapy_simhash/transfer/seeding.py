@@ -29,7 +29,7 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_simhash._files import open_whole
-from scrapy_simhash.crawl.policy import Eligibility, find_encoding, identify, is_page
+from scrapy_simhash.crawl.policy import find_encoding, find_skip_reason, identify, is_page
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, Decision
 from scrapy_simhash.detector.writer import Note
@@ -72,9 +72,7 @@ class PageMaker:
         self._fingerprinter = build_from_crawler(
             load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler
         )
-        self._eligibility = Eligibility(config)
-        self._most_bytes = config.max_bytes
-        self._scope = config.scope
+        self._config = config
 
     def make_page(self, entry: Entry) -> Page | str:
         """Make the page of an entry, or return the reason why a crawl would skip it."""
@@ -87,9 +85,9 @@ class PageMaker:
         except ValueError:
             return "bad_url"
         response = _respond(request.url, page)
-        if reason := self._eligibility.find_skip_reason(request, response):
+        if reason := find_skip_reason(self._config, request, response):
             return reason
-        if len(response.body) > self._most_bytes:
+        if len(response.body) > self._config.max_bytes:
             return "too_large"  # a source reads no more than that of a file, either
         return Page(
             url=request.url,
@@ -110,7 +108,7 @@ class PageMaker:
         # Spark has no unsigned numbers.
         known["fingerprints"] = tuple(number % _FINGERPRINTS for number in facts["fingerprints"])
         known["identity"] = identify(request, self._fingerprinter)
-        known["scope"] = find_scope_of_url(self._scope, request.url)
+        known["scope"] = find_scope_of_url(self._config.scope, request.url)
         return Document(**{"time": time.time(), **known}, crawl=crawl)
 
 

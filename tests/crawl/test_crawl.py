@@ -70,37 +70,28 @@ async def test_second_crawl_sees_revisits_only(site: Site, tmp_path: Path) -> No
     assert_quiet(second)
 
 
-async def test_two_spiders_of_one_process_share_a_store(site: Site, tmp_path: Path) -> None:
-    # They share its folder, its log and the worker process as well.
+@pytest.mark.parametrize("same", [False, True], ids=["halves", "the same pages"])
+async def test_two_crawls_of_one_process_keep_one_of_each_group(
+    site: Site, tmp_path: Path, *, same: bool
+) -> None:
+    """They share store and worker; of the same pages they keep the same one, a revisit in one."""
     urls = site.urls()
+    halves = (urls, urls[::-1]) if same else (urls[::2], urls[1::2])
     both = [
-        crawl(tmp_path, urls[start::2], CONCURRENT_REQUESTS=8, SIMHASH_LOG=str(tmp_path / name))
-        for start, name in ((0, "even"), (1, "odd"))
+        crawl(tmp_path, half, CONCURRENT_REQUESTS=8, SIMHASH_LOG=str(tmp_path / name))
+        for half, name in zip(halves, ("there", "back"), strict=True)
     ]
     done = await asyncio.gather(*both)
-    assert kept_of_each_group(*done) == one_of_each()
     for crawled in done:
         assert_quiet(crawled)
+        assert not same or kept_of_each_group(crawled) == one_of_each()
+    assert same or kept_of_each_group(*done) == one_of_each()
+    assert (set(done[0].paths) == set(done[1].paths)) == same
+    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
     with open_store(str(tmp_path)) as store:
         assert store.stats()["done"] == GROUPS
         assert store.stats()["crawls"] == 2
         assert store.check() == []
-
-
-async def test_two_crawls_of_the_same_pages_keep_the_same_one_of_each_group(
-    site: Site, tmp_path: Path
-) -> None:
-    """Whichever comes first; in the other crawl it is a revisit, and never a near-duplicate."""
-    both = [
-        crawl(tmp_path, urls, CONCURRENT_REQUESTS=8, SIMHASH_LOG=str(tmp_path / name))
-        for name, urls in (("there", site.urls()), ("back", site.urls()[::-1]))
-    ]
-    done = await asyncio.gather(*both)
-    for crawled in done:
-        assert kept_of_each_group(crawled) == one_of_each()
-        assert_quiet(crawled)
-    assert set(done[0].paths) == set(done[1].paths)
-    assert sum(crawled.counted.get("new", 0) for crawled in done) == GROUPS
 
 
 async def test_redirects(tmp_path: Path) -> None:

@@ -19,22 +19,13 @@ SITE: Answers = {"/one": page(1), "/one-again": page(1, menu="Other menu"), "/tw
 OLD = run_block("beside.md", "def start_requests")
 
 
-class OldSpider(PagesSpider):
-    """Has `start_requests` only."""
+class BridgedSpider(PagesSpider):
+    """Has `start_requests`, and the `start` that the documentation advises."""
+
+    start = OLD["OldSpider"].start
 
     def start_requests(self) -> Iterable[Request]:
         yield from self.requests
-
-    async def start(self) -> AsyncIterator[Request]:
-        """As in Scrapy itself."""
-        async for request in Spider.start(self):
-            yield request
-
-
-class BridgedSpider(OldSpider):
-    """Has the `start` that the documentation advises."""
-
-    start = OLD["OldSpider"].start
 
 
 class OldMiddleware:
@@ -51,13 +42,6 @@ class OldMiddleware:
         del response
         async for item in result:
             yield {**item, "spider": spider.name}
-
-
-async def test_scrapy_does_not_call_start_requests(tmp_path: Path) -> None:
-    """What the documentation says of it holds with or without the plugin."""
-    with serve(SITE) as site:
-        done = await crawl(tmp_path, site.urls(), OldSpider)
-    assert (done.items, site.asked) == ([], [])
 
 
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")

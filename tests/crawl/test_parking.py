@@ -258,7 +258,6 @@ NEVER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "credentials": ({"headers": {"Authorization": "Basic bWU6bWU="}}, {}),
     "another callback": ({"method_name": "parse_other"}, {}),
     "cannot be packed": ({"callback": lambda _: None}, {}),
-    "objects as arguments": ({"cb_kwargs": {"response_": object()}}, {}),
     "no callback": ({"callback": NO_CALLBACK}, {}),
     "no rules": ({}, {"SIMHASH_URL_RULES": "off"}),
     "flag": ({}, {"SIMHASH_ACTION": "flag"}),
