@@ -1,4 +1,4 @@
-"""A site in memory whose pages are judged and learned from: no store, no database."""
+"""A site in memory whose pages are judged and learned from."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xxhash
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import Document, Record, StoredDocument, facts_of
+from scrapy_simhash.judging.documents import Document, StoredDocument, facts_of
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.memory import MemoryValues
 from scrapy_simhash.stores.rulebook import get_rule, keep_learned, list_acting, list_rules
+from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.urls.applying import ActingRules
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, UrlRuleRecord, parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from scrapy_simhash.judging.interface import Documents
     from scrapy_simhash.urls.rules import RuleChange
 
 RULE = Rule(7, 0.8)
@@ -56,32 +58,9 @@ def make_facts(name: str) -> dict[str, Any]:
     }
 
 
-class Rows:
-    """Records and rows of tables in dictionaries, as far as rules are concerned."""
-
-    def __init__(self) -> None:
-        self.records: dict[int, Record] = {}
-        self._rows: dict[str, dict[bytes, bytes]] = {}
-
-    def get(self, number: int) -> Record | None:
-        found = self.records.get(number)
-        return None if found is None else structs.replace(found)
-
-    def get_row(self, table: str, key: bytes) -> bytes | None:
-        return self._rows.get(table, {}).get(key)
-
-    def put_row(self, table: str, key: bytes, row: bytes) -> None:
-        self._rows.setdefault(table, {})[key] = row
-
-    def drop_row(self, table: str, key: bytes) -> None:
-        self._rows.get(table, {}).pop(key, None)
-
-    def scan_rows(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        rows = self._rows.get(table, {})
-        yield from [(key, rows[key]) for key in sorted(rows) if key.startswith(prefix)]
-
-    def count_rows(self, table: str) -> int:
-        return len(self._rows.get(table, {}))
+def make_rows() -> Documents:
+    """Make an empty store in memory, as a transaction sees it."""
+    return Documents(MemoryValues(), Prober(parse_design("4")))
 
 
 class Crawl:
@@ -95,7 +74,7 @@ class Crawl:
 
     def __init__(self, site: Callable[[str], str]) -> None:
         self.site = site
-        self.documents: Documents = Rows()  # type: ignore[assignment]  # as far as needed
+        self.documents = make_rows()
         self.pages: list[StoredDocument] = []
         self.walls: set[int] = set()
         self.parked: dict[str, str] = {}

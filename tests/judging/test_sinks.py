@@ -28,7 +28,7 @@ from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
-from tests.helpers.urlrules import Rows
+from tests.helpers.urlrules import make_rows
 
 WALL, PAGE = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 HOST = "http://site.example"
@@ -116,10 +116,9 @@ def test_a_parameter_that_is_known_to_matter_belongs_to_the_form() -> None:
 
 def note_all(urls: Sequence[str]) -> tuple[list[bool], Documents]:
     """Note that these addresses led to the document of the first one."""
-    rows = Rows()
+    documents = make_rows()
     found = facts_of(facts(urls[0]))
-    rows.records[1] = Record(**found, state=State.DONE, delivered=True, crawl="", first_time=0.0)
-    documents: Documents = rows  # type: ignore[assignment]  # as far as needed
+    documents.put(1, Record(**found, state=State.DONE, delivered=True, crawl="", first_time=0.0))
     return [note(documents, url) for url in urls[1:]], documents
 
 

@@ -375,12 +375,6 @@ def test_what_stops_at_damage_names_the_cure(store: Store) -> None:
             work()
 
 
-@pytest.mark.parametrize("tables", ["4", "20"])
-def test_an_empty_store_is_consistent(home: str, tables: str) -> None:
-    with begin_crawl(home, tables=tables) as store:
-        assert store.check() == []
-
-
 @pytest.mark.parametrize("name", ["base", "added", "hot"])
 def test_damage_of_packed_rows_is_found_and_mended(
     in_memory: Path, monkeypatch: pytest.MonkeyPatch, name: str

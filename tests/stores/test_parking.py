@@ -10,7 +10,6 @@ from msgspec import structs
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.comparison import Outcome
-from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
@@ -81,12 +80,6 @@ def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) ->
     assert take(acting) == []
 
 
-def test_parking_a_request_again_counts_once(acting: Store) -> None:
-    assert park(acting, 1, 1, 2) == ["", "", ""]
-    assert park(acting, 2) == [""]
-    assert counted(acting) == (2, 200)
-
-
 def test_requests_for_one_url_may_be_several(acting: Store) -> None:
     """As for a request fingerprinter that looks at the language asked for."""
     german = make_parking("a")
@@ -139,13 +132,6 @@ def test_a_sample_retires_its_rule_and_releases_what_that_parked(
     assert acting.check() == []
 
 
-def test_no_request_is_parked_for_a_wall(acting: Store) -> None:
-    key = octets(1)
-    wall = pack_row(key, Sink((Witness("h", "a", "b"),), since=1.0))
-    acting.write(lambda stored: stored.put_row("sinks", key, wall))
-    assert park(acting, 1) == ["sink"]
-
-
 def test_a_near_duplicate_stands_for_its_original(acting: Store) -> None:
     """Its original was delivered; so its own address need not be asked for under other names."""
     (verdict,) = acting.find_and_add([document("twin", A ^ 1)])
@@ -184,36 +170,6 @@ def test_what_a_rule_parked_is_requested_again_when_it_acts_no_more(
     assert [parked.url for parked in acting.parked(OTHER_RULE.id)] == urls(4)
 
 
-def test_a_taken_request_is_handed_out_once_a_crawl_until_its_page_is_there(
-    acting: Store,
-) -> None:
-    park(acting, 1, 2)
-    acting.release_parked(RULE.id)
-    first = acting.take_parked(CRAWL, "spider", most=1)
-    second = acting.take_parked(CRAWL, "spider", most=9)
-    assert sorted(each.parked.url for each in first + second) == urls(1, 2)
-    assert take(acting) == []
-    unpark(acting, first[0].key)
-    acting.end_crawl(CRAWL)
-    acting.start_crawl("crawl-2", "spider")
-    assert take(acting, "crawl-2") == [second[0].parked.url]
-    unpark(acting, second[0].key)
-    assert take(acting, "crawl-2") == []
-    assert list(acting.parked()) == []
-
-
-def test_a_running_crawl_answers_for_what_it_parked(acting: Store) -> None:
-    park(acting, 1)
-    park_requests(acting, make_parking("a", 2, spider="other"))
-    acting.start_crawl("crawl-2", "spider")
-    acting.release_parked()
-    assert take(acting, "crawl-2") == []
-    assert take(acting) == urls(1)
-    acting.end_crawl(CRAWL)
-    assert take(acting, "crawl-2") == urls(1)
-    assert take(acting, "crawl-2", "other") == urls(2)
-
-
 def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store) -> None:
     pin(store, RULE)
     for path, fingerprint in (("a", A), ("b", B), ("c", C)):
@@ -239,13 +195,6 @@ def test_requests_that_a_dead_crawl_parked_for_its_own_page_come_back(home: str)
     with begin_crawl(home, "crawl-2") as store:
         assert take(store, "crawl-2") == urls(1)
         assert store.check() == []
-
-
-def test_requests_of_a_deleted_document_come_back(acting: Store) -> None:
-    park(acting, 1)
-    acting.delete([1])
-    assert take(acting) == urls(1)
-    assert park(acting, 2) == ["no_target"]
 
 
 def test_requests_for_a_document_that_became_a_wall_come_back(acting: Store) -> None:

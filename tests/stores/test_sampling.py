@@ -1,6 +1,6 @@
 """What a page says of the rules that would have spared its request."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -11,10 +11,7 @@ from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, set_state
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
-from tests.helpers.urlrules import RULE, Rows, make_facts
-
-if TYPE_CHECKING:
-    from scrapy_simhash.judging.interface import Documents
+from tests.helpers.urlrules import RULE, make_facts, make_rows
 
 SID = parse_rule("a.example drop-parameter sid")
 URL = "http://a.example/x"
@@ -30,12 +27,9 @@ class _Store:
     """A store with a rule that acts and its known page, and the page of a sample."""
 
     def __init__(self, name: str, state: RuleState = RuleState.ACTING, **facts: Any) -> None:
-        self.memory = Rows()
-        self.documents: Documents = self.memory  # type: ignore[assignment]  # as far as needed
-        self.memory.records = {
-            1: make_record("a", URL),
-            2: make_record(name, SAMPLE.url, **facts),
-        }
+        self.documents = make_rows()
+        self.documents.put(1, make_record("a", URL))
+        self.documents.put(2, make_record(name, SAMPLE.url, **facts))
         (record,) = add_rules(self.documents, [SID], 1.0)
         record.recent = "ss"
         set_state(self.documents, record, state, "test", 1.0)
@@ -89,9 +83,8 @@ def test_a_redirect_must_lead_to_the_same_page() -> None:
 @pytest.mark.parametrize(("share", "outcome"), [(0.4, Outcome.SAME), (0.5, Outcome.DIFFERENT)])
 def test_mostly_new_links_are_another_page(share: float, outcome: Outcome) -> None:
     store = _Store("a")
-    store.memory.records[2] = structs.replace(
-        store.memory.records[2], state=State.DUPLICATE, original=1
-    )
+    twin = structs.replace(make_record("a", SAMPLE.url), state=State.DUPLICATE, original=1)
+    store.documents.put(2, twin)
     assert store.check(new_links=share) is outcome
 
 
@@ -99,7 +92,7 @@ def test_short_pages_are_compared_exactly() -> None:
     store = _Store("b", **STUB)
     for number in (1, 2):
         facts = {**STUB, "fingerprints": (7,)}
-        store.memory.records[number] = make_record("s", f"{URL}{number}", **facts)
+        store.documents.put(number, make_record("s", f"{URL}{number}", **facts))
     assert store.check() is Outcome.SAME
 
 

@@ -137,18 +137,6 @@ def test_probe_is_complete_and_exact(engine: Engine, name: str, data: st.DataObj
     in_tables(engine, name, packed, work)
 
 
-@pytest.mark.parametrize("name", ["4", "16"])
-def test_neighbours_at_every_bit_are_found(engine: Engine, name: str) -> None:
-    query = 0x0123_4567_89AB_CDEF
-    stored = {query ^ 1 << bit for bit in range(64)} | {query}
-
-    def work(tables: Filled) -> None:
-        for distance in range(tables.design.reach_bits + 1):
-            assert tables.probe(query, distance) == near(stored, query, distance)
-
-    in_tables(engine, name, stored, work)
-
-
 @pytest.mark.parametrize("name", slow_but(["4", "6:2"], NAMES))
 @examples(10)
 @given(st.sets(fingerprints, max_size=12), st.sets(fingerprints, max_size=12), st.data())
