@@ -64,8 +64,15 @@ def summarise(lines: Iterable[dict[str, Any]], top: int = 10) -> list[dict[str, 
     return list(log.summarise((msgspec.convert(line, Decision) for line in lines), top))
 
 
-def report(folder: Path, store: Path | None = None, **options: Any) -> dict[str, Any]:
-    """Write a report; gives its figures."""
+def report(
+    folder: Path,
+    store: Path | None = None,
+    lines: Iterable[dict[str, Any] | str] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Write a report, of a log with these lines if they are given; gives its figures."""
+    if lines is not None:
+        options["log_path"] = str(write_log(folder / "log.jsonl", lines))
     given: dict[str, Any] = {
         "output": folder / "report.html",
         "log_path": None,

@@ -20,7 +20,7 @@ from scrapy_simhash.inspection.evaluation.labels import COLUMNS
 from tests.helpers.calibrating import Kind, make_store
 from tests.helpers.commanding import HOSTILE, HOSTILE_TITLE, Done, Run, assert_printable
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
-from tests.helpers.processes import environment, run_scrapy, start_python, wait_until
+from tests.helpers.processes import environment, wait_until
 
 KINDS = (
     Kind(1, 0, same=True, pairs=6),
@@ -256,33 +256,6 @@ def test_labels_stand_beside_the_log(run: Run, made: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
     assert run("evaluate", "--label", "--store", made).exit_code == 0
     (made / "calibration.csv").unlink()
-
-
-@pytest.mark.slow
-def test_killed_while_labelling(made: Path, labels: Path, tmp_path: Path) -> None:
-    """What was answered is there; half a row that another kill left is named, and nothing more."""
-    command = ("simhash", "evaluate", labels, "--label", "--store", made, "--json")
-    with start_python("-m", "scrapy", *map(str, command), cwd=tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
-        order = []
-        for answer in ("s\n", "d\n", ""):
-            order.append(urls(json.loads(process.stdout.readline())["pair"]))
-            process.stdin.write(answer)
-            process.stdin.flush()
-            if answer:
-                process.stdout.readline()
-        process.kill()
-        assert process.wait() == -9
-    assert [row["label"] for row in rows_of(labels)] == ["dup", "distinct"]
-    with labels.open("a") as file:
-        file.write("7,8,du")
-    done = run_scrapy(*command, cwd=tmp_path, given="u\n")
-    assert done.returncode == 1
-    assert "line 4: '7,8,du' is an incomplete row" in done.stderr
-    first, *_, results = map(json.loads, done.stdout.splitlines())
-    assert urls(first["pair"]) == order[2]
-    assert results["labels"] == {"same": 1, "different": 1, "unknown": 1}
 
 
 @pytest.mark.slow

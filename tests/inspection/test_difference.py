@@ -14,7 +14,7 @@ from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.report.figures import MOST_PAIRS, compare_pairs
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import document, open_in_crawl
-from tests.helpers.reporting import make_decision, make_drop, report, write_log
+from tests.helpers.reporting import make_decision, make_drop, report
 
 texts = st.lists(st.sampled_from(["One cat.", "Two dogs.", "A bird", "a, b!", "三只猫。"])).map(
     "\n".join
@@ -190,10 +190,8 @@ def test_long_chinese_texts_leave_it_small(
         monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most_bytes)
     with open_in_crawl(tmp_path / "s"):
         pass
-    log = write_log(
-        tmp_path / "log.jsonl", [make_decision(0), *(make_drop(n) for n in range(1, 500))]
-    )
-    figures = report(tmp_path, tmp_path / "s", log_path=str(log))
+    lines = [make_decision(0), *(make_drop(n) for n in range(1, 500))]
+    figures = report(tmp_path, tmp_path / "s", lines)
     size = (tmp_path / "report.html").stat().st_size
     assert size == figures["file_bytes"] <= most_bytes
     assert figures["differences"] in differences

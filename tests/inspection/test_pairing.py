@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch.joins import find_all
-from scrapy_simhash.inspection.evaluation.sampling import MOST_BITS, find_pairs
-from scrapy_simhash.judging.documents import StoredDocument
+from scrapy_simhash.inspection.evaluation.sampling import MOST_BITS, Surveyed, find_pairs
 from scrapy_simhash.simhash import hamming_distance
 from tests.helpers.needing import examples
 
@@ -22,8 +21,8 @@ def fingerprints(draw: st.DrawFn) -> int:
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> list[StoredDocument]:
-    made: list[StoredDocument] = []
+def documents(draw: st.DrawFn) -> list[Surveyed]:
+    made: list[Surveyed] = []
     for number in range(1, draw(st.integers(1, 14))):
         originals = [0, *(each.document for each in made if each.state == "done")]
         original = draw(st.sampled_from(originals))
@@ -41,29 +40,15 @@ def documents(draw: st.DrawFn) -> list[StoredDocument]:
 
 def stored(
     number: int, made: tuple[int, ...], *, original: int = 0, scope: str = "", stub: bool = False
-) -> StoredDocument:
-    return StoredDocument(
-        identity=b"%d" % number,
-        fingerprints=made,
-        text_digest=b"",
-        document=number,
-        url=f"http://site.example/{number}",
-        state="duplicate" if original else "done",
-        scope=scope,
-        crawl="",
-        stub=stub,
-        original=original,
-        distance=-1,
-        similarity=None,
-        tests=(),
-    )
+) -> Surveyed:
+    return Surveyed(number, "duplicate" if original else "done", original, stub, scope, made)
 
 
-def distance(first: StoredDocument, second: StoredDocument) -> int:
+def distance(first: Surveyed, second: Surveyed) -> int:
     return min(hamming_distance(a, b) for a in first.fingerprints for b in second.fingerprints)
 
 
-def belong_together(first: StoredDocument, second: StoredDocument) -> bool:
+def belong_together(first: Surveyed, second: Surveyed) -> bool:
     if first.stub or second.stub:
         return False
     if first.state == second.state == "done":
@@ -73,7 +58,7 @@ def belong_together(first: StoredDocument, second: StoredDocument) -> bool:
 
 @examples(30)  # each joins some sixty tables
 @given(documents(), st.integers(0, 9))
-def test_pairs_are_those_of_a_comparison_of_all(made: list[StoredDocument], seed: int) -> None:
+def test_pairs_are_those_of_a_comparison_of_all(made: list[Surveyed], seed: int) -> None:
     expected = [
         (first.document, second.document, distance(first, second))
         for first, second in combinations(made, 2)

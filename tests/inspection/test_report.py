@@ -117,20 +117,18 @@ def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
 
 def test_only_one_crawl(tmp_path: Path) -> None:
     decisions = [make_decision(1), make_drop(2), make_drop(3, crawl="crawl-2", body_bytes=None)]
-    log = write_log(tmp_path / "log.jsonl", decisions)
-    figures = report(tmp_path, log_path=str(log), crawl="crawl-2")
+    figures = report(tmp_path, lines=decisions, crawl="crawl-2")
     assert (figures["pages"], figures["dropped_bytes"]) == (1, 0)
     assert any("the sizes of 1 dropped pages" in note for note in figures["missing"])
     with pytest.raises(InspectionError, match="no page was judged yet in crawl no-crawl"):
-        report(tmp_path, log_path=str(log), crawl="no-crawl", overwrite=True)
+        report(tmp_path, lines=decisions, crawl="no-crawl", overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("fields", "judged"), [({}, 1), ({"status": "unjudged", "reason": "empty"}, 0)]
 )
 def test_a_log_without_near_duplicates(tmp_path: Path, fields: dict[str, str], judged: int) -> None:
-    log = write_log(tmp_path / "log.jsonl", [make_decision(1, **fields)])
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=[make_decision(1, **fields)])
     assert (figures["judged"], figures["near_duplicates"]) == (judged, 0)
     assert len(figures["over_time"]) == 48 * judged
     written = (tmp_path / "report.html").read_text("utf-8")
@@ -195,23 +193,21 @@ def test_file_that_is_there_is_kept(run: Run, store: Path) -> None:
 
 @pytest.mark.slow
 def test_the_same_log_makes_the_same_small_file(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log.jsonl", make_large_log(3_000))
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=make_large_log(3_000))
     assert figures["rows"] == 2_000
     # As the whole grows: measured with 100,000 decisions, 2.1 MB.
     assert figures["file_bytes"] < 250_000
     first = (tmp_path / "report.html").read_bytes()
-    report(tmp_path, log_path=str(log), overwrite=True)
+    report(tmp_path, lines=make_large_log(3_000), overwrite=True)
     assert (tmp_path / "report.html").read_bytes() == first
 
 
 def test_rows_that_have_no_room_are_left_out_least_alike_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = write_log(tmp_path / "log.jsonl", make_large_log(600))
-    most = report(tmp_path, log_path=str(log))["file_bytes"] - 4_000
+    most = report(tmp_path, lines=make_large_log(600))["file_bytes"] - 4_000
     monkeypatch.setattr("scrapy_simhash.inspection.report.page._MOST_BYTES", most)
-    figures = report(tmp_path, log_path=str(log), overwrite=True)
+    figures = report(tmp_path, lines=make_large_log(600), overwrite=True)
     assert figures["file_bytes"] <= most
     table = read_data(tmp_path / "report.html")["table"]
     assert 0 < figures["rows"] == table["rows"] < 400
@@ -223,8 +219,8 @@ def test_rows_that_have_no_room_are_left_out_least_alike_last(
 def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
     from tests.helpers.labelling import make_corpus  # noqa: PLC0415
 
-    log = write_log(tmp_path / "log.jsonl", [make_decision(1), make_drop(2, original=1)])
-    figures = report(tmp_path, log_path=str(log), labels=make_corpus(tmp_path / "labels"))
+    lines = [make_decision(1), make_drop(2, original=1)]
+    figures = report(tmp_path, lines=lines, labels=make_corpus(tmp_path / "labels"))
     assert [row["distance"] for row in figures["quality"]] == list(range(11))
     assert "Figure 1 of the paper" in (tmp_path / "report.html").read_text("utf-8")
 
@@ -313,8 +309,7 @@ def test_each_action_counts_what_it_saves(tmp_path: Path) -> None:
         make_drop(number, action=action, body_bytes=10**number, links=10**number)
         for number, action in enumerate(actions)
     ]
-    log = write_log(tmp_path / "log.jsonl", [make_decision(0), *drops])
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=[make_decision(0), *drops])
     assert (figures["dropped"], figures["near_duplicates_kept"], figures["kept"]) == (2, 3, 4)
     assert figures["dropped_bytes"] == 1
     assert figures["links_not_followed"] == 101
@@ -342,9 +337,9 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
 
 def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
     skipped = {"status": "unjudged", "reason": "skipped: status"}
-    log = write_log(
-        tmp_path / "log.jsonl",
-        [
+    figures = report(
+        tmp_path,
+        lines=[
             make_decision(0),
             make_drop(1),
             make_drop(2, action="flag"),
@@ -352,7 +347,6 @@ def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
             *(make_decision(number, **skipped) for number in range(4, 10)),
         ],
     )
-    figures = report(tmp_path, log_path=str(log))
     written = (tmp_path / "report.html").read_text("utf-8")
     assert "Of 4 pages judged 1 (25%) were dropped" in written
     for name, shown in (
@@ -376,11 +370,10 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
             make_drop(4, original=1, crawl=crawl_id, distance=0, similarity=1.0),
         )
     ]
-    log = write_log(tmp_path / "log.jsonl", lines)
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=lines)
     assert figures["near_duplicates"] == 12
     groups = {group["url"]: group["near_duplicates"] for group in figures["groups"]}
-    (summary,) = summarise(map(json.loads, log.read_text("ascii").splitlines()))
+    (summary,) = summarise(lines)
     assert groups == summary["largest_groups"]
     assert sorted(groups.values()) == [1, 3]
     (edge,) = figures["suspicious"]
@@ -393,8 +386,7 @@ def test_lines_without_a_time_are_not_of_1970(tmp_path: Path, timed: int) -> Non
     for line in lines[timed:-1]:
         line["time"] = 0
     del lines[3]["time"]
-    log = write_log(tmp_path / "log.jsonl", lines)
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=lines)
     assert (figures["judged"], figures["dropped"]) == (4, 2)
     times = [START, START + 10] if timed else [None, None]
     assert [figures["first_time"], figures["last_time"]] == times
@@ -411,7 +403,7 @@ def test_a_wall_stands_among_what_to_look_at_first(tmp_path: Path) -> None:
     # The first page of the wall comes again.
     again = make_decision(0, status="revisit", reason="unchanged", sink=True)
     lines = [make_decision(0), *drops, make_decision(9), *more, again]
-    figures = report(tmp_path, log_path=str(write_log(tmp_path / "log.jsonl", lines)))
+    figures = report(tmp_path, lines=lines)
     assert (figures["walls"], figures["wall_pages"]) == (1, 5)
     (group,) = figures["suspicious"]
     assert (group["kinds"], group["url"], group["near_duplicates"]) == (["wall"], WALL, 8)

@@ -16,7 +16,7 @@ from scrapy_simhash.pages.addresses import find_places
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.urls.rules import RuleState
 from tests.helpers.addresses import LANG, PAGE, SID, add_rule, crawl_addresses
-from tests.helpers.reporting import make_decision, report, write_log
+from tests.helpers.reporting import make_decision, report
 
 HOSTILE = "site.example drop-parameter </script><b>x</b>"
 
@@ -91,8 +91,7 @@ def test_no_rules(store: Path, tmp_path: Path) -> None:
 
 def test_a_log_without_a_store_says_what_was_not_fetched(tmp_path: Path) -> None:
     lines = [make_decision(0), *map(make_skipped, (1, 2)), make_skipped(3, HOSTILE)]
-    log = write_log(tmp_path / "log.jsonl", lines)
-    figures = report(tmp_path, log_path=str(log))
+    figures = report(tmp_path, lines=lines)
     assert figures["not_fetched"] == {SID: 2, HOSTILE: 1}
     assert figures["not_fetched_in_all"] == 3
     # They are no pages.

@@ -19,7 +19,6 @@ from tests.helpers.reporting import (
     make_decision,
     make_drop,
     report,
-    write_log,
 )
 
 DROPS = 260
@@ -47,9 +46,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report on many near-duplicates, on two hosts and with hostile addresses."""
     folder = tmp_path_factory.mktemp("large")
-    log = write_log(
-        folder / "log.jsonl",
-        [
+    report(
+        folder,
+        lines=[
             make_decision(0),
             *(make_drop(n, url=f"http://host{n % 2}.example/{n:03}") for n in range(1, DROPS - 2)),
             make_drop(300, url="javascript:window.hacked=1//", match_url="data:text/html,<b>"),
@@ -57,7 +56,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             make_drop(302, url=HOSTILE_URL, match_url=None, similarity=None, distance=None),
         ],
     )
-    report(folder, log_path=str(log))
     return folder / "report.html"
 
 
