@@ -144,9 +144,8 @@ class Job:
 
     order: Order
     future: asyncio.Future[PageFingerprint]
-    alone: bool = False  # it goes to a worker by itself
     deaths: int = 0  # of workers that were at it
-    returns: int = 0  # from workers that ended before they answered it
+    returns: int = 0  # from workers that ended before they answered it; it goes alone then
 
     def answer(self, found: PageFingerprint | UnjudgedError) -> None:
         """Hand what was found to whoever waits for it, if anybody still does."""
@@ -217,7 +216,7 @@ class Crew:
             and channel.load <= _PAGES_AHEAD
             and not channel.is_alone
             and self._prune()
-            and not (channel.load and self._waiting[0].alone)
+            and not (channel.load and self._waiting[0].returns)
         ):
             channel.send(self._take_batch())
 
@@ -232,9 +231,9 @@ class Crew:
         most = min(_PAGES_PER_BATCH, -(-len(self._waiting) // self.count))
         batch = [self._waiting.popleft()]
         octets = len(batch[0].order.body)
-        while not batch[0].alone and len(batch) < most and self._prune():
+        while not batch[0].returns and len(batch) < most and self._prune():
             octets += len(self._waiting[0].order.body)
-            if self._waiting[0].alone or octets > _BYTES_PER_BATCH:
+            if self._waiting[0].returns or octets > _BYTES_PER_BATCH:
                 break
             batch.append(self._waiting.popleft())
         return batch
@@ -284,7 +283,6 @@ class Crew:
         for job in reversed(jobs):
             fault = _find_fault(job, exit_code, timed_out=timed_out) if job is current else None
             job.returns += 1
-            job.alone = True
             if fault is not None:
                 job.answer(fault)
             elif job.returns > _MOST_RETURNS:
@@ -365,7 +363,7 @@ class Channel:
     @property
     def is_alone(self) -> bool:
         """Whether it has a page that no other may be with."""
-        return any(job.alone for job in self._jobs)
+        return any(job.returns for job in self._jobs)
 
     def send(self, jobs: Sequence[Job]) -> None:
         """Hand pages to the process; returns at once."""

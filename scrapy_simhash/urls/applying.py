@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 
-# What these drop stands in an address as it stands in the rule.
-_NAMING = {
-    *(RuleKind.DROP_VALUE, RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS),
-    *(RuleKind.DROP_MATRIX, RuleKind.STRIP_INDEX),
-    *(RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS),
-}
-
-
 def apply_rule(rule: UrlRule, address: Address) -> Address:
     """Get the normal form of an address; the same object where the rule leaves it alone."""
     # A host alias aside, rules of other hosts must not be asked.
@@ -57,7 +49,9 @@ def is_loose(rule: UrlRule, address: Address) -> bool:
 
 def may_change(rule: UrlRule, url: str) -> bool:
     """Whether a rule might change an address: False is certain, and does not cut it into parts."""
-    return rule.kind not in _NAMING or all(split_pair(each)[0] in url for each in rule.args)
+    return (rule.kind not in _ENDINGS and rule.kind is not RuleKind.DROP_MATRIX) or all(
+        split_pair(each)[0] in url for each in rule.args
+    )
 
 
 def is_excepted(exceptions: Iterable[str], address: Address) -> bool:
@@ -115,14 +109,12 @@ def _drop_matrix(address: Address, args: tuple[str, ...]) -> Address:
     return _with_path(address, path)
 
 
-def _drop_session(address: Address, args: tuple[str, ...]) -> Address:
-    del args
+def _drop_session(address: Address, _: tuple[str, ...]) -> Address:
     kept = [segment for segment in address.path if not SESSION.fullmatch(segment)]
     return _with_path(address, tuple(kept))
 
 
-def _strip_slash(address: Address, args: tuple[str, ...]) -> Address:
-    del args
+def _strip_slash(address: Address, _: tuple[str, ...]) -> Address:
     path = address.path
     if len(path) < 2 or path[-1]:  # noqa: PLR2004  # the root keeps its slash
         return address
@@ -135,13 +127,11 @@ def _strip_index(address: Address, args: tuple[str, ...]) -> Address:
     return _with_path(address, (*address.path[:-1], ""))
 
 
-def _fold_case(address: Address, args: tuple[str, ...]) -> Address:
-    del args
+def _fold_case(address: Address, _: tuple[str, ...]) -> Address:
     return _with_path(address, tuple([segment.lower() for segment in address.path]))
 
 
-def _drop_repeated(address: Address, args: tuple[str, ...]) -> Address:
-    del args
+def _drop_repeated(address: Address, _: tuple[str, ...]) -> Address:
     return _with_query(address, tuple(dict.fromkeys(address.query)))
 
 
@@ -150,8 +140,7 @@ def _host_alias(address: Address, args: tuple[str, ...]) -> Address:
     return address._replace(scheme=scheme if found else address.scheme, host=host)
 
 
-def _use_https(address: Address, args: tuple[str, ...]) -> Address:
-    del args
+def _use_https(address: Address, _: tuple[str, ...]) -> Address:
     return address if address.scheme == "https" else address._replace(scheme="https")
 
 
@@ -170,8 +159,6 @@ def _drop_segments(address: Address, args: tuple[str, ...]) -> Address:
 
 
 _Function: TypeAlias = Callable[[Address, tuple[str, ...]], Address]
-# A rule, its function, and what that takes; enumerations hash slowly.
-_Compiled: TypeAlias = tuple[UrlRule, _Function, tuple[str, ...], tuple[str, ...]]
 _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.DROP_VALUE: _drop_value,
     RuleKind.DROP_PARAMETER: _drop_parameter,
@@ -211,29 +198,23 @@ class RulesOfHost:
 
     def __init__(self, rules: Iterable[UrlRule]) -> None:
         # By a part of addresses, see `_ENDINGS`.
-        self._by_part: defaultdict[str, list[_Compiled]] = defaultdict(list)
-        by_sign: defaultdict[RuleKind, list[_Compiled]] = defaultdict(list)
+        self._by_part: defaultdict[str, list[UrlRule]] = defaultdict(list)
+        by_sign: defaultdict[RuleKind, list[UrlRule]] = defaultdict(list)
         for rule in rules:
-            compiled = rule, _FUNCTIONS[rule.kind], rule.args, rule.exceptions
             if rule.kind in _ENDINGS:
-                self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(compiled)
+                self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(rule)
             else:
-                by_sign[rule.kind].append(compiled)
+                by_sign[rule.kind].append(rule)
         self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
 
     def list_changes(self, address: Address) -> list[tuple[UrlRule, Address]]:
         """List the rules that change an address, each with the normal form."""
-        changes = []
-        for rule, function, args, exceptions in self._list_concerned(address):
-            if not exceptions or not is_excepted(exceptions, address):
-                form = function(address, args)
-                if form is not address:
-                    changes.append((rule, form))
-        return changes
+        forms = [(rule, apply_rule(rule, address)) for rule in self._list_concerned(address)]
+        return [(rule, form) for rule, form in forms if form is not address]
 
-    def _list_concerned(self, address: Address) -> list[_Compiled]:
+    def _list_concerned(self, address: Address) -> list[UrlRule]:
         """List the rules that may change an address, each once."""
-        concerned: list[_Compiled] = []
+        concerned: list[UrlRule] = []
         if self._by_part:
             # "a=" is the pair without a value and the name.
             names = [pair[: pair.index("=") + 1] for pair in address.query]

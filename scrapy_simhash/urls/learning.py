@@ -18,7 +18,7 @@ from scrapy_simhash.pages.addresses import Address, directory_of, format_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.urls.applying import ActingRules, apply_rule, is_loose, may_change
 from scrapy_simhash.urls.candidates import find_candidates
-from scrapy_simhash.urls.proof import CONFIDENCE, is_proven, list_values, split_rule
+from scrapy_simhash.urls.proof import is_proven, list_values, split_rule
 from scrapy_simhash.urls.rules import (
     MOST_CONFLICTS,
     MOST_DIRECTORIES,
@@ -67,7 +67,6 @@ def learn(
     walls: Collection[int],
     rule: Rule,
     known: Iterable[UrlRule] = (),
-    confidence: float = CONFIDENCE,
 ) -> list[UrlRuleRecord]:
     """Learn the rules of a site.
 
@@ -76,7 +75,6 @@ def learn(
         walls: numbers of documents that show the same for any address; their pages do not vote.
         rule: by which two pages are compared.
         known: rules to count the votes on besides those that the pages propose.
-        confidence: what the share of `same` must reach, 0 to 1, see `proof`.
 
     Returns:
         The rules with their votes: those that are proven are `acting`, all others `learning`. Some
@@ -100,7 +98,7 @@ def learn(
         votes = list(_list_votes(candidate, by_host, rule))
         for vote in votes:
             _add_vote(record, vote)
-        if is_proven(record, confidence):
+        if is_proven(record):
             record.state = RuleState.ACTING
         elif record.different:
             conflicts, examples = (

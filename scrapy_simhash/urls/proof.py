@@ -2,7 +2,7 @@
 
 The votes of a rule are a sample of the pairs of pages that it makes one. It may act when the lower
 bound of Wilson's one-sided 95 % interval (Wilson 1927) for the share of `same` among `same` and
-`different` reaches the confidence that the user asked for: without a `different`, 25 votes for .90.
+`different` reaches `CONFIDENCE`.
 
 Who looks at every vote whether it is enough by now is right too often by chance. So rules are
 tested when all votes are counted, each time that a site has grown by half or more.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -56,9 +55,7 @@ def lower_bound(same: int, different: int) -> float:
 
 @lru_cache(maxsize=64)
 def count_votes_needed(confidence: float) -> int:
-    """Count the votes, all of them `same`, that it takes to reach a confidence, 0 to 1."""
-    if confidence >= 1:
-        return sys.maxsize  # no number of votes is certain
+    """Count the votes, all of them `same`, that it takes to reach a confidence, 0 to below 1."""
     # n / (n + z^2) is the bound then.
     needed = max(1, math.floor(confidence * Z * Z / (1 - confidence)))
     while lower_bound(needed, 0) < confidence:
@@ -66,20 +63,19 @@ def count_votes_needed(confidence: float) -> int:
     return needed
 
 
-def required_bound(rule: UrlRule, confidence: float) -> float:
+def required_bound(rule: UrlRule) -> float:
     """Get the bound that a rule must reach: with half the error where more speaks against it.
 
     That are host aliases; and rules with exceptions, which were chosen so that votes agree.
     """
-    if rule.kind in _DOUBTED or rule.exceptions:
-        return 1 - (1 - confidence) / 2
-    return confidence
+    doubted = rule.kind in _DOUBTED or rule.exceptions
+    return 1 - (1 - CONFIDENCE) / (2 if doubted else 1)
 
 
-def is_proven(record: UrlRuleRecord, confidence: float = CONFIDENCE) -> bool:
+def is_proven(record: UrlRuleRecord) -> bool:
     """Test whether a rule is proven."""
     votes = record.same + record.different
-    bound = required_bound(record.rule, confidence)
+    bound = required_bound(record.rule)
     varied = len(record.directories) >= LEAST_DIRECTORIES and not _lacks_values(record)
     if votes < _count_due(record, bound) or not varied:
         return False
@@ -112,10 +108,10 @@ def list_values(rule: UrlRule, pair: tuple[str, str]) -> list[str]:
     return [text for text in dropped if text]
 
 
-def list_missing(record: UrlRuleRecord, confidence: float = CONFIDENCE) -> list[str]:
+def list_missing(record: UrlRuleRecord) -> list[str]:
     """List what a rule that is not proven lacks, for people."""
     votes = record.same + record.different
-    due = _count_due(record, required_bound(record.rule, confidence))
+    due = _count_due(record, required_bound(record.rule))
     lacks = {
         f"{plural(due - votes, 'more vote')} until it is tested": votes < due,
         f"votes from {LEAST_DIRECTORIES} directories": len(record.directories) < LEAST_DIRECTORIES,

@@ -72,7 +72,7 @@ class RuleState(StrEnum):
     PINNED = "pinned"
     """Acts because a person said so, whatever its votes."""
     BANNED = "banned"
-    """Never acts because a person said so; collects no votes."""
+    """Never acts because a person said so, whatever its votes."""
     RETIRED = "retired"
     """Was found wrong, or was retired by a person: what it parked is requested again."""
 

@@ -39,12 +39,6 @@ def test_the_bound_solves_the_equation_that_defines_it(same: int, different: int
         assert share - bound == pytest.approx(Z * error, abs=1e-9)
 
 
-def test_no_number_of_votes_is_certain() -> None:
-    record = make_record("a.example drop-parameter sid", 10**6)
-    assert not is_proven(record, 1.0)
-    assert is_proven(record, 0.999)
-
-
 def make_record(
     text: str, same: int, different: int = 0, directories: int = 3, values: int = 3
 ) -> UrlRuleRecord:
@@ -59,9 +53,9 @@ def make_record(
 
 def test_three_directories_are_needed() -> None:
     record = make_record("a.example drop-parameter sid", 100, directories=2)
-    assert not is_proven(record, 0.9)
+    assert not is_proven(record)
     record.directories += ("/d3/",)
-    assert is_proven(record, 0.9)
+    assert is_proven(record)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +69,11 @@ def test_three_directories_are_needed() -> None:
 )
 def test_three_values_are_needed_where_any_is_dropped(rule: str, *, needed: bool) -> None:
     record = make_record(rule, 100, values=2 if needed else 0)
-    assert list_missing(record, 0.9) == (["votes from 3 values"] if needed else [])
-    assert is_proven(record, 0.9) == (not needed)
+    assert list_missing(record) == (["votes from 3 values"] if needed else [])
+    assert is_proven(record) == (not needed)
     if needed:
         record.values += (b"third",)
-        assert is_proven(record, 0.9)
+        assert is_proven(record)
 
 
 def test_the_values_of_a_pair() -> None:
@@ -101,19 +95,19 @@ def test_a_conflict_among_the_last_votes_is_no_proof() -> None:
     record = make_record("a.example drop-parameter sid", 99, 1)
     record.recent = "d" + "s" * 99
     assert lower_bound(99, 1) > 0.9
-    assert not is_proven(record, 0.9)
+    assert not is_proven(record)
     record.recent, record.same = "s" * 100, 160
-    assert is_proven(record, 0.9)
+    assert is_proven(record)
 
 
 def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
     record = make_record("a.example drop-parameter sid", 30)
     record.recent = "s" * 30 + "g" * 31
-    assert not is_proven(record, 0.9)
+    assert not is_proven(record)
     record.recent, record.same = "s" * 31 + "g" * 31, 60
-    assert is_proven(record, 0.9)
+    assert is_proven(record)
     record.checks = "g"
-    assert not is_proven(record, 0.9)
+    assert not is_proven(record)
 
 
 @given(
@@ -130,8 +124,8 @@ def test_what_is_missing_is_why_a_rule_is_not_proven(
     """If nothing is, the rule is proven, or its bound was just found too low."""
     record = make_record("a.example drop-parameter sid", same, different, directories, values)
     record.tested_at, record.recent = tested_at, recent
-    missing = list_missing(record, 0.9)
-    assert is_proven(record, 0.9) == (not missing and lower_bound(same, different) >= 0.9)
+    missing = list_missing(record)
+    assert is_proven(record) == (not missing and lower_bound(same, different) >= 0.9)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +133,9 @@ def test_what_is_missing_is_why_a_rule_is_not_proven(
     ["m.a.example host-alias a.example", "a.example use-https", "a.example strip-slash except /x/"],
 )
 def test_what_is_doubted_needs_double_support(rule: str) -> None:
-    assert required_bound(parse_rule(rule), 0.9) == pytest.approx(0.95)
-    assert not is_proven(make_record(rule, 51), 0.9)
-    assert is_proven(make_record(rule, 52), 0.9)
+    assert required_bound(parse_rule(rule)) == pytest.approx(0.95)
+    assert not is_proven(make_record(rule, 51))
+    assert is_proven(make_record(rule, 52))
 
 
 def split(text: str, conflicts: list[tuple[str, str]], examples: list[tuple[str, str]]) -> str:
