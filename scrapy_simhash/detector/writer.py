@@ -38,18 +38,13 @@ _PAGES_DELAY_SECONDS = 0.02
 _DONE_DELAY_SECONDS = 1.0
 
 
-class _Page(NamedTuple):
-    document: Document
-    more: bool  # others are on their way
-    answer: Future[Verdict]
+class _Wish(NamedTuple):
+    """What somebody waits for: the verdict on a document, or answers to requests to be parked."""
 
-
-class _Wanted(NamedTuple):
-    """Requests to park."""
-
+    document: Document | None
     requests: Sequence[Parking]
-    more: bool
-    answer: Future[list[ParkingAnswer]]
+    more: bool  # others are on their way
+    answer: Future[Any]
 
 
 class Note(NamedTuple):
@@ -68,32 +63,28 @@ class _Question(NamedTuple):
     answer: Future[Any]
 
 
-_Entry: TypeAlias = "_Page | _Wanted | Note | _Question | None"
+_Entry: TypeAlias = "_Wish | Note | _Question"
 
 
 class _Group(NamedTuple):
     """What one commit writes."""
 
-    pages: list[_Page]
-    wanted: list[_Wanted]
+    wishes: list[_Wish]
     notes: list[Note]
 
     def split(self) -> Iterator[_Group]:
-        """Make a group of each mark, page and list of requests."""
-        yield from (_Group([], [], [note]) for note in self.notes)
-        yield from (_Group([page], [], []) for page in self.pages)
-        yield from (_Group([], [wanted], []) for wanted in self.wanted)
+        """Make a group of each note, page and list of requests."""
+        yield from (_Group([], [note]) for note in self.notes)
+        yield from (_Group([wish], []) for wish in self.wishes)
 
     def fail(self, error: Exception) -> None:
         """Tell those who wait for this commit that there is none."""
-        answers: list[Future[Any]] = [page.answer for page in self.pages]
-        answers += [wanted.answer for wanted in self.wanted]
-        for answer in answers:
-            answer.set_exception(error)
+        for wish in self.wishes:
+            wish.answer.set_exception(error)
 
     def make_parking(self) -> ParkingGroup | None:
         """Make what the store is to park and unpark; None for nothing."""
-        requests = [request for wanted in self.wanted for request in wanted.requests]
+        requests = [request for wish in self.wishes for request in wish.requests]
         unparked = [note.unparked for note in self.notes if note.unparked]
         return ParkingGroup(requests, unparked) if requests or unparked else None
 
@@ -111,8 +102,8 @@ class GroupWriter:
         self._version = 0  # of `acting`
         if with_rules:
             self._load_rules()
-        self._queue: queue.SimpleQueue[_Entry] = queue.SimpleQueue()
-        self._group = _Group([], [], [])
+        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._group = _Group([], [])
         self._kept_marks = 0  # of a group that failed
         self._questions: list[_Question] = []
         self._lock = threading.Lock()
@@ -128,17 +119,20 @@ class GroupWriter:
     def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        page = _Page(document, more, Future())
-        self._put(page)
-        return page.answer
+        return self._wish(document, (), more=more)
 
     def park(
         self, requests: Sequence[Parking], *, more: bool = False
     ) -> Future[list[ParkingAnswer]]:
         """Park requests in the commit of a group; the future may have an error."""
-        wanted = _Wanted(requests, more, Future())
-        self._put(wanted)
-        return wanted.answer
+        return self._wish(None, requests, more=more)
+
+    def _wish(
+        self, document: Document | None, requests: Sequence[Parking], *, more: bool
+    ) -> Future[Any]:
+        answer: Future[Any] = Future()
+        self._put(_Wish(document, requests, more, answer))
+        return answer
 
     def note(self, note: Note) -> None:
         """Write what became of something, in the commit of a later group."""
@@ -151,7 +145,7 @@ class GroupWriter:
         self._hurry.set()
         return answer
 
-    def _put(self, entry: _Page | _Wanted | Note | _Question) -> None:
+    def _put(self, entry: _Entry) -> None:
         """Put something into the queue; what would come after its end is told so."""
         with self._lock:
             if not self._is_closed:
@@ -165,11 +159,12 @@ class GroupWriter:
 
     def settle(self) -> Future[None]:
         """Give a future: done once earlier marks are on disk, or a StoreUnavailableError."""
-        return self.ask(lambda _: self._require_settled())
 
-    def _require_settled(self) -> None:
-        if marks := self._group.notes:
-            raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
+        def require_settled(_: Store) -> None:
+            if marks := self._group.notes:
+                raise StoreUnavailableError(f"{len(marks):,} marks could not be written")
+
+        return self.ask(require_settled)
 
     def close(self) -> None:
         """Write what is left and end the thread; blocks. Harmless if closed twice."""
@@ -188,7 +183,7 @@ class GroupWriter:
     def _gather(self) -> None:
         """Wait for pages or requests, an overdue mark or the end; then take what else has come."""
         deadline = None
-        while not (self._awaited or self._questions or self._closing or self._is_full):
+        while not (self._group.wishes or self._questions or self._closing or self._is_full):
             if deadline is None and self._group.notes:
                 deadline = time.monotonic() + _DONE_DELAY_SECONDS
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -196,27 +191,22 @@ class GroupWriter:
                 self._take(self._queue.get(timeout=wait))
             except queue.Empty:
                 return
-        if self._awaited and self._awaited[-1].more:
+        if self._group.wishes and self._group.wishes[-1].more:
             # Nothing wakes this thread meanwhile: to take the interpreter's lock for each page
             # would cost the event loop more than the page.
             self._hurry.wait(self._next_commit - time.monotonic())
         self._hurry.clear()
         with suppress(queue.Empty):
-            while len(self._group.pages) < _PAGES_PER_GROUP and not self._is_full:
+            while len(self._group.wishes) < _PAGES_PER_GROUP and not self._is_full:
                 self._take(self._queue.get_nowait())
         self._next_commit = time.monotonic() + _PAGES_DELAY_SECONDS
-
-    @property
-    def _awaited(self) -> Sequence[_Page | _Wanted]:
-        """What somebody waits for: pages, or else requests to park."""
-        return self._group.pages or self._group.wanted
 
     @property
     def _is_full(self) -> bool:
         """Whether marks alone fill a group; those of a failed group wait for their time."""
         return len(self._group.notes) - self._kept_marks >= _MARKS_PER_GROUP
 
-    def _take(self, entry: _Entry) -> None:
+    def _take(self, entry: _Entry | None) -> None:
         if entry is None:
             self._closing = True
         elif isinstance(entry, _Question):
@@ -225,10 +215,7 @@ class GroupWriter:
             self._group.notes.append(entry)
         # A page that nobody waits for any more must not be recorded as seen.
         elif entry.answer.set_running_or_notify_cancel():
-            if isinstance(entry, _Page):
-                self._group.pages.append(entry)
-            else:
-                self._group.wanted.append(entry)
+            self._group.wishes.append(entry)
 
     def _answer(self) -> None:
         questions, self._questions = self._questions, []
@@ -242,9 +229,8 @@ class GroupWriter:
                     question.answer.set_exception(error)
 
     def _commit(self) -> None:
-        group, self._group, self._kept_marks = self._group, _Group([], [], []), 0
-        nothing = not (group.pages or group.wanted)
-        if nothing and (not group.notes or self._store.readonly):
+        group, self._group, self._kept_marks = self._group, _Group([], []), 0
+        if not group.wishes and (not group.notes or self._store.readonly):
             return
         try:
             self._write(group)
@@ -267,7 +253,7 @@ class GroupWriter:
     def _write(self, group: _Group) -> None:
         parking = group.make_parking()
         verdicts = self._store.find_and_add(
-            [page.document for page in group.pages],
+            [wish.document for wish in group.wishes if wish.document is not None],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
@@ -275,11 +261,12 @@ class GroupWriter:
             parking=parking,
         )
         self._look_at_rules()
-        for page, verdict in zip(group.pages, verdicts, strict=True):
-            page.answer.set_result(verdict)
-        answers = iter(() if parking is None else parking.answers)
-        for wanted in group.wanted:
-            wanted.answer.set_result(list(islice(answers, len(wanted.requests))))
+        judged, answers = iter(verdicts), iter(() if parking is None else parking.answers)
+        for wish in group.wishes:
+            if wish.document is None:
+                wish.answer.set_result(list(islice(answers, len(wish.requests))))
+            else:
+                wish.answer.set_result(next(judged))
 
     def _look_at_rules(self) -> None:
         """Read the rules that act if another process, or a person, changed them."""
