@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.stores import rulebook
 from scrapy_simhash.stores.rulebook import add_rules, change_rule, list_acting, list_rules
-from scrapy_simhash.urls.applying import apply_rule
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import ACTS, RuleState, parse_rule
-from tests.helpers.urlrules import RULE, Crawl, must_parse
+from tests.helpers.urlrules import RULE, Crawl
 
 SID = "a.example drop-parameter sid"
 
@@ -44,6 +43,14 @@ def by_parameters(*names: str) -> Callable[[str], str]:
     return site
 
 
+def learned(site: Callable[[str], str], *urls: str) -> Crawl:
+    """Fetch pages of a site and learn from them."""
+    crawl = Crawl(site)
+    crawl.fetch(*urls)
+    crawl.learn()
+    return crawl
+
+
 def test_a_session_is_learned_and_acts() -> None:
     crawl = Crawl(by_path)
     crawl.fetch(*list_urls("", "?sid=#", "?sid=9#"))
@@ -58,47 +65,34 @@ def test_a_session_is_learned_and_acts() -> None:
     assert crawl.list_lost() == set()
 
 
-def test_one_value_says_nothing_of_the_others() -> None:
-    crawl = Crawl(lambda url: by_path(url) + ("other" if "format=pdf" in url else ""))
-    crawl.fetch(*list_urls("", "?format=print"))
-    crawl.learn()
-    assert crawl.list_states() == {"a.example drop-value format=print": RuleState.ACTING}
-    assert len(crawl.get("a.example drop-parameter format").values) == 1
-    crawl.crawl(list_urls("?format=pdf"))
-    assert crawl.parked == {}
-
-
-def test_a_site_without_duplicates_has_no_rules() -> None:
-    crawl = Crawl(by_parameters("id"))
-    crawl.fetch(*list_urls("", "?id=1", "?id=2"))
-    assert learn(crawl.pages, (), RULE) == []
-
-
 def test_a_single_pair_of_duplicates_makes_no_candidate() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch("http://a.example/x", "http://a.example/x?sid=1", "http://a.example/x?sid=2")
-    assert learn(crawl.pages, (), RULE) == []
+    crawl = learned(by_path, "http://a.example/x", *(f"http://a.example/x?sid={n}" for n in (1, 2)))
+    assert list_rules(crawl.documents) == []
     crawl.fetch("http://a.example/y", "http://a.example/y?sid=1")
     crawl.learn()
     assert crawl.get(SID).same == 2
 
 
-@pytest.mark.parametrize(
-    ("rule", "queries"),
-    [
-        ("a.example drop-value print=1", ["", "?print=1"]),
-        ("a.example drop-parameters CFID CFTOKEN", ["", "?CFID=#&CFTOKEN=9#"]),
-        ("a.example drop-matrix jsessionid", ["", ";jsessionid=7#"]),
-        ("a.example strip-slash", ["", "/"]),
-        ("a.example drop-segments amp", ["", "/amp"]),
-        ("a.example drop-repeated", ["?a=1", "?a=1&a=1"]),
-    ],
-)
-def test_each_class_acts_when_it_is_proven(rule: str, queries: list[str]) -> None:
-    crawl = Crawl(lambda url: by_path(url).partition(";")[0].removesuffix("/amp").rstrip("/"))
-    crawl.fetch(*list_urls(*queries))
-    crawl.learn()
-    assert crawl.get(rule).state == RuleState.ACTING
+def by_page(url: str) -> str:
+    """A site whose pages have many views, of which `pdf` is another page."""
+    path = by_path(url).partition(";")[0].removesuffix("/amp").rstrip("/")
+    return path + " pdf" * ("pdf" in url)
+
+
+def by_end(url: str) -> str:
+    """A site whose pages follow from the last two segments."""
+    return "/".join(url.split("/")[-2:])
+
+
+def but(site: Callable[[str], str], *parts: str) -> Callable[[str], str]:
+    """Let addresses with one of these parts be pages of their own."""
+    return lambda url: url if any(part in url for part in parts) else site(url)
+
+
+def partly_translated(url: str) -> str:
+    """A site that shows every third page whatever is asked for, as if nobody translated it yet."""
+    path = url.partition("?")[0]
+    return path if int(path.rpartition("p")[2]) % 3 == 0 else url
 
 
 def make_twins(first: str, second: str) -> list[str]:
@@ -107,42 +101,51 @@ def make_twins(first: str, second: str) -> list[str]:
     return [url for pair in places for url in pair]
 
 
+REFS = list_urls("", "?ref=#", pages=300)
+PAGES = list_urls("", "?page=1", "?page=2", "?page=3")
+A, M = "http://a.example/", "http://m.a.example/"
+CAPITALS = [url for each in list_urls("") for url in (each, each.replace("/d", "/D"))]
+
+
 @pytest.mark.parametrize(
-    ("rule", "first", "second"),
+    ("rule", "site", "urls"),
     [
-        ("a.example drop-leading mirror", "http://a.example/", "http://a.example/mirror/"),
-        ("a.example drop-leading mirror", "http://a.example/mirror/", "http://a.example/"),
-        ("a.example drop-segments print", "http://a.example/x/", "http://a.example/x/print/"),
-        ("a.example drop-session", "http://a.example/", "http://a.example/(S(q1))/"),
-        ("a.example fold-case", "http://a.example/docs/", "http://a.example/Docs/"),
-        ("m.a.example host-alias a.example", "http://a.example/", "http://m.a.example/"),
-        ("a.example use-https", "https://a.example/", "http://a.example/"),
-        ("m.a.example host-alias https://a.example", "https://a.example/", "http://m.a.example/"),
+        ("a.example drop-value print=1", by_page, list_urls("", "?print=1")),
+        ("a.example drop-value format=print", by_page, list_urls("", "?format=print")),
+        ("a.example drop-parameter ref", lambda url: by_path(url) + "~3" * ("ref=" in url), REFS),
+        ("a.example drop-parameters CFID CFTOKEN", by_page, list_urls("", "?CFID=#&CFTOKEN=9#")),
+        ("a.example drop-matrix jsessionid", by_page, list_urls("", ";jsessionid=7#")),
+        ("a.example strip-slash", by_page, list_urls("", "/")),
+        ("a.example drop-segments amp", by_page, list_urls("", "/amp")),
+        ("a.example drop-repeated", by_page, list_urls("?a=1", "?a=1&a=1")),
+        ("a.example drop-leading mirror", by_end, make_twins(A, f"{A}mirror/")),
+        ("a.example drop-leading mirror", by_end, make_twins(f"{A}mirror/", A)),
+        ("a.example drop-segments print", by_end, make_twins(f"{A}x/", f"{A}x/print/")),
+        ("a.example drop-session", by_end, make_twins(A, f"{A}(S(q1))/")),
+        ("a.example fold-case", by_end, make_twins(f"{A}docs/", f"{A}Docs/")),
+        ("m.a.example host-alias a.example", by_end, make_twins(A, M)),
+        ("a.example use-https", by_end, make_twins("https://a.example/", A)),
+        ("m.a.example host-alias https://a.example", by_end, make_twins("https://a.example/", M)),
+        # The first page and no page are one, but the second is another.
+        ("a.example drop-value page=1", but(by_path, "=2", "=3"), PAGES),
+        # What matters in one folder is dropped in the others.
+        ("a.example drop-parameter ref except /d0/", but(by_path, "/d0/"), REFS),
+        # What matters is not dropped.
+        ("", by_parameters("id"), list_urls("", "?id=1", "?id=2")),
+        ("", partly_translated, list_urls("?v=1", "?v=2", pages=100)),
+        ("", partly_translated, list_urls("?year=2023", "?year=2024", pages=100)),
+        ("", partly_translated, list_urls("", "?lang=de", pages=100)),
+        ("", lambda url: url if "/d1/" in url.lower() else url.lower(), CAPITALS),
     ],
 )
-def test_places_are_learned(rule: str, first: str, second: str) -> None:
-    crawl = Crawl(lambda url: "/".join(url.split("/")[-2:]))
-    crawl.fetch(*make_twins(first, second))
-    crawl.learn()
-    assert (crawl.get(rule).same, crawl.list_states()) == (80, {rule: RuleState.ACTING})
-    changed = [place for place in (first, second) if place != format_form(rule, place)]
-    assert len(changed) == 1
-
-
-def format_form(rule: str, place: str) -> str:
-    address = must_parse(place)
-    parsed = parse_rule(rule)
-    return place if address.host != parsed.host or apply_rule(parsed, address) is address else ""
+def test_what_a_site_teaches(rule: str, site: Callable[[str], str], urls: list[str]) -> None:
+    crawl = learned(site, *urls)
+    assert crawl.list_states() == ({rule: RuleState.ACTING} if rule else {})
 
 
 def test_two_sites_versions_and_slugs_have_no_rules() -> None:
-    for first, second in (
-        ("http://a.example/17/", "http://a.example/15/"),
-        ("http://a.co.uk/", "http://b.co.uk/"),
-    ):
-        crawl = Crawl(lambda url: "/".join(url.split("/")[-2:]))
-        crawl.fetch(*make_twins(first, second))
-        crawl.learn()
+    for first, second in ((f"{A}17/", f"{A}15/"), ("http://a.co.uk/", "http://b.co.uk/")):
+        crawl = learned(by_end, *make_twins(first, second))
         assert list_rules(crawl.documents) == []
 
 
@@ -167,42 +170,8 @@ def test_a_wall_in_the_middle_teaches_nothing() -> None:
     assert record.same == 0
 
 
-def test_the_first_page_and_no_page_are_one_but_the_second_is_another() -> None:
-    def site(url: str) -> str:
-        return url.removesuffix("?page=1")
-
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls("", "?page=1", "?page=2", "?page=3"))
-    crawl.learn()
-    assert crawl.list_states() == {"a.example drop-value page=1": RuleState.ACTING}
-    assert crawl.get("a.example drop-parameter page").different > 60
-
-
-@pytest.mark.parametrize(
-    "queries", [["?v=1", "?v=2"], ["?year=2023", "?year=2024"], ["", "?lang=de"]]
-)
-def test_what_matters_is_not_dropped(queries: list[str]) -> None:
-    """Nor where some pages are the same all the same, as those that nobody translated yet."""
-    pages = set(list_urls("", pages=100)[::3])
-
-    def site(url: str) -> str:
-        path = url.partition("?")[0]
-        return path if path in pages else url
-
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls(*queries, pages=100))
-    crawl.learn()
-    assert crawl.list_states() == {}
-
-
-def test_what_matters_in_one_folder_is_dropped_in_the_others() -> None:
-    def site(url: str) -> str:
-        return url if "/d0/" in url else by_path(url)
-
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls("", "?ref=#", pages=300))
-    crawl.learn()
-    assert crawl.list_states() == {"a.example drop-parameter ref except /d0/": RuleState.ACTING}
+def test_what_an_exception_leaves_is_fetched() -> None:
+    crawl = learned(but(by_path, "/d0/"), *REFS)
     crawl.crawl(list_urls("?ref=9#", pages=300))
     assert len(crawl.parked) == 240
     assert crawl.list_lost() == set()
@@ -216,20 +185,8 @@ def test_a_cookie_that_a_parameter_sets_is_no_rule() -> None:
             state["lang"] = url[-2:]
         return f"{by_path(url)} {state['lang']}"
 
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls("", "?lang=de", "?lang=fr"))
-    crawl.learn()
+    crawl = learned(site, *list_urls("", "?lang=de", "?lang=fr"))
     assert not any(state in ACTS for state in crawl.list_states().values())
-
-
-def test_a_price_by_referrer_is_the_same_page() -> None:
-    def site(url: str) -> str:
-        return by_path(url) + ("~3" if "ref=" in url else "")
-
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls("", "?ref=#"))
-    crawl.learn()
-    assert crawl.get("a.example drop-parameter ref").acts
 
 
 def test_tests_with_visitors_are_no_rule() -> None:
@@ -239,24 +196,12 @@ def test_tests_with_visitors_are_no_rule() -> None:
     def site(url: str) -> str:
         return by_path(url) + ("~150" if next(answers) % 3 == 0 else "")
 
-    crawl = Crawl(site)
-    crawl.fetch(*list_urls("", "?ref=#", "?ref=9#", "?ref=8#"))
-    crawl.learn()
+    crawl = learned(site, *list_urls("", "?ref=#", "?ref=9#", "?ref=8#"))
     assert crawl.list_states() == {}
 
 
-def test_a_server_that_knows_capitals_keeps_them() -> None:
-    crawl = Crawl(lambda url: url if "/d1/" in url.lower() else url.lower())
-    urls = list_urls("", pages=80)
-    crawl.fetch(*(url for each in urls for url in (each, each.replace("/d", "/D"))))
-    crawl.learn()
-    assert "a.example fold-case" not in crawl.list_states()
-
-
 def test_an_acting_rule_that_later_pages_refute_is_retired_and_takes_more_votes_again() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#", pages=40))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?sid=#", pages=40))
     crawl.site = lambda url: url
     crawl.fetch("http://a.example/d1/p1?sid=new")
     (change,) = crawl.learn()
@@ -274,9 +219,7 @@ def test_an_acting_rule_that_later_pages_refute_is_retired_and_takes_more_votes_
 
 
 def test_a_rule_that_a_sample_retired_is_not_proven_by_the_same_votes() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#", pages=40))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?sid=#", pages=40))
     record = crawl.get(SID)
     rulebook.set_state(crawl.documents, record, RuleState.RETIRED, "a sample", 1.0)
     crawl.fetch(*list_urls("", "?sid=#", pages=50)[80:])
@@ -285,9 +228,7 @@ def test_a_rule_that_a_sample_retired_is_not_proven_by_the_same_votes() -> None:
 
 
 def test_a_pinned_rule_that_is_wrong_is_kept() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#", pages=10))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?sid=#", pages=10))
     change_rule(crawl.documents, parse_rule(SID).id, "pin", 1.0)
     crawl.site = lambda url: url
     crawl.fetch("http://a.example/d1/p1?sid=new")
@@ -329,9 +270,7 @@ def test_rules_that_follow_each_other_are_checked_together() -> None:
 
 
 def test_parameters_that_do_not_only_come_together_retire_their_rule() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?CFID=#&CFTOKEN=#"))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?CFID=#&CFTOKEN=#"))
     rule = "a.example drop-parameters CFID CFTOKEN"
     assert crawl.get(rule).acts
     crawl.fetch("http://a.example/d1/p1?CFID=1")
@@ -356,9 +295,7 @@ def test_short_pages_have_no_vote() -> None:
 
 
 def test_a_page_a_day_later_may_have_changed_but_two_of_that_day_refute_a_rule() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#"))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?sid=#"))
     crawl.site = lambda url: f"{url} of today"
     crawl.time += 90_000
     crawl.fetch("http://a.example/d1/p1?sid=new")
@@ -381,9 +318,7 @@ def test_canonical_addresses_propose_rules() -> None:
 
 
 def test_candidates_that_pages_propose_no_more_are_forgotten() -> None:
-    crawl = Crawl(by_path)
-    crawl.fetch(*list_urls("", "?sid=#", pages=4))
-    crawl.learn()
+    crawl = learned(by_path, *list_urls("", "?sid=#", pages=4))
     add_rules(crawl.documents, [parse_rule("a.example drop-parameter imported")], 1.0)
     crawl.pages.clear()
     crawl.learn()
