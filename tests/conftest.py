@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run
+from tests.helpers.detecting import working
 from tests.helpers.documents import begin_crawl
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
@@ -35,10 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 async def warm_worker() -> AsyncIterator[None]:
     """Keep one worker process for all crawls with `SIMHASH_WORKERS = 1`; to start it takes long."""
-    workers = Workers(1, page_timeout_seconds=5.0)
-    await workers.start()
-    yield
-    await workers.stop()
+    async with working(1, 5.0):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from tests.helpers.crawling import crawl
+from tests.helpers.detecting import check_read, working
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS
@@ -28,17 +29,13 @@ HOSTILE = "tests.helpers.hostilereaders"
 @pytest.fixture(scope="module")
 async def worker() -> AsyncIterator[Workers]:
     """One process, so that all pages of a moment go to it together."""
-    workers = Workers(1, DEADLINE_SECONDS)
-    await workers.start()
-    yield workers
-    await workers.stop()
+    async with working(1, DEADLINE_SECONDS) as one:
+        yield one
 
 
-async def read(
-    workers: Workers, html: str, features: str = "WORDS", *, keep_text: bool = True
-) -> PageFingerprint:
+async def read(workers: Workers, html: str, features: str = "WORDS") -> PageFingerprint:
     recipe = Recipe(features=f"{HOSTILE}.{features}")
-    return await workers.fingerprint(html.encode(), "utf-8", recipe, 7, keep_text=keep_text)
+    return await workers.fingerprint(html.encode(), "utf-8", recipe, 7, keep_text=True)
 
 
 async def read_all(workers: Workers, pages: Sequence[str]) -> list[Any]:
@@ -51,12 +48,11 @@ def says(*ways: str, seed: int = 99) -> str:
     return page(seed, menu=" ".join(ways))
 
 
-def check_ordinary(seed: int, found: Any) -> None:
-    """Check that a page has its own fingerprint, made by the first reader."""
-    assert isinstance(found, PageFingerprint), found
-    expected = fingerprint_page(page(seed), recipe=Recipe(), seed=7)
-    assert (found.fingerprint, found.text) == (expected.fingerprint, expected.text)
-    assert (found.extractor, found.second_opinion) == ("turbohtml", "")
+def check_others(found: list[Any], bad: int) -> None:
+    """Check that the pages beside a bad one were read."""
+    for seed, each in enumerate(found):
+        if seed != bad:
+            check_read(seed, each)
 
 
 @pytest.fixture
@@ -75,8 +71,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 async def test_what_waits_goes_in_one_message(worker: Workers, sent: list[list[int]]) -> None:
     found = await read_all(worker, [page(seed) for seed in range(20)])
-    for seed, each in enumerate(found):
-        check_ordinary(seed, each)
+    check_others(found, bad=-1)
     assert max(map(len, sent)) == 8
     assert sum(map(len, sent)) == 20
     del sent[:]
@@ -85,6 +80,7 @@ async def test_what_waits_goes_in_one_message(worker: Workers, sent: list[list[i
     assert [len(message) for message in sent] == [1] * 4
 
 
+BOUNDED = pytest.mark.skipif(sys.platform != "linux", reason="memory has no bound elsewhere")
 PLACES = slow_but([3], [0, 3, 6])
 
 
@@ -103,8 +99,7 @@ async def test_page_that_kills_its_worker_is_read_by_the_second_reader(
     recipe = Recipe("trafilatura-fast")
     expected = fingerprint_page(pages[place], recipe=recipe, seed=7)
     assert (bad.fingerprint, bad.text) == (expected.fingerprint, expected.text)
-    for seed in set(range(7)) - {place}:
-        check_ordinary(seed, found[seed])
+    check_others(found, place)
     # Once with the others, once by itself, once for the second reader; the others once more at
     # most, each by itself. On a busy machine a worker that babbles may be at the next page when
     # that is heard: then this page is one of the others.
@@ -120,8 +115,7 @@ async def test_page_that_makes_the_fast_reader_raise_is_read_by_the_second_one(
     assert [len(message) for message in sent] == [3]
     assert isinstance(found[1], PageFingerprint), found[1]
     assert (found[1].extractor, found[1].second_opinion) == ("trafilatura-fast", "raised")
-    check_ordinary(0, found[0])
-    check_ordinary(2, found[2])
+    check_others(found, bad=1)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +133,7 @@ async def test_page_that_the_second_reader_cannot_read_either_is_unjudged(
     found = await read_all(worker, [page(0), says(*ways), page(2)])
     assert isinstance(found[1], UnjudgedError), found[1]
     assert found[1].reason == reason
-    check_ordinary(0, found[0])
-    check_ordinary(2, found[2])
+    check_others(found, bad=1)
 
 
 async def test_second_opinions_are_counted_and_named_in_the_log(tmp_path: Path) -> None:
@@ -163,30 +156,23 @@ async def test_second_opinions_are_counted_and_named_in_the_log(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_page_that_hangs_gets_no_second_reader(worker: Workers, place: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "reason", "bound"),
+    [
+        ("hangs", "timed_out", f"{DEADLINE_SECONDS} seconds"),
+        pytest.param("eats", "out_of_memory", f"{PAGE_MEMORY_BYTES} bytes", marks=BOUNDED),
+    ],
+)
+async def test_page_that_hangs_or_takes_memory_gets_no_second_reader(
+    way: str, reason: str, bound: str, place: int
+) -> None:
     pages = [page(seed) for seed in range(7)]
-    pages[place] = says("turbohtml hangs")
-    found = await read_all(worker, pages)
+    pages[place] = says(f"turbohtml {way}")
+    async with working(1, DEADLINE_SECONDS, PAGE_MEMORY_BYTES) as bounded:
+        found = await read_all(bounded, pages)
     assert isinstance(found[place], UnjudgedError), found[place]
-    assert found[place].args == ("timed_out", f"{DEADLINE_SECONDS} seconds")
-    for seed in set(range(7)) - {place}:
-        check_ordinary(seed, found[seed])
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory has no bound elsewhere")
-@pytest.mark.parametrize("place", PLACES)
-async def test_page_that_takes_memory_gets_no_second_reader(worker: Workers, place: int) -> None:
-    del worker  # keeps the process
-    workers = Workers(1, PATIENCE_SECONDS, PAGE_MEMORY_BYTES)
-    await workers.start()
-    pages = [page(seed) for seed in range(7)]
-    pages[place] = says("turbohtml eats")
-    found = await read_all(workers, pages)
-    assert isinstance(found[place], UnjudgedError), found[place]
-    assert found[place].args == ("out_of_memory", f"{PAGE_MEMORY_BYTES} bytes")
-    for seed in set(range(7)) - {place}:
-        check_ordinary(seed, found[seed])
-    await workers.stop()
+    assert found[place].args == (reason, bound)
+    check_others(found, place)
 
 
 async def test_deadline_counts_for_each_page_of_a_batch(
@@ -201,10 +187,8 @@ async def test_deadline_counts_for_each_page_of_a_batch(
 
 
 async def test_loading_a_reader_is_not_a_pages_time() -> None:
-    workers = Workers(1, 1.0)
-    await workers.start()
-    assert (await read(workers, page(1), "WORDS_SLOW_TO_LOAD")).words
-    await workers.stop()
+    async with working(1) as one:
+        assert (await read(one, page(1), "WORDS_SLOW_TO_LOAD")).words
 
 
 async def test_loading_a_reader_has_a_bound_of_its_own(
@@ -214,4 +198,4 @@ async def test_loading_a_reader_has_a_bound_of_its_own(
     with pytest.raises(UnjudgedError, match="timed_out"):
         await asyncio.wait_for(read(worker, page(1), "WORDS_NEVER_LOADED"), PATIENCE_SECONDS)
     monkeypatch.undo()
-    check_ordinary(1, await read(worker, page(1)))
+    check_read(1, await read(worker, page(1)))

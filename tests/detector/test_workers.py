@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
+from tests.helpers.detecting import check_read, working
 from tests.helpers.hostile import TRIGGER
 from tests.helpers.needing import slow_but
 from tests.helpers.pages import page
@@ -34,32 +34,21 @@ from tests.helpers.processes import (
 
 DEADLINE_SECONDS = 1.0
 PAGE_MEMORY_BYTES = 64 * 2**20
+RECIPE = Recipe("html2txt", "words-2")
 BAD_PAGE = f"<html><p>{TRIGGER}</p></html>"
-
-
-@asynccontextmanager
-async def started(
-    count: int, seconds: float = DEADLINE_SECONDS, memory_bytes: int = 2**30
-) -> AsyncIterator[Workers]:
-    workers = Workers(count, seconds, memory_bytes)
-    await workers.start()
-    try:
-        yield workers
-    finally:
-        await workers.stop()
 
 
 @pytest.fixture(scope="module")
 async def workers() -> AsyncIterator[Workers]:
-    async with started(2) as two:
+    async with working(2) as two:
         yield two
 
 
 async def read(
     workers: Workers, html: str, extractor: str = "html2txt", *, keep_text: bool = True
 ) -> PageFingerprint:
-    name = extractor if extractor == "html2txt" else f"tests.helpers.hostile.{extractor}"
-    recipe = Recipe(name, "words-2")
+    name = extractor if extractor == RECIPE.extractor else f"tests.helpers.hostile.{extractor}"
+    recipe = Recipe(name, RECIPE.features)
     made = workers.fingerprint(html.encode(), "utf-8", recipe, seed=7, keep_text=keep_text)
     return await asyncio.wait_for(made, PATIENCE_SECONDS)
 
@@ -71,22 +60,9 @@ async def read_slowly(workers: Workers, count: int = 4) -> list[PageFingerprint]
 
 async def test_page_gets_the_fingerprint_it_gets_anywhere(workers: Workers) -> None:
     made = await read(workers, page(1))
-    expected = fingerprint_page(page(1), recipe=Recipe("html2txt", "words-2"), seed=7)
-    assert made.fingerprint == expected.fingerprint
-    assert made.text_digest == expected.text_digest
-    assert made.text == expected.text
-
-
-async def test_text_stays_in_the_worker_unless_it_is_kept(workers: Workers) -> None:
-    made = await read(workers, page(1), keep_text=False)
-    assert made.text == ""
-    assert made.words > 0
-
-
-async def test_unjudged_page_says_why(workers: Workers) -> None:
-    with pytest.raises(UnjudgedError) as raised:
-        await read(workers, " ")
-    assert raised.value.reason == "empty"
+    check_read(1, made, RECIPE)
+    without_text = await read(workers, page(1), keep_text=False)
+    assert (without_text.text, without_text.fingerprint) == ("", made.fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +98,7 @@ async def test_crash_costs_its_page_only(workers: Workers, extractor: str) -> No
 @pytest.mark.parametrize("extractor", slow_but(["eat_quietly"], ["eat", "eat_quietly"]))
 async def test_memory_costs_its_page_only(workers: Workers, extractor: str) -> None:
     del workers  # keeps the processes
-    async with started(2, PATIENCE_SECONDS, PAGE_MEMORY_BYTES) as bounded:
+    async with working(2, PATIENCE_SECONDS, PAGE_MEMORY_BYTES) as bounded:
         reason = f"'out_of_memory', '{PAGE_MEMORY_BYTES} bytes'"
         await check_one_bad_page(bounded, extractor, reason)
 
@@ -158,13 +134,13 @@ async def test_abandoned_page_costs_nothing_but_itself(workers: Workers) -> None
 @pytest.mark.asyncio(loop_scope="function")
 async def test_pool_outlives_a_worker_killed_while_idle() -> None:
     others = list_workers()
-    async with started(1) as one:
+    async with working(1) as one:
         for _ in range(3):
             before = list_workers() - others
             for victim in before:
                 os.kill(victim, signal.SIGKILL)
             # At once, when nobody has seen it yet; and by another crawl, which finds none ready.
-            async with started(1) as another:
+            async with working(1) as another:
                 assert (await read(another, page(1))).words
                 assert (await read(one, page(1))).words
             now = list_workers() - others
@@ -177,16 +153,14 @@ async def test_pool_outlives_a_worker_killed_while_idle() -> None:
 @pytest.mark.asyncio(loop_scope="function")
 async def test_worker_killed_while_it_is_handed_pages_costs_none() -> None:
     others = list_workers()
-    async with started(1) as one:
+    async with working(1) as one:
         (victim,) = list_workers() - others
         os.kill(victim, signal.SIGSTOP)  # so that it does not begin with them
         reading = asyncio.gather(*(read(one, page(seed)) for seed in range(5)))
         await asyncio.sleep(0.1)
         os.kill(victim, signal.SIGKILL)
         for seed, made in enumerate(await reading):
-            recipe = Recipe("html2txt", "words-2")
-            expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
-            assert made.fingerprint == expected.fingerprint
+            check_read(seed, made, RECIPE)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while list_workers() != others:  # noqa: ASYNC110 - the system says it to nobody
             await asyncio.sleep(0.01)
@@ -212,7 +186,7 @@ async def test_worker_loads_neither_main_module_nor_scrapy(workers: Workers) -> 
 
 
 async def test_no_workers_means_this_process() -> None:
-    async with started(0) as none:
+    async with working(0) as none:
         made = await read(none, page(1), "describe_process")
     assert made.text.split()[0] == str(os.getpid())
 
@@ -234,14 +208,10 @@ async def test_crawls_share_processes_until_the_last_ends() -> None:
     assert len(pools) <= threads
 
 
-async def test_stopping_without_starting_is_harmless() -> None:
-    await Workers(3, DEADLINE_SECONDS).stop()
-
-
 @pytest.mark.parametrize("all_are_up", [False, True])
 async def test_stopping_ends_pages_on_their_way(all_are_up: bool) -> None:
     others = list_workers()
-    async with started(4, PATIENCE_SECONDS) as four:
+    async with working(4, PATIENCE_SECONDS) as four:
         if all_are_up:
             await read_slowly(four, 12)
         hanging = [asyncio.ensure_future(read(four, BAD_PAGE, "hang")) for _ in range(12)]
@@ -291,7 +261,7 @@ async def test_pages_pass_while_no_process_comes_up(
 ) -> None:
     caplog.set_level(logging.WARNING, "scrapy_simhash")
     others = list_workers()
-    async with started(3) as workers:
+    async with working(3) as workers:
         await read_slowly(workers, 9)
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", interpreter)
@@ -310,7 +280,7 @@ async def test_pages_pass_while_no_process_comes_up(
                 made = await read(workers, page(1))
             except UnjudgedError as error:
                 assert error.reason == "worker_died"  # noqa: PT017
-        async with started(3) as another:  # can be used by others, too
+        async with working(3) as another:  # can be used by others, too
             assert (await read(another, page(1))).fingerprint == made.fingerprint
     assert list_workers() == others
 
@@ -318,13 +288,13 @@ async def test_pages_pass_while_no_process_comes_up(
 async def test_large_pages_and_texts_pass_each_other() -> None:
     words = [f"{seed} " + "word " * 600_000 for seed in range(6)]
     pages = [f"<html><body><p>{text}</p></body></html>" for text in words]
-    async with started(2, PATIENCE_SECONDS) as patient:
+    async with working(2, PATIENCE_SECONDS) as patient:
         found = await asyncio.gather(*(read(patient, html) for html in pages))
     assert [made.text for made in found] == [text.strip() for text in words]
 
 
 async def count_words(pages: int) -> list[int]:
-    async with started(1) as one:
+    async with working(1) as one:
         return [(await read(one, page(1))).words for _ in range(pages)]
 
 

@@ -61,22 +61,18 @@ def numbers_of(futures: list[Future[Verdict]]) -> list[int]:
     return [future.result(PATIENCE_SECONDS).document for future in futures]
 
 
-def test_verdict_comes_from_the_store(store: FakeStore, writer: GroupWriter) -> None:
-    (verdict,) = submit(writer, 1)
-    assert verdict.result(PATIENCE_SECONDS) == Verdict("new", "", 1)
-    assert store.groups[0].documents == [b"page1"]
-    assert store.groups[0].crawl == CRAWL
-
-
 def test_pages_that_come_during_a_commit_form_one_group(
     store: FakeStore, writer: GroupWriter
 ) -> None:
     held = hold(store, writer)
     pages = submit(writer, *range(1, 11))
-    assert not held.done()
+    finished, _ = wait_for_futures([held, *pages], timeout=0.1)
+    assert not finished  # before the commit
     store.open_gate.set()
     assert numbers_of([held, *pages]) == list(range(1, 12))
+    assert held.result() == Verdict("new", "", 1)
     assert sizes(store) == [1, 10]
+    assert store.groups[0].crawl == CRAWL
     assert store.groups[1].documents == [b"page%d" % number for number in range(1, 11)]
 
 
@@ -86,15 +82,6 @@ def test_group_has_at_most_64_pages(store: FakeStore, writer: GroupWriter) -> No
     store.open_gate.set()
     assert numbers_of([held, *pages]) == list(range(1, 152))
     assert sizes(store) == [1, 64, 64, 22]
-
-
-def test_page_is_passed_on_after_its_commit_only(store: FakeStore, writer: GroupWriter) -> None:
-    held = hold(store, writer)
-    finished, _ = wait_for_futures([held], timeout=0.1)
-    assert not finished
-    store.open_gate.set()
-    assert held.result(PATIENCE_SECONDS)
-    assert store.groups
 
 
 def test_marks_share_the_commit_of_pages(store: FakeStore, writer: GroupWriter) -> None:

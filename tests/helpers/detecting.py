@@ -10,7 +10,11 @@ from typing import Any
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
+from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
+from scrapy_simhash.pages.recipe import Recipe
+from tests.helpers.pages import page
 
 EXTRACTOR = "html2txt"
 
@@ -29,6 +33,27 @@ async def running(store: Path, **fields: Any) -> AsyncIterator[Detector]:
         yield detector
     finally:
         await detector.close()
+
+
+@asynccontextmanager
+async def working(
+    count: int, seconds: float = 1.0, memory_bytes: int = 2**30
+) -> AsyncIterator[Workers]:
+    """Run so many workers, with these bounds of a page."""
+    workers = Workers(count, seconds, memory_bytes)
+    await workers.start()
+    try:
+        yield workers
+    finally:
+        await workers.stop()
+
+
+def check_read(seed: int, found: Any, recipe: Recipe | None = None) -> None:
+    """Check that a worker found the fingerprint of a page, and by the first reader."""
+    assert isinstance(found, PageFingerprint), found
+    expected = fingerprint_page(page(seed), recipe=recipe, seed=7)
+    assert (found.fingerprint, found.text) == (expected.fingerprint, expected.text)
+    assert (found.extractor, found.second_opinion) == (expected.extractor, "")
 
 
 def fetched(name: str, html: str | bytes, **fields: Any) -> Page:

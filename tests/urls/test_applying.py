@@ -22,7 +22,7 @@ from scrapy_simhash.urls.applying import (
     name_form,
 )
 from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
-from tests.helpers.urlrules import draw_addresses, draw_rules
+from tests.helpers.urlrules import draw_addresses, draw_rules, must_parse
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,7 @@ from tests.helpers.urlrules import draw_addresses, draw_rules
     ],
 )
 def test_an_address_is_written_one_way(url: str, form: str) -> None:
-    address = parse_address(url)
-    assert address is not None
+    address = must_parse(url)
     assert format_address(address) == form
     assert parse_address(form) == address
 
@@ -111,8 +110,7 @@ def test_an_address_that_no_rule_may_judge(url: str) -> None:
     ],
 )
 def test_what_a_rule_does(rule: str, url: str, form: str | None) -> None:
-    address = parse_address(f"http://a.example{url}")
-    assert address is not None
+    address = must_parse(f"http://a.example{url}")
     changed = apply_rule(parse_rule(f"a.example {rule}"), address)
     if form is None:
         assert changed is address
