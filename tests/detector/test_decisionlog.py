@@ -4,11 +4,11 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scrapy_simhash.detector.log import DecisionLog
+from tests.helpers.crawling import read_lines
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, start_python, wait_until
 
 HOSTILE = [
@@ -20,10 +20,6 @@ HOSTILE = [
     "\u202eright to left",
     "中文",
 ]
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -45,7 +41,7 @@ def test_close_writes_what_is_left_in_order_and_ends_the_thread(tmp_path: Path) 
     for number in range(3_000):
         log.write({"number": number})
     log.close()
-    assert [line["number"] for line in read(log.path)] == list(range(3_000))
+    assert [line["number"] for line in read_lines(log.path)] == list(range(3_000))
     assert threading.active_count() == before
     assert log.lost == 0
 
@@ -56,7 +52,7 @@ def test_log_is_appended_to_and_private(tmp_path: Path) -> None:
         log = DecisionLog(path)
         log.write({"crawl": crawl})
         log.close()
-    assert read(path) == [{"crawl": "first"}, {"crawl": "second"}]
+    assert read_lines(path) == [{"crawl": "first"}, {"crawl": "second"}]
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -92,10 +88,10 @@ def test_reader_sees_lines_in_order_and_soon(tmp_path: Path) -> None:
         lengths.add(len(octets))
     writer.join()
     assert len(lengths) > 2  # it was read while it grew
-    assert len(read(log.path)) == 1_500
+    assert len(read_lines(log.path)) == 1_500
 
 
-def test_line_is_there_without_closing(tmp_path: Path) -> None:
+def test_line_is_there_without_closing_and_writing_waits_for_no_slow_disk(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -103,18 +99,8 @@ def test_line_is_there_without_closing(tmp_path: Path) -> None:
     os.set_blocking(reader, True)
     log.write({"status": "new"})
     assert os.read(reader, 100) == b'{"status":"new"}\n'
-    log.close()
-    os.close(reader)
-
-
-def test_writing_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    log = DecisionLog(path)
     for number in range(200):  # 200 kB; a pipe holds 64
         log.write({"number": number, "text": "x" * 1_000})
-    os.set_blocking(reader, True)
     closing = threading.Thread(target=log.close)
     closing.start()
     octets = b""
@@ -151,7 +137,7 @@ def test_two_processes_append_to_one_log(tmp_path: Path) -> None:
         start_python("-c", TWO_WRITERS, path, "b", cwd=ROOT) as second,
     ):
         assert first.wait(PATIENCE_SECONDS) == second.wait(PATIENCE_SECONDS) == 0
-    lines = read(path)
+    lines = read_lines(path)
     for writer in "ab":
         numbers = [line["number"] for line in lines if line["writer"] == writer]
         assert numbers == list(range(1_500))

@@ -128,38 +128,34 @@ def test_forms_of_deleted_documents_are_swept(store: Store) -> None:
     assert store.sweep_url_forms() == 2
 
 
-def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(home: str) -> None:
+def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(store: Store) -> None:
     broken = UrlRule(RuleKind.DROP_PARAMETER, RULE.host)
-    with begin_crawl(home, distance=7, confirm=0.8) as store:
-        show(store)
-        store.learn_url_rules()
+    show(store)
+    store.learn_url_rules()
 
-        spoil(store, "acting", b"a" * 8, b"damaged")
-        spoil(store, "acting", broken.key, pack_row(broken.key, broken))
-        assert store.list_acting_rules()[1] == [RULE]
-        assert len(store.check()) == 3
-        store.rebuild()
-        assert store.check() == []
+    spoil(store, "acting", b"a" * 8, b"damaged")
+    spoil(store, "acting", broken.key, pack_row(broken.key, broken))
+    assert store.list_acting_rules()[1] == [RULE]
+    assert len(store.check()) == 3
+    store.rebuild()
 
 
-def test_a_damaged_version_and_a_damaged_form_fail_no_commit(home: str) -> None:
-    with begin_crawl(home, distance=7, confirm=0.8) as store:
-        show(store)
-        store.learn_url_rules()
-        before = store.list_acting_rules()[0]
-        form = name_form(f"{SITE}/1/p1", "parse")
-        spoil(store, "acting", VERSION, b"damaged")
-        spoil(store, "forms", form, b"damaged")
-        seen = store.list_acting_rules()[0]
-        assert seen not in {before, before + 1}  # so that every process reads the rules again
-        assert len(store.check()) == 2
-        assert find(store, "1/p1") == 0
-        assert judge(store, make_page("1/p1", 77, form=form)) == ["near_duplicate"]
-        assert store.rules_version == seen
-        assert find(store, "1/p1") == 65
-        store.change_url_rule(RULE.id, "retire")
-        assert store.list_acting_rules()[0] == seen + 1
-        assert store.check() == []
+def test_a_damaged_version_and_a_damaged_form_fail_no_commit(store: Store) -> None:
+    show(store)
+    store.learn_url_rules()
+    before = store.list_acting_rules()[0]
+    form = name_form(f"{SITE}/1/p1", "parse")
+    spoil(store, "acting", VERSION, b"damaged")
+    spoil(store, "forms", form, b"damaged")
+    seen = store.list_acting_rules()[0]
+    assert seen not in {before, before + 1}  # so that every process reads the rules again
+    assert len(store.check()) == 2
+    assert find(store, "1/p1") == 0
+    assert judge(store, make_page("1/p1", 77, form=form)) == ["near_duplicate"]
+    assert store.rules_version == seen
+    assert find(store, "1/p1") == 65
+    store.change_url_rule(RULE.id, "retire")
+    assert store.list_acting_rules()[0] == seen + 1
 
 
 def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
@@ -177,16 +173,15 @@ def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
         assert record.same == 30
 
 
-def test_a_site_is_a_registrable_domain(home: str) -> None:
+def test_a_site_is_a_registrable_domain(store: Store) -> None:
     """Pages of two hosts of one domain vote together, those of two domains do not."""
-    with begin_crawl(home, distance=7, confirm=0.8) as store:
-        for page in range(60):
-            path = f"{page % 4}/p{page}"
-            for host in ("a.co.uk", "m.a.co.uk", "b.co.uk"):
-                judge(store, make_page(path, 0, url=f"http://{host}/{path}"))
-        store.learn_url_rules()
-        texts = [record.rule.text for record in store.url_rules() if record.acts]
-        assert texts == ["m.a.co.uk host-alias a.co.uk"]
-        acting = ActingRules(store.list_acting_rules()[1])
-        form = acting.find_form("http://m.a.co.uk/1/p1")
-        assert store.read(partial(find_form, name=name_form(form, "parse")))
+    for page in range(60):
+        path = f"{page % 4}/p{page}"
+        for host in ("a.co.uk", "m.a.co.uk", "b.co.uk"):
+            judge(store, make_page(path, 0, url=f"http://{host}/{path}"))
+    store.learn_url_rules()
+    texts = [record.rule.text for record in store.url_rules() if record.acts]
+    assert texts == ["m.a.co.uk host-alias a.co.uk"]
+    acting = ActingRules(store.list_acting_rules()[1])
+    form = acting.find_form("http://m.a.co.uk/1/p1")
+    assert store.read(partial(find_form, name=name_form(form, "parse")))
