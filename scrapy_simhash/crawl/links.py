@@ -172,7 +172,7 @@ _MOST_FOUND = 50_000
 # So many wait before they are written: a crawl that is killed forgets no more.
 _MOST_UNWRITTEN = 500
 _LONGEST = 2_000
-# Requested by one crawl: what a site makes up, such as a calendar, ends there.
+# Requested by one crawl: what a site makes up, such as a calendar, ends there; not measured.
 MOST_LATE = 1_000
 _LOSING = {"drop", "ignore-outlinks"}
 

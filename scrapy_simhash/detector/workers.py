@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A worker gets what waits in one message, up to these; a larger page goes by itself.
+# A worker gets what waits in one message, up to these; a larger page goes by itself. These and the
+# next four numbers are chosen, not measured.
 _PAGES_PER_BATCH = 8
 _BYTES_PER_BATCH = 256 * 1_024
 # A worker that has no more pages than this gets the next ones before it asks.

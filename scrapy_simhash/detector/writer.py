@@ -29,12 +29,12 @@ _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
 # make no page cheaper (benchmarks/bench_store.py).
 _PAGES_PER_GROUP = 64
-# With a feed all pages may be done at once, and no page should wait for all these marks.
+# With a feed all pages may be done at once, and no page should wait for all these marks; not measured.
 _MARKS_PER_GROUP = 1_024
 # So long after a commit the next one waits for the pages that are on their way. A commit takes four
 # times as long as to judge a page and to write it.
 _PAGES_DELAY_SECONDS = 0.02
-# How long a mark may wait for a page whose commit it can share.
+# How long a mark may wait for a page whose commit it can share; chosen, not measured.
 _DONE_DELAY_SECONDS = 1.0
 
 

@@ -17,8 +17,8 @@ from scrapy_simhash.urls.rules import RuleKind, UrlRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A value that is a switch or a start has a few characters; one of a session has many, and would be
-# another candidate on every page.
+# These three are not measured. A value that is a switch or a start has a few characters; one of a
+# session has many, and would be another candidate on every page.
 MOST_VALUE = 16
 # CFID and CFTOKEN; the parameters of a campaign.
 MOST_TOGETHER = 5

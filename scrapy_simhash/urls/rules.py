@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import msgspec
 import xxhash
 
+# So that a row stays small, and people read all of it; chosen, not measured.
 MOST_CONFLICTS = 8
 MOST_EXAMPLES = 3
 MOST_HISTORY = 16

@@ -17,7 +17,7 @@ from tests.helpers.addresses import SITE, crawl_addresses
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.documents import CRAWL, document
 from tests.helpers.pages import page
-from tests.helpers.processes import ROOT, is_running, start_python, wait_until
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, start_python, wait_until
 
 SID = parse_rule("site.example drop-parameter sid")
 PATHS = [f"/{'abc'[number % 3]}/p{number}" for number in range(35)]
@@ -170,7 +170,10 @@ def test_the_process_ends_when_its_parent_was_killed() -> None:
         wait_until(children)
         (child,) = children()
         parent.kill()
-        wait_until(lambda: not is_running(child.pid))
+        _, left = psutil.wait_procs([child], PATIENCE_SECONDS)
+        for each in left:
+            each.kill()
+        assert not left
 
 
 def test_pages_that_double_begin_it_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
