@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 # A group holds the write lock of the store; 64 pages hold it for a few milliseconds, and more
 # make no page cheaper (benchmarks/bench_store.py).
 _PAGES_PER_GROUP = 64
-# With a feed all pages may be done at once, and no page should wait for all these marks; not measured.
+# A feed may have all pages done at once, and none should wait for so many marks. Not measured.
 _MARKS_PER_GROUP = 1_024
 # So long after a commit the next one waits for the pages that are on their way. A commit takes four
 # times as long as to judge a page and to write it.

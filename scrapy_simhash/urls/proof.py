@@ -33,8 +33,8 @@ CONFIDENCE = 0.9
 Z = 1.6449
 # On these seeds, with 160 articles, 1 or 2 let the same rules act; with 5 a third does not.
 LEAST_DIRECTORIES = 3
-# One value of a parameter, such as `format=print`, says nothing of the others: with 1 two more rules
-# act there; 2 and 5 let the same ones act as 3.
+# One value of a parameter, such as `format=print`, says nothing of the others: with 1 two rules act
+# there besides; 2 and 5 let the same ones act as 3.
 LEAST_VALUES = 3
 # Two hosts are two sites until much says otherwise.
 _DOUBTED = {RuleKind.HOST_ALIAS, RuleKind.USE_HTTPS}
