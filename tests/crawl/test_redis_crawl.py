@@ -31,11 +31,11 @@ async def test_pages_that_another_crawl_overtakes_are_judged_again_and_counted(
     others: list[ScriptCrawl] = []
     commit = Committer.commit
 
-    def come_late(self: Committer, values: RedisValues) -> bool:
+    def come_late(self: Committer, values: RedisValues, **options: bool) -> bool:
         if values.probed and not others:
             other = start_crawl(tmp_path, [site.url("/two")], "other", **settings)
             others.append(finish_crawl(other, tmp_path, "other"))
-        return commit(self, values)
+        return commit(self, values, **options)
 
     monkeypatch.setattr(Committer, "commit", come_late)
     with serve({"/one": page(1), "/two": page(1, menu="Another menu")}) as site:

@@ -16,12 +16,11 @@ from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.keyvalues import TABLES
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import commits as redis_commit
-from scrapy_simhash.stores.redis import commits as redis_slots
 from scrapy_simhash.stores.redis import leases as redis_lease
-from scrapy_simhash.stores.redis.commits import Committer
+from scrapy_simhash.stores.redis.commits import Commit, Committer
 from scrapy_simhash.stores.redis.engine import RedisEngine
 from scrapy_simhash.stores.redis.scripts import COMMIT, LEASE
-from scrapy_simhash.stores.redis.server import Server, script
+from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
@@ -167,11 +166,10 @@ def test_a_lease_is_kept_while_its_process_lives(
 @pytest.fixture
 def lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed or leased is sent again, with a new connection: the answer was lost."""
-    names = {script(COMMIT, [])[1], script(LEASE, [])[1]}
     run = Server._run
 
     def run_twice(self: Server, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        if commands[0][1] in names:
+        if commands[0][1] in {COMMIT, LEASE}:
             run(self, commands)
         return run(self, commands)
 
@@ -353,10 +351,10 @@ def test_tables_in_use_are_not_deleted(
     url = redis_server.url()
     commit = Committer.commit
 
-    def commit_and_stand_still(self: Committer, values: RedisValues) -> bool:
+    def commit_and_stand_still(self: Committer, values: RedisValues, **options: bool) -> bool:
         if self is not own:
-            return commit(self, values)
-        done = not lost and commit(self, values)
+            return commit(self, values, **options)
+        done = not lost and commit(self, values, **options)
         end_lock(redis_server, store)
         other.rebuild()
         return done
@@ -437,7 +435,7 @@ def test_a_node_that_stands_still(cluster: RedisCluster) -> None:
 def add_and_die(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Add a document, and come no further than to the log."""
     with monkeypatch.context() as patch:
-        patch.setattr(redis_slots.Slots, "apply_committed", lambda *_: None)
+        patch.setattr(Committer, "apply_committed", lambda *_: None)
         store.find_and_add([document("a", A)])
 
 
@@ -456,19 +454,19 @@ def test_whoever_comes_late_to_a_slot_changes_nothing(
     cluster_server: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that stood still while others did its work and went on."""
-    applied: list[Sequence[redis_slots.Commit]] = []
-    apply = redis_slots.Slots.apply
+    applied: list[Sequence[Commit]] = []
+    apply = Committer._apply
 
-    def note(self: redis_slots.Slots, commits: Sequence[redis_slots.Commit]) -> None:
+    def note(self: Committer, commits: Sequence[Commit]) -> None:
         applied.append(commits)
         apply(self, commits)
 
-    monkeypatch.setattr(redis_slots.Slots, "apply", note)
+    monkeypatch.setattr(Committer, "_apply", note)
     with begin_crawl(cluster_server.url()) as store:
         store.find_and_add([document("a", A)])
         first = applied[-1]
         store.find_and_add([document("a", B)])
-        apply(engine_of(store)._committer._slots, first)
+        apply(engine_of(store)._committer, first)
         assert store.query(A) == []
         assert [match.document for match in store.query(B)] == [1]
         assert store.check() == []

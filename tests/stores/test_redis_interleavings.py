@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.redis.commits import Commit, Slots
+from scrapy_simhash.stores.redis.commits import Commit, Committer
 from scrapy_simhash.stores.redis.scripts import BEGIN
-from scrapy_simhash.stores.redis.server import Server, script
+from scrapy_simhash.stores.redis.server import Server
 from tests.helpers.documents import document
 from tests.helpers.oracle import Oracle
 from tests.helpers.processes import PATIENCE_SECONDS
@@ -84,11 +84,10 @@ class Schedule:
 
 def take_turns(schedule: Schedule, run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """Let each round trip wait for its turn."""
-    begin = script(BEGIN, [])[1]
 
     def run_in_turn(self: Server, commands: Sequence[Any], **options: Any) -> list[Any]:
         schedule.wait()
-        if not (self.address.cluster and commands[0][1] == begin and commands[1:]):
+        if not (self.address.cluster and commands[0][1] == BEGIN and commands[1:]):
             return run(self, commands, **options)
         # The node with the log may be the last one of a cluster to answer.
         answers = run(self, commands[1:])
@@ -115,12 +114,12 @@ def test_any_interleaving_is_one_commit_after_the_other(
     schedule = Schedule(turns)
     commits: dict[int, int] = {}
     own = threading.local()
-    apply = Slots.apply_committed
+    apply = Committer.apply_committed
 
-    def note_commit(self: Slots, committed: Sequence[Commit]) -> bool:
+    def note_commit(self: Committer, committed: Sequence[Commit]) -> None:
         if hasattr(own, "writer"):
             commits[int(committed[-1].seq)] = own.writer
-        return apply(self, committed)
+        apply(self, committed)
 
     url = f"{home}-{next(_numbers)}"
     verdicts: dict[int, list[Verdict]] = {}
@@ -130,7 +129,7 @@ def test_any_interleaving_is_one_commit_after_the_other(
             store.start_crawl(f"crawl-{number}", "spider")
             engine_of(store)._undisturbed = True  # as if they had been at it for a while
         patch.setattr(Server, "run", take_turns(schedule, Server.run))
-        patch.setattr(Slots, "apply_committed", note_commit)
+        patch.setattr(Committer, "apply_committed", note_commit)
 
         def add(number: int) -> None:
             own.writer = number

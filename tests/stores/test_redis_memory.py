@@ -11,8 +11,9 @@ from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import leases as redis_lease
 from scrapy_simhash.stores.redis import tables as redis_tables
-from scrapy_simhash.stores.redis.scripts import Writes
+from scrapy_simhash.stores.redis.scripts import Write
 from scrapy_simhash.stores.redis.tables import TableWriter
+from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisCluster, RedisServer
@@ -127,7 +128,7 @@ def test_tables_that_do_not_fit_leave_nothing(
     def run() -> None:
         _ = store.rebuild() if work == "rebuild" else store.bulk_load(second)
 
-    def apply_and_fill(self: TableWriter, writes: Writes) -> None:
+    def apply_and_fill(self: TableWriter, writes: list[Write]) -> None:
         apply(self, writes)
         written.append(list_generations(store))
         stack.enter_context(limit(redis_server))
@@ -155,9 +156,9 @@ def test_tables_that_are_written_take_the_place_of_the_old_ones(
 
     finish = TableWriter.finish
 
-    def fill_and_finish(self: TableWriter, writes: Writes) -> bool:
+    def fill_and_finish(self: TableWriter, values: RedisValues) -> bool:
         stack.enter_context(limit(redis_server))
-        return finish(self, writes)
+        return finish(self, values)
 
     with begin_crawl(redis_server.url()) as store, ExitStack() as stack:
         store.find_and_add([document("a", A)])

@@ -7,13 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.leases import RedisLeases
 from scrapy_simhash.stores.redis.places import GENERATION, Places
-from scrapy_simhash.stores.redis.scripts import BEGIN
-from scrapy_simhash.stores.redis.server import Server, script
+from scrapy_simhash.stores.redis.scripts import BEGIN, script
+from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.stores.redis.values import RedisValues
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_STORE = b"store"
 # After this number of tries, a commit that others overtook each time locks the store to finish, and
 # a read gives up if others rewrote the tables each time.
 _TRIES_BESIDE_OTHERS = 4
@@ -55,7 +55,7 @@ class RedisEngine(Engine):
         self._committer = Committer(self._server, self._places)
         self.leases = RedisLeases(self._server, self._places.leases)
         # The fields of the header, as they were when a transaction began.
-        self._header: list[bytes | None] = [None, None]
+        self._header: list[bytes | None] = []
         # In a cluster, whether nobody else committed since the last commit of this process.
         self._undisturbed = not address.cluster
 
@@ -63,25 +63,28 @@ class RedisEngine(Engine):
         return bool(self._server.call("EXISTS", self._places.header, opening=True))
 
     def open(self) -> None:
-        self._refresh(self._read_header(opening=True))
+        self._refresh(self._read_header())
+        if self._header[0] is None and self.readonly:
+            raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
         if self._header[0] is not None:
             return
-        if self.readonly:
-            raise StoreUnusableError(f"there is no store at {self.url}; name an existing one")
         # Reading all keys takes too long; another program's data would use one of these.
         places = self._places
         names = [places.seq, places.log, places.next, places[CRAWLS].single, places[WAITING].single]
-        for name in [*names, places[DOCUMENTS].name(bytes(8))]:
-            if self._server.call("EXISTS", name, opening=True):
-                raise StoreUnusableError(
-                    f"the server at {self.url} has a key {name.decode()!r}, but no header of a "
-                    "store: the data is another program's, or damaged. Name another prefix "
-                    "(?prefix=...) in SIMHASH_STORE"
-                )
+        names.append(places[DOCUMENTS].name(bytes(8)))
+        there = self._server.run([("EXISTS", name) for name in names], opening=True)
+        # Another process may have made the store just now.
+        self._refresh(self._read_header())
+        if any(there) and self._header[0] is None:
+            raise StoreUnusableError(
+                f"the server at {self.url} has a key {names[there.index(1)].decode()!r}, but no "
+                "header of a store: the data is another program's, or damaged. Name another "
+                "prefix (?prefix=...) in SIMHASH_STORE"
+            )
 
-    def _read_header(self, *, opening: bool = False) -> list[bytes | None]:
-        command = ("HMGET", self._places.header, _STORE, GENERATION)
-        header: list[bytes | None] = self._server.call(*command, opening=opening)
+    def _read_header(self) -> list[bytes | None]:
+        command = ("HMGET", self._places.header, HEADER_KEY, GENERATION)
+        header: list[bytes | None] = self._server.call(*command, opening=not self._header)
         return header
 
     def _refresh(self, header: list[bytes | None]) -> None:
@@ -103,7 +106,7 @@ class RedisEngine(Engine):
             return self._server.run(commands)
         places = self._places
         names = [places.header, places.seq, places.leases, places.log, places.applied]
-        begin = script(BEGIN, names, _STORE, GENERATION, "cluster" if cluster else "")
+        begin = script(BEGIN, names, HEADER_KEY, GENERATION, "cluster" if cluster else "")
         self._undisturbed = not cluster  # if this fails, the next one begins by itself
         (header, seq, holders, unapplied), *answers = self._server.run([begin, *commands])
         if unapplied and not self.readonly:
@@ -134,7 +137,7 @@ class RedisEngine(Engine):
             values = RedisValues(self._server, self._places, self._numbers, self._begin, writer)
             values.writing = writing
             # Nearly always it is still the same.
-            values.know(HEADER, _STORE, self._header[0])
+            values.know(HEADER, HEADER_KEY, self._header[0])
             try:
                 with suppress(_OtherTablesError):
                     try:
@@ -176,13 +179,9 @@ class RedisEngine(Engine):
             self.restarts += 1
         with self._committer.alone():
             values, result = self._work(work)
-            if values.writer.finish(values.writes):
-                values.written.add((HEADER, _STORE))  # which every transaction reads
             # After an error nobody knows whether the tables are in use by now: whoever writes
             # tables next drops those that no header names.
             self._committer.commit_alone(values)
-            values.writer.settle()
-            self._refresh(self._read_header())
         del self._numbers[: values.taken]
         return result
 

@@ -1,11 +1,11 @@
-"""The leases of crawls on a server: they expire, unless a thread renews them."""
+"""What a process holds on a server, leases and a lock: it ends unless a thread renews it."""
 
 from __future__ import annotations
 
 import secrets
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.header import check_crawl_id
@@ -25,13 +25,36 @@ LEASE_SECONDS = 30.0
 _BEATS_PER_LEASE = 6
 
 
-class Heartbeat:
-    """A thread that calls `beat` at intervals, for instance to renew a lock, until `stop`."""
+class Held:
+    """A lease of one holder; a crawl and a token, or what else it is called."""
 
-    def __init__(self, beat: Callable[[], object], seconds: float) -> None:
+    def __init__(self, server: Server, key: bytes, name: str, seconds: float) -> None:
+        self.holder = f"{name} {secrets.token_hex(16)}"
+        self._server = server
+        self._key = key
+        self._name = name
+        self._seconds = seconds
+
+    def renew(self, how: Literal["take", "keep", "hold"]) -> bool:
+        """Take or renew it; returns whether it is held now, see `lease.lua`."""
+        arguments = (self._name, self.holder, round(self._seconds * 1_000_000), how)
+        return bool(self._server.run_script(LEASE, [self._key], *arguments))
+
+    def end(self) -> None:
+        """Give it back, if it is held."""
+        self._server.call("ZREM", self._key, self.holder)
+
+
+class Heartbeat:
+    """A thread that calls `beat` at intervals, until `stop`."""
+
+    def __init__(self, beat: Callable[[], object], lease_seconds: float) -> None:
         self._ending = threading.Event()
         self._thread = threading.Thread(
-            target=self._run, args=(beat, seconds), name="scrapy_simhash-heartbeat", daemon=True
+            target=self._run,
+            args=(beat, lease_seconds / _BEATS_PER_LEASE),
+            name="scrapy_simhash-heartbeat",
+            daemon=True,
         )
         self._thread.start()
 
@@ -53,9 +76,8 @@ class RedisLeases:
         self._server = server
         self._key = key
         self._living: set[str] = set()
-        self._token = secrets.token_hex(16)
         self._heartbeat: Heartbeat | None = None
-        self._held: set[str] = set()
+        self._held: dict[str, Held] = {}
 
     def alive(self, crawl: str) -> bool:
         """Whether the lease of a crawl was valid when the last transaction began."""
@@ -70,39 +92,28 @@ class RedisLeases:
         """Take the lease of a starting crawl; a ValueError for an invalid id or one in use."""
         check_crawl_id(crawl)
         self._server.warn_of_loss()
-        if crawl in self._held or not self._beat(crawl, "new"):
+        lease = Held(self._server, self._key, crawl, LEASE_SECONDS)
+        if not lease.renew("take"):
             raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
-        self._held.add(crawl)
+        self._held[crawl] = lease
         if self._heartbeat is None:
-            self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS / _BEATS_PER_LEASE)
-
-    def _beat(self, crawl: str, kind: str) -> bool:
-        microseconds = round(LEASE_SECONDS * 1_000_000)
-        arguments = (crawl, self._holder(crawl), microseconds, kind)
-        return bool(self._server.run_script(LEASE, [self._key], *arguments))
-
-    def _holder(self, crawl: str) -> str:
-        """Name the holder of a crawl's lease: the crawl, a space, and a token of this process."""
-        return f"{crawl} {self._token}"
+            self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS)
 
     def _keep(self) -> None:
-        for crawl in list(self._held):
+        for crawl, lease in list(self._held.items()):
             with suppress(StoreError):
-                self._beat(crawl, "old")
+                lease.renew("keep")
                 if crawl not in self._held:  # given back meanwhile
-                    self._end(crawl)
+                    lease.end()
 
     def give_back(self, crawl: str) -> None:
         """End the lease of a crawl, if it has one."""
-        if crawl in self._held:
-            self._held.discard(crawl)
-            self._end(crawl)
-
-    def _end(self, crawl: str) -> None:
-        self._server.call("ZREM", self._key, self._holder(crawl))
+        lease = self._held.pop(crawl, None)
+        if lease is not None:
+            lease.end()
 
     def close(self) -> None:
-        """End every lease that this object took; if the server is gone, they expire."""
+        """Stop renewing, and end all leases."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         for crawl in list(self._held):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis
@@ -28,6 +27,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.redis.scripts import TEXTS, script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -97,7 +97,7 @@ class Server:
         if readonly:
             return
         policy = str(info.get("maxmemory_policy", "noeviction"))
-        # `volatile-...` does no harm: the lock is the only key of a store that expires.
+        # `volatile-...` does no harm: no key of a store expires by itself.
         if policy.startswith("allkeys"):
             raise StoreUnusableError(
                 f"the server at {shown} deletes keys when its memory is full (maxmemory-policy "
@@ -122,9 +122,9 @@ class Server:
         """Run a command."""
         return self.run([command], opening=opening)[0]
 
-    def run_script(self, text: str, keys: Sequence[bytes], *arguments: object) -> Any:
+    def run_script(self, digest: str, keys: Sequence[bytes], *arguments: object) -> Any:
         """Run a script."""
-        return self.call(*script(text, keys, *arguments))
+        return self.call(*script(digest, keys, *arguments))
 
     def run(self, commands: Sequence[Sequence[Any]], *, opening: bool = False) -> list[Any]:
         """Run commands in one round trip; those before a failed one may have been done."""
@@ -136,8 +136,8 @@ class Server:
                     answers += self._run(part)
                 except NoScriptError:
                     # The server was restarted, or another node has the slot now.
-                    for text in {_scripts[each[1]] for each in part if each[0] == "EVALSHA"}:
-                        self._client.script_load(text)
+                    for digest in {each[1] for each in part if each[0] == "EVALSHA"}:
+                        self._client.script_load(TEXTS[digest])
                     answers += self._run(part)
         return answers
 
@@ -177,16 +177,6 @@ class Server:
                 if node.redis_connection is not None:
                     node.redis_connection.connection_pool.disconnect()
         self._client.close()
-
-
-_scripts: dict[str, str] = {}
-
-
-def script(text: str, keys: Sequence[bytes], *arguments: object) -> tuple[object, ...]:
-    """Make the command that runs a script, by its hash."""
-    name = sha1(text.encode(), usedforsecurity=False).hexdigest()
-    _scripts[name] = text
-    return ("EVALSHA", name, len(keys), *keys, *arguments)
 
 
 def _cure(error: Exception) -> str:

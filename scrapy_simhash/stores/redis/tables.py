@@ -11,17 +11,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.keyvalues import TABLES, width_of
-from scrapy_simhash.stores.redis.places import GENERATION, NEVER, Places
-from scrapy_simhash.stores.redis.scripts import APPLY, Code, Writes
-from scrapy_simhash.stores.redis.server import script
+from scrapy_simhash.stores.header import HEADER_KEY
+from scrapy_simhash.stores.keyvalues import HEADER, TABLES, width_of
+from scrapy_simhash.stores.redis.places import GENERATION, Places
+from scrapy_simhash.stores.redis.scripts import Code, Write, apply, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_simhash.stores.redis.server import Server
+    from scrapy_simhash.stores.redis.values import RedisValues
 
-# The most bytes that are sent at once.
+# The most bytes of writes that are sent at once.
 _BYTES_PER_CALL = 4 * 2**20
 
 
@@ -46,36 +47,50 @@ class TableWriter:
         return self._places
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write sets at once, some megabytes at a time, and not with the commit."""
-        place, writes = self._places[table], Writes()
+        """Write sets at once, and not with the commit."""
+        self._write(self._list_writes(table, sets))
+
+    def _list_writes(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> Iterator[Write]:
+        place = self._places[table]
         for key, joined in sets:
             name, field, width = place.name(key), place.field(key), width_of(table, key)
             if table == TABLES and len(joined) <= place.most * width:
-                writes.add(Code.PUT, name, field, joined)
-            else:
-                for at in range(0, len(joined), width):
-                    writes.add(Code.ADD, name, field, joined[at : at + width], place.most)
-            if writes.size > _BYTES_PER_CALL:
-                self._apply(writes)
-                writes = Writes()
-        self._apply(writes)
+                yield Code.PUT, name, field, joined, 0
+                continue
+            for at in range(0, len(joined), width):
+                yield Code.ADD, name, field, joined[at : at + width], place.most
 
-    def _apply(self, writes: Writes) -> None:
+    def _write(self, writes: Iterable[Write]) -> None:
+        """Write some megabytes at a time."""
+        some: list[Write] = []
+        size = 0
+        for write in writes:
+            some.append(write)
+            size += sum(map(len, write[1:4]))
+            if size > _BYTES_PER_CALL:
+                self._apply(some)
+                some, size = [], 0
+        self._apply(some)
+
+    def _apply(self, writes: list[Write]) -> None:
         self._require_alone()
-        self._server.run(
-            [
-                script(APPLY, [tag + b":seq", tag + NEVER], "", packed)
-                for tag, packed in writes.pack().items()
-            ]
-        )
+        self._server.run(apply(pack(writes)))
 
-    def finish(self, writes: Writes) -> bool:
+    def finish(self, values: RedisValues) -> bool:
         """Let the new tables take the place of the old ones; returns whether there are any."""
-        if self._generation:
-            writes.add(Code.PUT, self._places.header, GENERATION, b"%d" % self._generation)
-            # Allowed, because deleting the old tables then frees memory.
-            writes.even_when_full = True
-        return bool(self._generation)
+        if not self._generation:
+            return False
+        # All else is what the tables were mended with: right by itself, and maybe much.
+        header = self._places[HEADER].single
+        mended = [write for write in values.writes if write[1] != header]
+        if sum(len(part) for write in mended for part in write[1:4]) > _BYTES_PER_CALL:
+            self._write(mended)
+            values.writes = [write for write in values.writes if write[1] == header]
+        # Every transaction reads it.
+        values.written.add((HEADER, HEADER_KEY))
+        values.writes.append((Code.PUT, header, GENERATION, b"%d" % self._generation, 0))
+        # Allowed on a server without memory, because deleting the old tables then frees some.
+        return True
 
     def settle(self) -> None:
         """Delete the tables that were replaced."""

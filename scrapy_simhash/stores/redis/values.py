@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections import defaultdict
+from functools import partial
 from heapq import merge
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
@@ -20,12 +21,11 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.records import number_of, octets
 from scrapy_simhash.stores.redis.places import FULL, glob
-from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Writes
-from scrapy_simhash.stores.redis.server import script
+from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Command, Write, script
 from scrapy_simhash.tables.probing import unpack_buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.server import Server
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
-    Run = Callable[["RedisValues", list[tuple[object, ...]]], list[Any]]
+    # A command, and what is done with its answer.
+    Read: TypeAlias = tuple[Command, Callable[[Any], object]]
+    Run: TypeAlias = Callable[["RedisValues", list[Command]], list[Any]]
 
 Item = TypeVar("Item")
 
@@ -57,7 +59,7 @@ class RedisValues(KeyValues):
         read: tables and keys that were read; empty for all keys of a table.
         written: those that were written.
         probed: fingerprints whose neighbours were sought, and within how many bits.
-        writes: the writes themselves.
+        writes: the writes themselves, in order.
         writing: whether it may write.
         taken: how many of the reserved numbers it took.
         writer: of whole tables that replace those in use.
@@ -74,7 +76,7 @@ class RedisValues(KeyValues):
         self.read: set[tuple[str, bytes]] = set()
         self.written: set[tuple[str, bytes]] = set()
         self.probed: dict[int, int] = {}
-        self.writes = Writes()
+        self.writes: list[Write] = []
         self.writer = writer
         self._server = server
         self._places = places
@@ -87,16 +89,21 @@ class RedisValues(KeyValues):
         self._known: defaultdict[str, dict[bytes, bytes | None]] = defaultdict(dict)
         self._own: defaultdict[str, dict[bytes, bytes | None]] = defaultdict(dict)
         self._changed: defaultdict[str, dict[bytes, dict[bytes, bool]]] = defaultdict(dict)
-        self._crowded: dict[tuple[str, bytes, bytes, int | None], list[bytes]] = {}
-        self._lengths: dict[str, int] = {}
-        self._drawn: dict[str, list[bytes]] = {}
+        # Answers to other commands.
+        self._answers: dict[Command, Any] = {}
         self._ahead = 0  # how many numbers may be taken
 
-    def run(self, commands: Sequence[tuple[object, ...]]) -> list[Any]:
+    def run(self, commands: Sequence[Command]) -> list[Any]:
         """Run commands in one round trip; the first ones begin the transaction, too."""
         if not self.seq:
             return self._begin(self, list(commands))
         return self._server.run(commands) if commands else []
+
+    def _ask(self, *command: object) -> Any:
+        """Run a command that reads, once."""
+        if command not in self._answers:
+            (self._answers[command],) = self.run([command])
+        return self._answers[command]
 
     @property
     def reads_tables(self) -> bool:
@@ -178,15 +185,15 @@ class RedisValues(KeyValues):
             return sum(1 for _ in self.scan(table))
         own, known = self._own[table], self._known[table]
         self.fetch(((table, key) for key in own), counts=[table])
-        return self._lengths[table] + sum(
+        stored: int = self._ask("HLEN", self._places[table].single)
+        return stored + sum(
             (value is not None) - (known[key] is not None) for key, value in own.items()
         )
 
     def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
-        if table not in self._drawn:
-            (found,) = self.run([("HRANDFIELD", self._places[table].single, _FIELDS_DRAWN)])
-            self._drawn[table] = sorted(found, key=lambda _: secrets.randbits(32))
-        return [key for key in self._drawn[table] if key.startswith(prefix)][:most]
+        drawn = self._ask("HRANDFIELD", self._places[table].single, _FIELDS_DRAWN)
+        keys = [key for key in drawn if key.startswith(prefix)]
+        return random.sample(keys, min(most, len(keys)))
 
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
@@ -220,13 +227,12 @@ class RedisValues(KeyValues):
 
     def _list_crowded(self, table: str, key: bytes, prefix: bytes, most: int | None) -> list[bytes]:
         """List members of a set that is too large for a field."""
-        wanted = (table, key, prefix, most)
-        if wanted not in self._crowded:
-            bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
-            limit = () if most is None else ("LIMIT", 0, most)
-            command = ("ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit)
-            (self._crowded[wanted],) = self.run([command])
-        return self._crowded[wanted]
+        bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
+        limit = () if most is None else ("LIMIT", 0, most)
+        found: list[bytes] = self._ask(
+            "ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit
+        )
+        return found
 
     def _read_crowded(self, table: str, keys: Sequence[bytes]) -> None:
         """Read whole sets that are too large for a field, or whose members differ in width."""
@@ -265,59 +271,62 @@ class RedisValues(KeyValues):
     ) -> None:
         self._ahead = max(self._ahead, numbers)
         reserved = self._numbers[self.taken :][: self._ahead]
-        by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
-        for table, key in chain(wanted, ((DOCUMENTS, octets(number)) for number in reserved)):
-            by_table[table][key] = None
-        known = self._known[FINGERPRINTS]
-        rows = [key for key in by_table.pop(FINGERPRINTS, ()) if key[:8] not in known]
-        if self._server.address.cluster:  # where no script can read what rows lead to
-            by_table[FINGERPRINTS] = {key[:8]: None for key in rows}
-            rows = []
-        commands, read = self._list_reads(by_table)
-        lengths = [table for table in counts if table not in self._lengths]
-        commands += [("HLEN", self._places[table].single) for table in lengths]
+        reads = self._list_reads(chain(wanted, ((DOCUMENTS, octets(each)) for each in reserved)))
+        for table in counts:
+            length = ("HLEN", self._places[table].single)
+            if length not in self._answers:
+                reads.append((length, partial(self._answers.__setitem__, length)))
         # One that only reads reserves none.
         missing = self.writing * numbers - len(self._numbers) + self.taken
-        commands += [("INCRBY", self._places.next, missing)] if missing > 0 else []
-        commands += [self._follow(rows)] if rows else []
-        answers = iter(self.run(commands) if commands else ())
-        for table, keys in read:
-            self._known[table].update(zip(keys, next(answers), strict=True))
-        for table in lengths:
-            self._lengths[table] = next(answers)
         if missing > 0:
-            last = int(next(answers))
-            self._numbers += range(last - missing + 1, last + 1)
-        if rows:
-            self._keep(rows, *next(answers))
+            more = ("INCRBY", self._places.next, missing)
+            reads.append(
+                (more, lambda last: self._numbers.extend(range(last + 1 - missing, last + 1)))
+            )
+        if reads:
+            answers = self.run([command for command, _ in reads])
+            for (_, keep), answer in zip(reads, answers, strict=True):
+                keep(answer)
 
-    def _list_reads(
-        self, wanted: Mapping[str, Iterable[bytes]]
-    ) -> tuple[list[tuple[object, ...]], list[tuple[str, list[bytes]]]]:
-        """Make the commands that read keys not known yet; also returns table and keys of each."""
-        commands: list[tuple[object, ...]] = []
-        read: list[tuple[str, list[bytes]]] = []
-        for table, keys in wanted.items():
-            known, place = self._known[table], self._places[table]
-            hashes: defaultdict[bytes, list[bytes]] = defaultdict(list)
-            for key in keys:
-                if key not in known:
-                    hashes[place.name(key)].append(key)
-            for name, some in hashes.items():
-                commands.append(("HMGET", name, *map(place.field, some)))
-                read.append((table, some))
-        return commands, read
+    def _list_reads(self, wanted: Iterable[tuple[str, bytes]]) -> list[Read]:
+        """List what reads the keys that are not known yet."""
+        hashes: defaultdict[tuple[str, bytes], dict[bytes, None]] = defaultdict(dict)
+        rows: dict[bytes, None] = {}
+        for table, wanted_key in wanted:
+            key = wanted_key[:8] if table == FINGERPRINTS else wanted_key
+            if key in self._known[table]:
+                continue
+            # In a cluster no script can read what rows lead to.
+            if table == FINGERPRINTS and not self._server.address.cluster:
+                rows[wanted_key] = None
+            else:
+                hashes[table, self._places[table].name(key)][key] = None
+        reads: list[Read] = []
+        for (table, name), keys in hashes.items():
+            field = self._places[table].field
+            for some in _cut(keys, _FIELDS_PER_CALL):
+                command = ("HMGET", name, *map(field, some))
+                reads.append((command, partial(self._keep, table, some)))
+        followed = _cut(rows, _FIELDS_PER_CALL)
+        return [
+            *reads,
+            *((self._follow(each), partial(self._keep_followed, each)) for each in followed),
+        ]
 
-    def _follow(self, rows: Iterable[bytes]) -> tuple[object, ...]:
+    def _follow(self, rows: Iterable[bytes]) -> Command:
         """Make the command that reads rows of fingerprints, and the records to which they lead."""
         place = self._places[FINGERPRINTS]
         sets = ((place.name(row), place.field(row[:8]), row[8:]) for row in rows)
         tables = (self._places[table].parts() for table in _FOLLOWED)
         return script(FOLLOW, [], *chain.from_iterable(chain(tables, sets)))
 
-    def _keep(self, rows: Iterable[bytes], sets: Iterable[bytes], found: Sequence[bytes]) -> None:
+    def _keep(self, table: str, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        self._known[table].update(zip(keys, values, strict=True))
+
+    def _keep_followed(self, rows: Iterable[bytes], answer: Sequence[Sequence[bytes]]) -> None:
         """Keep what `_follow` found."""
-        self._known[FINGERPRINTS].update(zip((row[:8] for row in rows), sets, strict=True))
+        sets, found = answer
+        self._keep(FINGERPRINTS, (row[:8] for row in rows), sets)
         for at, table in enumerate(_FOLLOWED, 1):
             known = self._known[table]
             for key, value in zip(found[::3], found[at::3], strict=True):
@@ -363,7 +372,7 @@ class RedisValues(KeyValues):
         if table != TABLES:  # their rows are found by those of FINGERPRINTS
             self.written.add((table, key))
         place = self._places[table]
-        self.writes.add(code, place.name(key), place.field(key), value, place.most)
+        self.writes.append((code, place.name(key), place.field(key), value, place.most))
 
     # Whole tables
 

@@ -5,7 +5,7 @@
 return {
   redis.call('HMGET', KEYS[1], ARGV[1], ARGV[2]),
   redis.call('GET', KEYS[2]) or '0',
-  redis.call('ZRANGEBYSCORE', KEYS[3], string.format('%.0f', now()), '+inf'),
+  list_valid(KEYS[3]),
   ARGV[3] == '' and {} or
     redis.call('XRANGE', KEYS[4], '(' .. (redis.call('GET', KEYS[5]) or '0'), '+'),
 }

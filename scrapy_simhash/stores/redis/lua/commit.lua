@@ -1,6 +1,6 @@
 #!lua
 -- KEYS: seq, log, lock, applied, a key that never exists. ARGV: the seq that was read, token of this
--- commit, token of the lock or '', commits to remember, writes; for the log the keys that were
+-- commit, holder of the lock or '', commits to remember, writes; for the log the keys that were
 -- written, the fingerprints among them, and in a cluster the writes to other slots, else ''.
 -- Returns {'done', seq}, {'missed', seq, commits since}, or {'locked'}.
 local last = redis.call('GET', KEYS[1]) or '0'
@@ -12,8 +12,7 @@ if last ~= ARGV[1] then
   end
   return {'missed', last, missed}
 end
-local holder = redis.call('GET', KEYS[3])
-if holder and holder ~= ARGV[3] or not holder and ARGV[3] ~= '' then return {'locked'} end
+if (list_valid(KEYS[3])[1] or '') ~= ARGV[3] then return {'locked'} end
 if ARGV[8] ~= '' and redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[4]) then
   -- The oldest commit is forgotten now, and must be everywhere.
   local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1][1]

@@ -1,4 +1,4 @@
--- A commit is a run of writes, see `Writes`: code, limit, and lengths of key, field and value; these.
+-- A commit is a run of writes, see `Writes`: code, limit, and key, field and value behind their lengths.
 -- A set is a field with its members side by side. Beyond `limit` members it becomes a sorted set of
 -- its own, and an empty field marks it; when it has lost half of them it is a field again.
 local function full_of(key, field)
@@ -53,13 +53,9 @@ local function discard(key, field, member, limit)
 end
 
 local function apply(writes)
-  local at = 1
+  local at, code, limit, key, field, value = 1
   while at <= #writes do
-    local code, limit, of_key, of_field, of_value, start = struct.unpack('>BI2I2I2I4', writes, at)
-    local key = string.sub(writes, start, start + of_key - 1)
-    local field = string.sub(writes, start + of_key, start + of_key + of_field - 1)
-    at = start + of_key + of_field + of_value
-    local value = string.sub(writes, at - of_value, at - 1)
+    code, limit, key, field, value, at = struct.unpack('>BI2I2c0I2c0I4c0', writes, at)
     if code == 1 then redis.call('HSET', key, field, value)
     elseif code == 2 then redis.call('HDEL', key, field)
     elseif code == 3 then add(key, field, value, limit)
@@ -74,4 +70,8 @@ end
 local function now()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+local function list_valid(leases)
+  return redis.call('ZRANGEBYSCORE', leases, string.format('%.0f', now()), '+inf')
 end

@@ -1,3 +1,0 @@
-#!lua flags=allow-oom
--- KEYS: lock. ARGV: token.
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
