@@ -8,7 +8,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues, Leases
 from scrapy_simhash.stores.opening import MEMORY
 
@@ -105,7 +104,7 @@ class MemoryEngine(Engine):
     def __init__(self, place: Path | str = MEMORY, *, readonly: bool = False) -> None:
         self.url = str(place)
         self.readonly = readonly
-        self.leases = _Leases()
+        self.leases = Leases()
         self._values = MemoryValues()
         self._lock = threading.RLock()
 
@@ -137,23 +136,4 @@ class MemoryEngine(Engine):
         return "memory_bytes", self._values.measure()
 
     def close(self) -> None:
-        self.leases = _Leases()
-
-
-class _Leases(Leases):
-    """The leases of crawls in this process."""
-
-    def __init__(self) -> None:
-        self._held: set[str] = set()
-
-    def take(self, crawl: str) -> None:
-        check_crawl_id(crawl)
-        if crawl in self._held:
-            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
-        self._held.add(crawl)
-
-    def give_back(self, crawl: str) -> None:
-        self._held.discard(crawl)
-
-    def alive(self, crawl: str) -> bool:
-        return crawl in self._held
+        self.leases.close()

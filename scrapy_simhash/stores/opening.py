@@ -119,7 +119,7 @@ def shrink(url: str) -> tuple[int, int] | None:
         StoreUnusableError: there is no store, or it cannot be read.
         StoreUnavailableError: the disk is full or failed; the store is unchanged.
     """
-    from scrapy_simhash.stores.lmdb.environment import shrink as shrink_folder  # noqa: PLC0415
+    from scrapy_simhash.stores.lmdb.copying import shrink as shrink_folder  # noqa: PLC0415
 
     return shrink_folder(store_folder(url))
 

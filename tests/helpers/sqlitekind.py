@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.keyvalues import Engine, KeyValues
-from scrapy_simhash.stores.lmdb.guard import Leases
+from scrapy_simhash.stores.lmdb.guard import FileLeases
 
 Result = TypeVar("Result")
 # Of a set, each member has a row; of a value there is one.
@@ -64,12 +64,12 @@ class SqliteEngine(Engine):
     kind = "sqlite"
     errors = (sqlite3.Error,)
     values = SqliteValues
-    leases: Leases
+    leases: FileLeases
 
     def __init__(self, url: Path | str, *, readonly: bool = False) -> None:
         self.url, self.readonly = str(url), readonly
         self._path = Path(self.url.removeprefix("sqlite://"))
-        self.leases = Leases(self._path.with_name(f"{self._path.name}-leases"))
+        self.leases = FileLeases(self._path.with_name(f"{self._path.name}-leases"))
         self._lock = threading.RLock()
         self._database = sqlite3.connect(":memory:")  # until it is open
 
@@ -103,5 +103,5 @@ class SqliteEngine(Engine):
         return "file_bytes", self._path.stat().st_size
 
     def close(self) -> None:
-        self.leases.give_back_all()
+        self.leases.close()
         self._database.close()

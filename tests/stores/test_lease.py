@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.stores.lmdb.guard import Leases
+from scrapy_simhash.stores.lmdb.guard import FileLeases
 from tests.helpers.children import Child, run_script, running
 
 HOLDER = """
 import sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.guard import Leases
-leases = Leases(Path(sys.argv[1]))
+from scrapy_simhash.stores.lmdb.guard import FileLeases
+leases = FileLeases(Path(sys.argv[1]))
 leases.take("theirs")
 leases.take("too")
 print("ready", flush=True)
 sys.stdin.readline()
-leases.give_back_all()
+leases.close()
 print("given back", flush=True)
 sys.stdin.readline()
 """
@@ -38,7 +38,7 @@ def holder(folder: Path) -> Iterator[Child]:
 
 
 def test_alive_while_held(folder: Path) -> None:
-    leases, others = Leases(folder), Leases(folder)
+    leases, others = FileLeases(folder), FileLeases(folder)
     assert not leases.alive("mine")
     leases.take("mine")
     assert leases.alive("mine")
@@ -51,14 +51,14 @@ def test_alive_while_held(folder: Path) -> None:
 @pytest.mark.usefixtures("holder")
 def test_asking_does_not_end_a_lease(folder: Path) -> None:
     for _ in range(3):
-        assert Leases(folder).alive("theirs")
+        assert FileLeases(folder).alive("theirs")
     with pytest.raises(ValueError, match="is running"):
-        Leases(folder).take("theirs")
-    assert Leases(folder).alive("theirs")
+        FileLeases(folder).take("theirs")
+    assert FileLeases(folder).alive("theirs")
 
 
 def test_a_killed_process_is_dead_at_once(folder: Path, holder: Child) -> None:
-    leases = Leases(folder)
+    leases = FileLeases(folder)
     assert leases.alive("theirs")
     holder.kill()
     assert not leases.alive("theirs")
@@ -68,34 +68,34 @@ def test_a_killed_process_is_dead_at_once(folder: Path, holder: Child) -> None:
 def test_a_lease_given_back_is_dead_though_the_process_lives(folder: Path, holder: Child) -> None:
     assert holder.ask("give back") == "given back"
     assert holder.process.poll() is None
-    assert not Leases(folder).alive("theirs")
+    assert not FileLeases(folder).alive("theirs")
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.usefixtures("holder")
-def test_give_back_all_ends_every_own_lease(folder: Path) -> None:
-    leases = Leases(folder)
+def test_close_ends_every_own_lease(folder: Path) -> None:
+    leases = FileLeases(folder)
     for crawl in ("a", "b"):
         leases.take(crawl)
-    leases.give_back_all()
+    leases.close()
     assert [leases.alive(crawl) for crawl in ("a", "b", "theirs")] == [False, False, True]
 
 
 def test_the_files_of_dead_crawls_are_cleared_away_by_the_next_one(
     folder: Path, holder: Child
 ) -> None:
-    leases = Leases(folder)
+    leases = FileLeases(folder)
     leases.take("first")
     assert (folder / "theirs.lock").exists()
     holder.kill()
     leases.take("second")
     assert sorted(path.name for path in folder.iterdir()) == ["first.lock", "second.lock"]
     assert leases.alive("first")
-    leases.give_back_all()
+    leases.close()
 
 
 def test_nobody_holds_two_leases_of_one_id(folder: Path) -> None:
-    first, second = Leases(folder), Leases(folder)
+    first, second = FileLeases(folder), FileLeases(folder)
     first.take("same")
     for leases in (first, second):
         with pytest.raises(ValueError, match="is running"):
@@ -104,7 +104,7 @@ def test_nobody_holds_two_leases_of_one_id(folder: Path) -> None:
     assert second.alive("same")
     first.give_back("same")
     second.take("same")
-    second.give_back_all()
+    second.close()
 
 
 def test_two_who_ask_at_once_do_not_take_each_other_for_the_crawl(
@@ -118,18 +118,18 @@ def test_two_who_ask_at_once_do_not_take_each_other_for_the_crawl(
     def flock_while_another_asks(file: int, operation: int) -> None:
         flock(file, operation)
         monkeypatch.undo()
-        answers.append(Leases(folder).alive("theirs"))
+        answers.append(FileLeases(folder).alive("theirs"))
 
     monkeypatch.setattr(fcntl, "flock", flock_while_another_asks)
-    answers.append(Leases(folder).alive("theirs"))
+    answers.append(FileLeases(folder).alive("theirs"))
     assert answers == [False, False]
 
 
 def test_asking_leaves_the_folder_as_it_is(folder: Path, holder: Child) -> None:
     """A read-only store asks, too."""
     holder.kill()
-    assert not Leases(folder).alive("theirs")
-    assert not Leases(folder).alive("nobody")
+    assert not FileLeases(folder).alive("theirs")
+    assert not FileLeases(folder).alive("nobody")
     assert sorted(path.name for path in folder.iterdir()) == ["theirs.lock", "too.lock"]
 
 
@@ -137,7 +137,7 @@ def test_asking_leaves_the_folder_as_it_is(folder: Path, holder: Child) -> None:
     "crawl", ["", "a/b", "../a", "a b", "a\n", "a\0", "ü", "a:b", "x" * 101, "\ud800"]
 )
 def test_bad_ids(folder: Path, crawl: str) -> None:
-    leases = Leases(folder)
+    leases = FileLeases(folder)
     with pytest.raises(ValueError, match="letters, digits"):
         leases.take(crawl)
     assert not leases.alive(crawl)
@@ -146,24 +146,24 @@ def test_bad_ids(folder: Path, crawl: str) -> None:
 
 @pytest.mark.parametrize("crawl", ["a", "A-1_b.c", "2026-11-20T12.00", "x" * 100, "..", "con"])
 def test_good_ids(folder: Path, crawl: str) -> None:
-    leases = Leases(folder)
+    leases = FileLeases(folder)
     leases.take(crawl)
-    assert Leases(folder).alive(crawl)
+    assert FileLeases(folder).alive(crawl)
     assert [path.parent for path in folder.iterdir()] == [folder]
-    leases.give_back_all()
+    leases.close()
 
 
 def test_nobody_else_may_look(folder: Path) -> None:
-    leases = Leases(folder)
+    leases = FileLeases(folder)
     leases.take("mine")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "mine.lock").stat().st_mode) == 0o600
-    leases.give_back_all()
+    leases.close()
 
 
 def test_a_lease_that_cannot_be_taken_is_not_held(tmp_path: Path) -> None:
     (tmp_path / "leases").write_text("a file in the place of the folder")
-    leases = Leases(tmp_path / "leases")
+    leases = FileLeases(tmp_path / "leases")
     with pytest.raises(OSError, match="leases"):
         leases.take("mine")
     assert not leases.alive("mine")
@@ -172,14 +172,14 @@ def test_a_lease_that_cannot_be_taken_is_not_held(tmp_path: Path) -> None:
 FORK = """
 import os, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.guard import Leases
-leases = Leases(Path(sys.argv[1]))
+from scrapy_simhash.stores.lmdb.guard import FileLeases
+leases = FileLeases(Path(sys.argv[1]))
 leases.take("mine")
 if not (child := os.fork()):
-    leases.give_back_all()
+    leases.close()
     os._exit(0)
 os.waitpid(child, 0)
-print(Leases(Path(sys.argv[1])).alive("mine"))
+print(FileLeases(Path(sys.argv[1])).alive("mine"))
 """
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
 from scrapy_simhash.stores.lmdb.compacting import freeze
-from scrapy_simhash.stores.lmdb.copying import copy_rows
-from scrapy_simhash.stores.lmdb.environment import shrink
+from scrapy_simhash.stores.lmdb.copying import copy_rows, shrink
 from scrapy_simhash.stores.mending import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
@@ -117,7 +116,7 @@ def test_no_more_than_some_rows_are_in_memory(tmp_path: Path) -> None:
         with env.begin() as reading:
             tracemalloc.start()
             try:
-                copy_rows(env, reading, copy, lib_version=0, mode=0o600)
+                copy_rows(env, reading, copy)
                 peak_bytes = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
@@ -173,7 +172,6 @@ def test_backup_of_an_unfinished_compaction_goes_on_from_there(tmp_path: Path) -
 STOPPED = """
 import os, sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb import backup as lmdb_backup
 from scrapy_simhash.stores.opening import open_as_it_is
 
 calls, sync = 0, os.fsync

@@ -26,7 +26,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scrapy_simhash.detector.log import DecisionLog
-from scrapy_simhash.stores.lmdb.environment import shrink
+from scrapy_simhash.stores.lmdb.copying import shrink
 from scrapy_simhash.stores.lmdb.guard import mark_suspect
 from scrapy_simhash.stores.opening import open_store
 os.umask(0)

@@ -46,7 +46,7 @@ def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Pat
 
 def count_readers(environment: Environment) -> int:
     """Count LMDB's reader slots that are in use, by the living or the dead."""
-    return len(environment._env.readers().splitlines()) - 1
+    return len(environment.env.readers().splitlines()) - 1
 
 
 def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.environment import shrink
+from scrapy_simhash.stores.lmdb.copying import shrink
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.needing import slow_but
 from tests.helpers.processes import run_python
@@ -46,7 +46,7 @@ def test_not_while_somebody_has_it_open(folder: Path, *, readonly: bool) -> None
         told = run_python(
             "-c",
             "import sys; from pathlib import Path\n"
-            "from scrapy_simhash.stores.lmdb.environment import shrink\n"
+            "from scrapy_simhash.stores.lmdb.copying import shrink\n"
             "print(shrink(Path(sys.argv[1])))",
             folder,
             cwd=folder,

@@ -13,7 +13,6 @@ from scrapy_simhash.stores.redis import leases as redis_lease
 from scrapy_simhash.stores.redis import tables as redis_tables
 from scrapy_simhash.stores.redis.scripts import Write
 from scrapy_simhash.stores.redis.tables import TableWriter
-from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisCluster, RedisServer
@@ -156,9 +155,9 @@ def test_tables_that_are_written_take_the_place_of_the_old_ones(
 
     finish = TableWriter.finish
 
-    def fill_and_finish(self: TableWriter, values: RedisValues) -> bool:
+    def fill_and_finish(self: TableWriter, writes: list[Write]) -> bool:
         stack.enter_context(limit(redis_server))
-        return finish(self, values)
+        return finish(self, writes)
 
     with begin_crawl(redis_server.url()) as store, ExitStack() as stack:
         store.find_and_add([document("a", A)])

@@ -1,34 +1,60 @@
-"""Copy a snapshot of an LMDB file row by row, without free pages.
+"""Copy LMDB stores: row by row without free pages, into a backup or in place of the file.
 
 LMDB's own copy of that kind (`copyfd` with `compact`) ends the process by SIGSEGV where one key has
 more rows than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
+
+A backup is made while crawls write: copied, checked, and only then named::
+
+    1. verify   every page of the data file
+    2. copy     the data file without its free pages
+    3. check    open the copy read-only, and compare its tables and records
+    4. name     one rename: the backup exists completely, or not at all
+
+Locks and leases are not copied, so every crawl in a restored backup counts as finished. A process
+that is killed in between leaves a folder whose name begins with a dot and ends in `.partial`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 
+from scrapy_simhash._files import sync_folder
+from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.environment import Environment, explained
+from scrapy_simhash.stores.lmdb.guard import (
+    DATA_FILE,
+    FILE_MODE,
+    LIB_VERSION,
+    LOCK_FILE,
+    alone,
+    peek,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+    Inspect = Callable[[Path], tuple[dict[str, Any], list[str]]]
 
 # LMDB keeps the pages of a commit in memory.
 _BYTES_PER_COMMIT = 16 * 2**20
 _BYTES_PER_NODE = 8
 _LEAST_MAP_BYTES = 16 * 2**20
+_PROBLEMS_SHOWN = 3
 
 
 def copy_rows(
     source: lmdb.Environment,
     transaction: lmdb.Transaction[bytes],
     target: Path,
-    *,
-    lib_version: int,
-    mode: int,
+    mode: int = FILE_MODE,
 ) -> None:
     """Write all rows that a transaction sees into a new file, durably."""
     used = (source.info()["last_pgno"] + 1) * source.stat()["psize"]
@@ -41,7 +67,7 @@ def copy_rows(
         mode=mode,
         map_size=max(2 * used, _LEAST_MAP_BYTES),
         max_dbs=len(names),
-        lib_version=lib_version,
+        lib_version=LIB_VERSION,
     ) as copy:
         for name in names:
             opened = source.open_db(name, transaction, create=False)
@@ -65,3 +91,105 @@ def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         taken_bytes += _BYTES_PER_NODE + len(key) + len(value)
         if taken_bytes >= _BYTES_PER_COMMIT:
             break
+
+
+def shrink(folder: Path) -> tuple[int, int] | None:
+    """Rewrite a data file without free pages, see `stores.shrink`; needs space for both files."""
+    with explained(folder):
+        folder = folder.resolve()
+        data, shrunk = folder / DATA_FILE, folder / f"{DATA_FILE}.shrunk"
+        if not data.exists():
+            raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
+        with alone(folder) as is_alone:
+            if not is_alone:
+                return None
+            before = data.stat().st_size
+            try:
+                shrunk.unlink(missing_ok=True)  # that of a process that was killed
+                with peek(folder) as env, env.begin() as transaction:
+                    copy_rows(env, transaction, shrunk, data.stat().st_mode & 0o777)
+                # LMDB's lock file counts the transactions of the old file. A reader that has it
+                # open would pass it on to the next writer, which would start from an old state.
+                (folder / LOCK_FILE).unlink(missing_ok=True)
+                # An empty one shows that the data file was not copied here, see `require_whole`.
+                (folder / LOCK_FILE).touch(FILE_MODE)
+                shrunk.rename(data)
+            except (lmdb.Error, OSError) as error:
+                shrunk.unlink(missing_ok=True)
+                raise StoreUnavailableError(
+                    f"the file of the store at {folder} could not be shrunk and is unchanged: "
+                    f"{error}"
+                ) from error
+            sync_folder(folder)
+            return before, data.stat().st_size
+
+
+def back_up(
+    environment: Environment, target: Path, inspect: Inspect, *, check: bool
+) -> dict[str, Any]:
+    """Write a snapshot of a store into a new folder, see `Engine.backup`."""
+    target = target.parent.resolve() / target.name
+    _require_free(environment.folder, target)
+    if check:
+        _require_sound(environment.find_damage())
+    with _explained(target):
+        temporary = Path(mkdtemp(".partial", f".{target.name}.", target.parent))
+
+    def copy(transaction: lmdb.Transaction[bytes]) -> None:
+        with _explained(target):  # the store's own file was verified
+            copy_rows(environment.env, transaction, temporary / DATA_FILE)
+
+    try:
+        environment.read(copy)
+        try:
+            counted, problems = inspect(temporary)
+        finally:
+            # LMDB made this file for its readers when the copy was opened.
+            (temporary / LOCK_FILE).unlink(missing_ok=True)
+        _require_sound(problems)
+        octets = sum(path.stat().st_size for path in temporary.iterdir())
+        with _explained(target):
+            sync_folder(temporary)
+            # Fails if anything but an empty folder was made there meanwhile.
+            temporary.rename(target)
+            sync_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return {"folder": str(target), **counted, "file_bytes": octets}
+
+
+def _require_free(folder: Path, target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(f"{target} exists already; name a new folder")
+    if target.resolve().is_relative_to(folder):
+        raise ValueError(f"{target} is within the store itself; name a folder outside of it")
+    if not os.access(folder, os.W_OK):
+        # Without LMDB's table of readers, writers would overwrite the pages of the snapshot.
+        raise StoreUnavailableError(
+            f"the folder {folder} cannot be written, so crawls would not see that it is being "
+            "read; run this as the user who owns it, or copy it when no process has it open"
+        )
+
+
+def _require_sound(problems: list[str]) -> None:
+    if not problems:
+        return
+    more = len(problems) - _PROBLEMS_SHOWN
+    raise StoreDamagedError(
+        f"no backup was made, because the store has {len(problems):,} problems: "
+        f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{f'; and {more:,} more' if more > 0 else ''}. "
+        "`scrapy simhash check --rebuild` mends its tables; other damage needs an earlier backup",
+        problems,
+    )
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except (lmdb.Error, OSError) as error:
+        raise StoreUnavailableError(
+            f"no backup was made at {target}, and nothing is left of it: {error}. Make room there, "
+            "or name a folder whose parent exists and can be written"
+        ) from error

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import lmdb
 
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, Engine, KeyValues
-from scrapy_simhash.stores.lmdb.backup import back_up
 from scrapy_simhash.stores.lmdb.compacting import compact
+from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.lmdb.environment import (
     acquire_environment,
     has_data,
     release_environment,
 )
-from scrapy_simhash.stores.lmdb.guard import Leases, clear_suspect, refuse_foreign
+from scrapy_simhash.stores.lmdb.guard import FileLeases, clear_suspect, require_ours
 from scrapy_simhash.stores.lmdb.values import DATABASES, Databases, LmdbValues
 
 if TYPE_CHECKING:
@@ -50,9 +51,8 @@ class LmdbEngine(Engine):
             self._environment = acquire_environment(self._place, readonly=self.readonly)
             closing.callback(release_environment, self._environment)
             self._databases = _open_databases(self._environment)
-            leases = Leases(self._environment.folder / "leases")
-            closing.callback(leases.give_back_all)
-            self.leases = leases
+            self.leases = FileLeases(self._environment.folder / "leases")
+            closing.callback(self.leases.close)
             self._closing = closing.pop_all()
 
     def read(self, work: Callable[[KeyValues], Result]) -> Result:
@@ -103,9 +103,13 @@ def _open_databases(environment: Environment) -> Databases:
         packed = environment.read(lambda txn: txn.get(HEADER_KEY, db=header))
         if packed is not None:
             unpack_header(packed)
-    ours = {name.encode() for name in DATABASES}
-    if found != ours:
-        refuse_foreign(environment.folder, found - ours)
+    require_ours(environment.folder, found)
+    if others := found ^ {name.encode() for name in DATABASES}:
+        raise StoreUnusableError(
+            f"the store at {environment.folder} was made by another version: it "
+            f"{'has' if others & found else 'lacks'} the database {min(others & found or others)!r}"
+            "; name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that made it"
+        )
     return Databases(
         {
             name: environment.open_database(name, dupsort=several, dupfixed=fixed)

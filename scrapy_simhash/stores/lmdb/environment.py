@@ -18,8 +18,10 @@ from filelock import FileLock, Timeout
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.copying import copy_rows
 from scrapy_simhash.stores.lmdb.guard import (
+    DATA_FILE,
+    FILE_MODE,
+    LIB_VERSION,
     MOST_DATABASES,
     User,
     error_code,
@@ -29,10 +31,10 @@ from scrapy_simhash.stores.lmdb.guard import (
     is_unused,
     make_folder,
     mark_suspect,
+    peek,
     require_local,
     require_ours,
     require_whole,
-    shrink_file,
 )
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-DATA_FILE = "data.mdb"
-# Engine 0.9; without this, an environment variable of the user would decide the file's format.
-LIB_VERSION = 0
 # Address space, not memory or disk: the file is as large as its content.
 MAP_BYTES = 64 * 2**30
 _SMALLEST_MAP_BYTES = 16 * 2**20
@@ -52,7 +51,7 @@ _MOST_READERS = 512
 _GROWTHS_PER_WRITE = 8
 # Opening takes milliseconds; a process that holds the lock longer is verifying the file.
 _OPENING_SECONDS = 30
-_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+_FOLDER_MODE = 0o700
 
 
 class Environment:
@@ -75,7 +74,7 @@ class Environment:
         self.lock = threading.RLock()
         self.pid = os.getpid()
         self._failure = ""
-        with _explained(folder):
+        with explained(folder):
             require_local(folder)
             if not readonly:
                 make_folder(folder, _FOLDER_MODE)
@@ -83,18 +82,19 @@ class Environment:
             self._looked = self._look_first()
             self._user = User(folder, readonly=readonly)
             try:
-                self._env = self._open_guarded(map_bytes)
+                self.env = self._open_guarded(map_bytes)
             except BaseException:
                 self._user.leave()
                 raise
 
     def _look_first(self) -> bool:
         """Look at a file that may be of others before anything is made beside it."""
-        data = self.folder / DATA_FILE
-        if not is_unused(self.folder, data):
+        if not is_unused(self.folder):
             return False
-        require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
-        require_ours(self.folder, LIB_VERSION)
+        require_whole(self.folder, verified=self.suspect)
+        with peek(self.folder) as env, env.begin() as transaction:
+            if found := set(transaction.cursor().iternext(values=False)):
+                require_ours(self.folder, found)
         return True
 
     def _open_guarded(self, map_bytes: int) -> lmdb.Environment:
@@ -102,7 +102,7 @@ class Environment:
             return self._open(map_bytes)
         # Two processes making the same store: the second would see an empty data file.
         try:
-            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=_FILE_MODE):
+            with FileLock(self.folder / "opening.lock", _OPENING_SECONDS, mode=FILE_MODE):
                 env = self._open(map_bytes)
         except Timeout:
             raise StoreUnusableError(
@@ -117,7 +117,7 @@ class Environment:
         data = self.folder / DATA_FILE
         if data.exists():
             if not self._looked:
-                require_whole(self.folder, data, LIB_VERSION, verified=self.suspect)
+                require_whole(self.folder, verified=self.suspect)
             return self._open_lmdb(map_bytes)
         if self.readonly:
             raise StoreUnusableError(
@@ -141,7 +141,7 @@ class Environment:
                     lock=os.access(self.folder, os.W_OK),
                     max_readers=_MOST_READERS,
                     max_dbs=MOST_DATABASES,
-                    mode=_FILE_MODE,
+                    mode=FILE_MODE,
                     # Probes read scattered pages: reading ahead makes them slower.
                     readahead=False,
                     lib_version=LIB_VERSION,
@@ -165,10 +165,10 @@ class Environment:
         dupfixed: bool = False,
     ) -> lmdb._Database:
         """Open a named database; a write transaction makes it if it does not exist."""
-        with _explained(self.folder), self.lock:
+        with explained(self.folder), self.lock:
             while True:
                 try:
-                    return self._env.open_db(
+                    return self.env.open_db(
                         name.encode(),
                         transaction,
                         dupsort=dupsort,
@@ -176,13 +176,13 @@ class Environment:
                         create=transaction is not None,
                     )
                 except lmdb.MapResizedError:  # another process grew it
-                    self._env.set_mapsize(0)
+                    self.env.set_mapsize(0)
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again, and must not keep views."""
         self._require_usable()
         try:
-            with self.lock, self._env.begin() as transaction:
+            with self.lock, self.env.begin() as transaction:
                 return work(transaction)
         except lmdb.MapResizedError:
             return self._run(work, write=False)
@@ -199,12 +199,12 @@ class Environment:
             with self.lock:
                 for _ in range(_GROWTHS_PER_WRITE):
                     try:
-                        with self._env.begin(write=write) as transaction:
+                        with self.env.begin(write=write) as transaction:
                             return work(transaction)
                     except lmdb.MapFullError:
-                        self._env.set_mapsize(2 * self._env.info()["map_size"])
+                        self.env.set_mapsize(2 * self.env.info()["map_size"])
                     except lmdb.MapResizedError:  # another process grew it
-                        self._env.set_mapsize(0)
+                        self.env.set_mapsize(0)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
         raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
@@ -225,10 +225,6 @@ class Environment:
                 f"the store at {self.folder} was opened before a fork; open it in the child"
             )
 
-    def copy(self, transaction: lmdb.Transaction[bytes], target: Path) -> None:
-        """Copy a read transaction's snapshot into a new file, without free pages."""
-        copy_rows(self._env, transaction, target, lib_version=LIB_VERSION, mode=_FILE_MODE)
-
     def find_damage(self) -> list[str]:
         """Verify every page of the file, see `guard.find_damage`."""
         return self.read(lambda _: find_damage(self.folder / DATA_FILE))
@@ -240,13 +236,13 @@ class Environment:
 
     def let_go_after_fork(self) -> None:
         """Close a forked child's copy, so that LMDB can open the file there again."""
-        self._env.close()
+        self.env.close()
 
     def close(self) -> None:
         """Close the environment, unless this is a forked child's copy of it."""
         if os.getpid() == self.pid:
             with self.lock:
-                self._env.close()
+                self.env.close()
         self._user.leave()
 
 
@@ -257,14 +253,14 @@ _environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environm
 
 def has_data(folder: Path) -> bool:
     """Whether a folder has a data file, of a store or of something else."""
-    with _explained(folder):
+    with explained(folder):
         return (folder / DATA_FILE).exists()
 
 
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     """Get the environment of a folder; the first user in this process opens it."""
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
-    with _explained(folder):
+    with explained(folder):
         resolved = folder.resolve()
     key = (resolved, os.getpid())
 
@@ -283,21 +279,13 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     return environment
 
 
-def shrink(folder: Path) -> tuple[int, int] | None:
-    """Rewrite a store's data file without its free pages, see `stores.shrink`."""
-    with _explained(folder):
-        if not has_data(folder):
-            raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
-        return shrink_file(folder.resolve(), DATA_FILE, LIB_VERSION)
-
-
 def release_environment(environment: Environment) -> None:
     """Give an environment back; the last user closes it."""
     _environments.release((environment.folder, environment.pid))
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def explained(folder: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into one that names the cure."""
     cures = {
         lmdb.InvalidError: "is not an LMDB file of this kind; name another folder",

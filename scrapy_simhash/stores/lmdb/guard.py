@@ -14,25 +14,28 @@ import fcntl
 import os
 import resource
 from contextlib import contextmanager, suppress
-from itertools import islice
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import lmdb
 import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.header import _CRAWL_ID, check_crawl_id
-from scrapy_simhash.stores.lmdb.copying import copy_rows
+from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.stores.header import _CRAWL_ID
+from scrapy_simhash.stores.keyvalues import Leases
 from scrapy_simhash.stores.lmdb.inspecting import find_suspect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 
-LOCK_FILE = "lock.mdb"
+DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
+_USERS_FILE, _SUSPECT_FILE = "users.lock", "suspect"
+FILE_MODE = 0o600
+# Engine 0.9; without this, an environment variable of the user would decide the file's format.
+LIB_VERSION = 0
 MOST_DATABASES = 32
 ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # A file up to this size (about 10,000 documents) is verified whenever it is opened, in at most half
@@ -52,7 +55,6 @@ _NETWORK_FILE_SYSTEMS = {
     "webdav",
 }
 # fmt: on
-_SUSPECT_FILE = "suspect"
 _RESTORE = "Restore it from a backup; to start over, move it away yourself"
 
 
@@ -72,8 +74,18 @@ def require_local(folder: Path) -> None:
         )
 
 
-def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool) -> None:
+@contextmanager
+def peek(folder: Path) -> Iterator[lmdb.Environment]:
+    """Open a file that nobody writes to; it is not touched, and nothing is made beside it."""
+    with lmdb.open(
+        str(folder), readonly=True, lock=False, max_dbs=MOST_DATABASES, lib_version=LIB_VERSION
+    ) as env:
+        yield env
+
+
+def require_whole(folder: Path, *, verified: bool) -> None:
     """Refuse a file that LMDB would overwrite or crash on; `verified` checks all its pages."""
+    data = folder / DATA_FILE
     if not data.is_file():
         raise StoreUnusableError(f"{data} is not a file; move it away, or name another folder")
     if not data.stat().st_size:
@@ -81,8 +93,7 @@ def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool)
             f"{data} is empty: its content was lost, and LMDB would take it for a new store. "
             f"{_RESTORE}"
         )
-    # Read-only and without a lock, so that a foreign file is not touched.
-    with lmdb.open(str(folder), readonly=True, lock=False, lib_version=lib_version) as env:
+    with peek(folder) as env:
         needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     # Read last: another process may be writing, and the file only grows.
     size = data.stat().st_size
@@ -95,60 +106,51 @@ def require_whole(folder: Path, data: Path, lib_version: int, *, verified: bool)
     if copied:
         problems = find_damage(data)
     elif os.access(folder, os.W_OK):
-        problems = _find_damage(folder, data, lib_version, thorough=thorough)
+        problems = _find_damage(folder, thorough=thorough)
     else:
         # Writers would not see this reader, and their writes would look like damage. Reading a
         # truncated file would kill this process: better to refuse once too often.
         problems = find_damage(data) if short else []
-    if problems and short:
-        raise StoreUnusableError(
-            f"{data} is cut short: {size:,} of {needed:,} bytes ({problems[0]}). {_RESTORE}"
-        )
     if problems:
-        raise StoreUnusableError(f"{data} is damaged: {problems[0]}. {_RESTORE}")
+        what = (
+            f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
+            if short
+            else (f"damaged: {problems[0]}")
+        )
+        raise StoreUnusableError(f"{data} is {what}. {_RESTORE}")
 
 
 # Databases that every store has had since the first version.
-_OURS = (b"header", b"documents", b"identities", b"fingerprints")
+_OURS = {b"header", b"documents", b"identities", b"fingerprints"}
 _MOST_NAMED = 8
 
 
-def is_unused(folder: Path, data: Path) -> bool:
+def is_unused(folder: Path) -> bool:
     """Whether a data file is there that no process of ours has opened for writing in its folder."""
     # In this order: a process that makes a store makes the lock file before the data file.
-    return data.exists() and not (folder / _LOCK_FILE).exists()
+    return (folder / DATA_FILE).exists() and not (folder / _USERS_FILE).exists()
 
 
-def require_ours(folder: Path, lib_version: int) -> None:
-    """Refuse the LMDB file of others, without a trace in its folder; it must be whole."""
-    # Without a lock, because nobody of ours writes to it.
-    with (
-        lmdb.open(str(folder), readonly=True, lock=False, lib_version=lib_version) as env,
-        env.begin() as transaction,
-    ):
-        if not transaction.stat()["entries"] or all(map(transaction.get, _OURS)):
-            return
-        keys = transaction.cursor().iternext(keys=True, values=False)
-        refuse_foreign(folder, {bytes(key) for key in islice(keys, _MOST_NAMED)}.difference(_OURS))
+def require_ours(folder: Path, found: Collection[bytes]) -> None:
+    """Refuse an LMDB file with these databases, or keys, unless ours are among them."""
+    if not _OURS.issubset(found):
+        foreign = sorted(set(found) - _OURS)[:_MOST_NAMED]
+        raise StoreUnusableError(
+            f"{folder} is not a store of scrapy_simhash but an LMDB file "
+            f"{'with ' + ', '.join(map(repr, foreign)) if foreign else 'without our databases'}; "
+            "name another folder"
+        )
 
 
-def refuse_foreign(folder: Path, foreign: Iterable[bytes]) -> NoReturn:
-    """Refuse an LMDB file with these databases, or keys, beside ours, or without all of ours."""
-    named = ", ".join(sorted(map(repr, foreign)))
-    raise StoreUnusableError(
-        f"{folder} is not a store of scrapy_simhash but an LMDB file "
-        f"{'with ' + named if named else 'without our databases'}; name another folder"
-    )
-
-
-def _find_damage(folder: Path, data: Path, lib_version: int, *, thorough: bool) -> list[str]:
+def _find_damage(folder: Path, *, thorough: bool) -> list[str]:
     """Verify a file that others may write to; if not `thorough`, only one that looks damaged."""
+    data = folder / DATA_FILE
     size = data.stat().st_size
     room = 2 * size + _ROOM_BYTES
     most_bytes = size if size <= _ALWAYS_INSPECTED_BYTES else _LEAVES_INSPECTED_BYTES
     # A read transaction keeps the pages unchanged.
     with (
-        lmdb.open(str(folder), readonly=True, map_size=room, lib_version=lib_version) as env,
+        lmdb.open(str(folder), readonly=True, map_size=room, lib_version=LIB_VERSION) as env,
         env.begin(),
     ):
         return find_damage(data) if thorough or find_suspect(data, most_bytes) else []
@@ -201,7 +203,7 @@ def _has_room(folder: Path) -> bool:
 def mark_suspect(folder: Path, reason: str) -> None:
     """Make the next process that opens the store verify it first."""
     with suppress(OSError):  # the disk may have failed
-        mark = os.open(folder / _SUSPECT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        mark = os.open(folder / _SUSPECT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         try:
             os.write(mark, reason.encode())
         finally:
@@ -224,10 +226,6 @@ def clear_suspect(folder: Path, problems: list[str], *, readonly: bool) -> None:
         (folder / _SUSPECT_FILE).unlink(missing_ok=True)
 
 
-_LOCK_FILE = "users.lock"
-_FILE_MODE = 0o600
-
-
 # LMDB's lock file lists readers only during transactions, and replacing the data file under a live
 # writer would lose its commits. So it is replaced only while no process has the store open.
 class User:
@@ -237,7 +235,7 @@ class User:
         self._file: int | None = None
         flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT
         try:
-            self._file = os.open(folder / _LOCK_FILE, flags, _FILE_MODE)
+            self._file = os.open(folder / _USERS_FILE, flags, FILE_MODE)
         except OSError:
             if not readonly:
                 raise
@@ -258,9 +256,9 @@ class User:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
+def alone(folder: Path) -> Iterator[bool]:
     """Take the exclusive lock; yields whether no one else has the store open."""
-    file = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+    file = os.open(folder / _USERS_FILE, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -280,91 +278,42 @@ def make_folder(folder: Path, mode: int) -> None:
         sync_folder(path.parent)
 
 
-def shrink_file(folder: Path, name: str, lib_version: int) -> tuple[int, int] | None:
-    """Rewrite a data file without free pages, see `stores.shrink`; needs space for both files."""
-    data, shrunk = folder / name, folder / f"{name}.shrunk"
-    with _alone(folder) as alone:
-        if not alone:
-            return None
-        before = data.stat().st_size
-        try:
-            shrunk.unlink(missing_ok=True)  # that of a process that was killed
-            mode = data.stat().st_mode & 0o777
-            with (
-                lmdb.open(
-                    str(folder),
-                    readonly=True,
-                    lock=False,
-                    max_dbs=MOST_DATABASES,
-                    lib_version=lib_version,
-                ) as env,
-                env.begin() as transaction,
-            ):
-                copy_rows(env, transaction, shrunk, lib_version=lib_version, mode=mode)
-            # LMDB's lock file counts the transactions of the old file. A reader that has it open
-            # would pass it on to the next writer, which would then start from an old state.
-            (folder / LOCK_FILE).unlink(missing_ok=True)
-            # An empty one shows that the data file was not copied here, see `require_whole`.
-            (folder / LOCK_FILE).touch(_FILE_MODE)
-            shrunk.rename(data)
-        except (lmdb.Error, OSError) as error:
-            shrunk.unlink(missing_ok=True)
-            raise StoreUnavailableError(
-                f"the file of the store at {folder} could not be shrunk and is unchanged: {error}"
-            ) from error
-        sync_folder(folder)
-        return before, data.stat().st_size
-
-
 # A lease is an exclusive lock on a file in the store's folder. The kernel releases it when the
 # process ends, however it ends, so pending records stop counting at once after `kill -9`: there is
 # no time-out to wait for, and process ids, which repeat after a reboot or in a container, play no
 # part. To test a lease, a process tries a *shared* lock: with exclusive ones, two testing processes
 # would take each other for the crawl. `filelock` has no shared locks on one file, hence `fcntl`.
-class Leases:
+class FileLeases(Leases):
     """The leases of crawls in one folder, which the first lease creates."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
         self._pid = os.getpid()
-        self._held: dict[str, int] = {}
 
-    def take(self, crawl: str) -> None:
-        """Take the lease of a starting crawl; a ValueError for an invalid id or one in use."""
-        check_crawl_id(crawl)
-        if self.alive(crawl):
-            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
+    def _take(self, crawl: str) -> int | None:
+        if self._is_taken(crawl):
+            return None
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sweep()
         # Locked under another name first, so that no process finds the file unlocked.
         unlocked = self._folder / f"{crawl}.new"
-        file = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(unlocked, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unlocked.rename(self._path(crawl))
         except BaseException:
             os.close(file)
             raise
-        self._held[crawl] = file
+        return file
 
-    def give_back(self, crawl: str) -> None:
-        """End the lease of a crawl, if it has one."""
-        file = self._held.pop(crawl, None)
-        if file is not None:
-            # A forked child shares the lock and must leave it to its parent.
-            if os.getpid() == self._pid:
-                self._path(crawl).unlink(missing_ok=True)
-            os.close(file)
+    def _end(self, crawl: str, lease: int) -> None:
+        # A forked child shares the lock and must leave it to its parent.
+        if os.getpid() == self._pid:
+            self._path(crawl).unlink(missing_ok=True)
+        os.close(lease)
 
-    def give_back_all(self) -> None:
-        """End every lease that this object took."""
-        for crawl in list(self._held):
-            self.give_back(crawl)
-
-    def alive(self, crawl: str) -> bool:
-        """Whether the crawl's process is still running it."""
-        if crawl in self._held:
-            return True
+    def _is_taken(self, crawl: str) -> bool:
         return bool(_CRAWL_ID.fullmatch(crawl)) and _is_locked(self._path(crawl))
 
     def _sweep(self) -> None:

@@ -24,7 +24,8 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.stores.keyvalues import FINGERPRINTS
+from scrapy_simhash.stores.header import HEADER_KEY
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS, HEADER
 from scrapy_simhash.stores.redis.leases import Heartbeat, Held
 from scrapy_simhash.stores.redis.places import NEVER
 from scrapy_simhash.stores.redis.scripts import (
@@ -198,7 +199,11 @@ class Committer:
 
     def commit_alone(self, values: RedisValues) -> None:
         """Commit `alone`; a StoreError if others may have committed: then nothing was written."""
-        if not self.commit(values, even_when_full=values.writer.finish(values)):
+        replaces = values.writer.finish(values.writes)
+        if replaces:
+            values.written.add((HEADER, HEADER_KEY))  # which every transaction reads
+        # Allowed on a server without memory, because deleting the old tables then frees some.
+        if not self.commit(values, even_when_full=replaces):
             values.writer.abandon()
             raise StoreUnavailableError(
                 f"the server at {self._server.address.shown} lost its last commits while this one "

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.header import check_crawl_id
+from scrapy_simhash.stores.keyvalues import Leases
 from scrapy_simhash.stores.redis.scripts import LEASE
 
 if TYPE_CHECKING:
@@ -69,35 +69,36 @@ class Heartbeat:
         self._thread.join()
 
 
-class RedisLeases:
+class RedisLeases(Leases):
     """The leases of the crawls that this process runs; a thread renews them."""
 
     def __init__(self, server: Server, key: bytes) -> None:
+        super().__init__()
         self._server = server
         self._key = key
         self._living: set[str] = set()
         self._heartbeat: Heartbeat | None = None
-        self._held: dict[str, Held] = {}
-
-    def alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl was valid when the last transaction began."""
-        return crawl in self._living or crawl in self._held
 
     def take_over(self, holders: Iterable[bytes]) -> None:
         """Take over which leases are valid, by their holders."""
         # Ids of crawls have no spaces.
         self._living = {holder.partition(b" ")[0].decode() for holder in holders}
 
-    def take(self, crawl: str) -> None:
-        """Take the lease of a starting crawl; a ValueError for an invalid id or one in use."""
-        check_crawl_id(crawl)
+    def _is_taken(self, crawl: str) -> bool:
+        return crawl in self._living
+
+    def _take(self, crawl: str) -> Held | None:
         self._server.warn_of_loss()
         lease = Held(self._server, self._key, crawl, LEASE_SECONDS)
         if not lease.renew("take"):
-            raise ValueError(f"crawl id {crawl!r}: a crawl with this id is running")
-        self._held[crawl] = lease
+            return None
         if self._heartbeat is None:
             self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS)
+        return lease
+
+    def _end(self, crawl: str, lease: Held) -> None:
+        del crawl
+        lease.end()
 
     def _keep(self) -> None:
         for crawl, lease in list(self._held.items()):
@@ -107,15 +108,10 @@ class RedisLeases:
                     lease.end()
 
     def give_back(self, crawl: str) -> None:
-        """End the lease of a crawl, if it has one."""
-        lease = self._held.pop(crawl, None)
-        if lease is not None:
-            lease.end()
+        with suppress(StoreError):  # then it ends by itself
+            super().give_back(crawl)
 
     def close(self) -> None:
-        """Stop renewing, and end all leases."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
-        for crawl in list(self._held):
-            with suppress(StoreError):
-                self.give_back(crawl)
+        super().close()

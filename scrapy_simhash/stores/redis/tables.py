@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import HEADER, TABLES, width_of
 from scrapy_simhash.stores.redis.places import GENERATION, Places
 from scrapy_simhash.stores.redis.scripts import Code, Write, apply, pack
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_simhash.stores.redis.server import Server
-    from scrapy_simhash.stores.redis.values import RedisValues
 
 # The most bytes of writes that are sent at once.
 _BYTES_PER_CALL = 4 * 2**20
@@ -66,7 +64,7 @@ class TableWriter:
         size = 0
         for write in writes:
             some.append(write)
-            size += sum(map(len, write[1:4]))
+            size += _measure([write])
             if size > _BYTES_PER_CALL:
                 self._apply(some)
                 some, size = [], 0
@@ -76,20 +74,17 @@ class TableWriter:
         self._require_alone()
         self._server.run(apply(pack(writes)))
 
-    def finish(self, values: RedisValues) -> bool:
+    def finish(self, writes: list[Write]) -> bool:
         """Let the new tables take the place of the old ones; returns whether there are any."""
         if not self._generation:
             return False
-        # All else is what the tables were mended with: right by itself, and maybe much.
         header = self._places[HEADER].single
-        mended = [write for write in values.writes if write[1] != header]
-        if sum(len(part) for write in mended for part in write[1:4]) > _BYTES_PER_CALL:
+        # All else is what the tables were mended with: right by itself, and maybe much.
+        mended = [write for write in writes if write[1] != header]
+        if _measure(mended) > _BYTES_PER_CALL:
             self._write(mended)
-            values.writes = [write for write in values.writes if write[1] == header]
-        # Every transaction reads it.
-        values.written.add((HEADER, HEADER_KEY))
-        values.writes.append((Code.PUT, header, GENERATION, b"%d" % self._generation, 0))
-        # Allowed on a server without memory, because deleting the old tables then frees some.
+            writes[:] = [write for write in writes if write[1] == header]
+        writes.append((Code.PUT, header, GENERATION, b"%d" % self._generation, 0))
         return True
 
     def settle(self) -> None:
@@ -110,3 +105,8 @@ class TableWriter:
         self._server.run(
             [("UNLINK", name) for name in names if of(self._places.read_generation(name))]
         )
+
+
+def _measure(writes: Iterable[Write]) -> int:
+    """Measure writes in bytes, roughly."""
+    return sum(len(name) + len(field) + len(value) for _, name, field, value, _ in writes)
