@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -466,7 +466,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def _write_tables(self, work: Callable[[Documents], Result]) -> Result:
         """Run a function that rewrites the tables, and adopt their design."""
         result = self.write(work, alone=True)
-        self.read(lambda _: None)
+        with suppress(StoreUnavailableError):  # then the next transaction does
+            self.read(lambda _: None)
         return result
 
     def _rewrite(self, stored: Documents, design: Design, fingerprints: NDArray[np.uint64]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,19 @@ def server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def redis(server: RedisServer) -> dict[str, Any]:
+def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The settings for scrapy-redis, and an empty server."""
     require_modules("beside", "scrapy_redis")
-    with server.client() as client:
-        client.flushall()
-    return settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}
+    from scrapy_redis import connection  # noqa: PLC0415
+
+    server.empty()
+    connect = connection.get_redis
+    with ExitStack() as stack:
+        # It never closes the clients of its scheduler, duplicate filter, spiders and stats.
+        monkeypatch.setattr(
+            connection, "get_redis", lambda **given: stack.enter_context(connect(**given))
+        )
+        yield settings_of("beside.md", "SCHEDULER") | {"REDIS_URL": f"unix://{server.socket}"}
 
 
 @pytest.fixture

@@ -357,6 +357,22 @@ with open_store(sys.argv[1]) as store:
         assert len({child.read() for child in children} - {""}) == 1
 
 
+@pytest.mark.parametrize(("there", "told"), [(False, "lacks"), (True, "has")])
+def test_a_store_of_other_databases_is_of_another_version(
+    tmp_path: Path, there: bool, told: str
+) -> None:
+    make_store(tmp_path)
+    with lmdb.open(str(tmp_path), max_dbs=32, lib_version=0) as environment:
+        if there:
+            environment.open_db(b"links2")
+        else:
+            with environment.begin(write=True) as transaction:
+                transaction.drop(environment.open_db(b"links", transaction))
+    message = rf"was made by another version: it {told} the database b'links2?'; name another"
+    with pytest.raises(StoreUnusableError, match=message):
+        open_lmdb(tmp_path)
+
+
 @pytest.mark.parametrize("damaged", [b"", b"\2", b"\1"])
 def test_a_damaged_row_of_the_tables_in_use_is_refused(tmp_path: Path, damaged: bytes) -> None:
     """Also one that would name a database that is there, but empty."""

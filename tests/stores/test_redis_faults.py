@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.judging.documents import StoredDocument
@@ -17,9 +18,11 @@ from scrapy_simhash.stores.keyvalues import TABLES
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import commits as redis_commit
 from scrapy_simhash.stores.redis import leases as redis_lease
+from scrapy_simhash.stores.redis import tables as redis_tables
+from scrapy_simhash.stores.redis import values as redis_values
 from scrapy_simhash.stores.redis.commits import Commit, Committer
 from scrapy_simhash.stores.redis.engine import RedisEngine
-from scrapy_simhash.stores.redis.scripts import COMMIT, LEASE
+from scrapy_simhash.stores.redis.scripts import COMMIT, COMMIT_EVEN_WHEN_FULL, LEASE
 from scrapy_simhash.stores.redis.server import Server
 from scrapy_simhash.stores.redis.tables import TableWriter
 from scrapy_simhash.stores.redis.values import RedisValues
@@ -184,6 +187,62 @@ def test_what_is_sent_again_is_done_once(redis_server: RedisServer) -> None:
         assert store.find_and_add([document("a", A)])[0].status == "new"
         assert store.find_and_add([document("a", A)])[0].status == "revisit"
         assert store.stats()["documents"] == 1
+
+
+@pytest.mark.parametrize("work", ["bulk_load", "rebuild"])
+def test_what_was_committed_is_no_failure(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """The server is gone right after that, for the rest: old tables, the lock, the new header."""
+    url, run = redis_server.url(), Server._run
+    gone: list[bool] = []
+
+    def be_gone_after_the_commit(self: Server, commands: Sequence[Any]) -> list[Any]:
+        if gone:
+            raise RedisConnectionError("gone")
+        done = run(self, commands)
+        if commands[0][1] == COMMIT_EVEN_WHEN_FULL:
+            gone.append(True)
+        return done
+
+    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.5)
+    with begin_crawl(url) as store:
+        store.find_and_add([document("a", A)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Server, "_run", be_gone_after_the_commit)
+            if work == "bulk_load":
+                assert store.bulk_load(np.array([B], np.uint64)) == 1
+            else:
+                assert store.rebuild("10")["fingerprints"] == 1
+        assert gone
+        assert store.check() == []
+        assert store.rebuild()["tables"] == (4 if work == "bulk_load" else 10)
+
+
+def test_mending_goes_in_parts(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a server that lost much would stand still for all crawls while it is mended."""
+    draw = random.Random(7)  # noqa: S311 - reproducible
+    pages = [document(f"page {n}", draw.getrandbits(64)) for n in range(300)]
+    url, run, longest, most = redis_server.url("lost"), Server._run, [0], [0]
+
+    def measure(self: Server, commands: Sequence[Any]) -> list[Any]:
+        lengths = [sum(len(part) for part in each if isinstance(part, bytes)) for each in commands]
+        longest[0] = max(longest[0], *lengths)
+        most[0] = max(most[0], *map(len, commands))
+        return run(self, commands)
+
+    with begin_crawl(url, distance=0) as store, redis_server.client() as client:
+        store.find_and_add(pages)
+        for name in ("i*", "f*", "u*"):
+            client.delete(*client.keys(f"{{lost:{name}"))
+        monkeypatch.setattr(redis_tables, "_BYTES_PER_CALL", 2_000)
+        monkeypatch.setattr(redis_values, "_FIELDS_PER_CALL", 50)
+        monkeypatch.setattr(Server, "_run", measure)
+        assert store.rebuild()["fingerprints"] == 300
+        assert longest[0] < 20_000
+        assert store.check() == []
+        assert {each.status for each in store.find_and_add(pages)} == {"revisit"}
+        assert most[0] < 9 + 3 * 50 + 3  # hash, field and prefix of rows to be followed
 
 
 @pytest.mark.parametrize("first", [0, 1])

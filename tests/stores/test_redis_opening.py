@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -246,6 +247,27 @@ def test_another_format(redis_server: RedisServer) -> None:
         client.hset("{format}:header", HEADER_KEY, packed[:-1] + bytes([packed[-1] ^ 1]))
         with pytest.raises(StoreUnusableError, match=r"damaged .* Restore the store"):
             open_store(url)
+
+
+def test_two_crawls_that_make_one_store(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one makes it when this one has looked for a header, and not yet for other keys."""
+    url, run = redis_server.url(), Server.run
+    seeds: list[int] = []
+
+    def make_before(self: Server, commands: Sequence[Any], **options: Any) -> list[Any]:
+        if commands[0][0] == "EXISTS" and commands[0][1].endswith(b":seq"):
+            monkeypatch.setattr(Server, "run", run)
+            with begin_crawl(url) as other:
+                seeds.append(other.seed)
+                other.find_and_add([document("a", 7)])
+        return run(self, commands, **options)
+
+    monkeypatch.setattr(Server, "run", make_before)
+    with open_store(url) as store:
+        assert seeds == [store.seed]
+        assert store.stats()["documents"] == 1
 
 
 def test_stores_beside_each_other_are_left_alone(redis_server: RedisServer) -> None:
