@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
@@ -15,25 +14,11 @@ from tests.helpers.redisservers import RedisCluster, RedisServer, free_port, run
 from tests.helpers.server import serve
 from tests.stores.test_lmdb_store_processes import race_for_twins
 from tests.stores.test_redis_memory import limit, nodes_of
-from tests.stores.test_redis_store_machine import RedisMachine
 
 pytestmark = pytest.mark.slow
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
 both = pytest.mark.parametrize("kind", ["valkey_server", "valkey_cluster_server"])
-
-
-class ValkeyMachine(RedisMachine):
-    """A store on a server of Valkey, and an oracle that knows what it must say."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def server(valkey_server: RedisServer) -> None:
-    ValkeyMachine.server = valkey_server
-
-
-TestValkeyMachine = ValkeyMachine.TestCase
-TestValkeyMachine.settings = settings(max_examples=3, stateful_step_count=40)
 
 
 def find(request: pytest.FixtureRequest, kind: str) -> RedisServer | RedisCluster:

@@ -12,9 +12,8 @@ in between, the store is as complete as before, and the next compaction resumes 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -24,7 +23,7 @@ from scrapy_simhash.stores.keyvalues import HEADER
 from scrapy_simhash.stores.lmdb.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import lmdb
@@ -39,14 +38,19 @@ def compact(
     progress: Callable[[int, int], object],
 ) -> None:
     """Rewrite the tables with full pages; `write` runs a function in a write transaction."""
-    with _alone(folder):
-        # By the design of this transaction: another process may have rebuilt the tables.
-        slices = write(lambda values: list(freeze(values).still.slices(_read_design(values))))
-        for done, piece in enumerate(slices):
-            progress(done, len(slices))
-            write(partial(_merge, piece))
-        write(_switch)
-        progress(len(slices), len(slices))
+    try:
+        with FileLock(folder / "compacting.lock", timeout=0, mode=0o600):
+            # By the design of this transaction: another process may have rebuilt the tables.
+            slices = write(lambda values: list(freeze(values).slices(_read_design(values))))
+            for done, piece in enumerate(slices):
+                progress(done, len(slices))
+                write(partial(_merge, piece))
+            write(_switch)
+            progress(len(slices), len(slices))
+    except Timeout:
+        raise StoreError(
+            f"another process is compacting the store at {folder}; wait for it to end"
+        ) from None
 
 
 def _read_design(values: LmdbValues) -> Design:
@@ -56,62 +60,38 @@ def _read_design(values: LmdbValues) -> Design:
     return design_of(unpack_header(packed))
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Prevent other compactions; raise a StoreError if one is running."""
-    lock = FileLock(folder / "compacting.lock", mode=0o600)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise StoreError(
-            f"another process is compacting the store at {folder}; wait for it to end"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-class Compaction(NamedTuple):
-    """The parts of a compaction; `still`: the tables without fingerprints added meanwhile."""
-
-    tables: Tables
-    still: Tables
-    base: lmdb._Database
-    frozen: lmdb._Database
-    building: lmdb._Database
-
-
-def freeze(values: LmdbValues) -> Compaction:
-    """Direct new fingerprints into another `added` from now on."""
+def freeze(values: LmdbValues) -> Tables:
+    """Direct new fingerprints into another `added` from now on; returns the tables without them."""
     if not values.state.compacting:
         values.state = values.state._replace(added=1 - values.state.added, compacting=1)
-    compaction = _open(values)
+    still, building = _open(values)
     # A killed compaction may have left rows there.
-    values.transaction.drop(compaction.building, delete=False)
-    return compaction
+    values.transaction.drop(building, delete=False)
+    return still
 
 
-def _open(values: LmdbValues) -> Compaction:
-    """Continue what `freeze` began; a StoreError if another process ended it."""
+def _open(values: LmdbValues) -> tuple[Tables, lmdb._Database]:
+    """Get the tables without fingerprints added since `freeze`, and the base that they become.
+
+    Raises a StoreError if another process ended this compaction.
+    """
     found = values.tables.databases
     if found.frozen is None or found.building is None:
         raise StoreError("the tables were rewritten by another process meanwhile; nothing is lost")
-    without_new = found._replace(added=found.frozen, frozen=None)
-    still = Tables(values.transaction, without_new)
-    return Compaction(values.tables, still, found.base, found.frozen, found.building)
+    still = found._replace(added=found.frozen, frozen=None)
+    return Tables(values.transaction, still), found.building
 
 
 def _merge(piece: tuple[bytes, bytes], values: LmdbValues) -> None:
     """Merge a range of keys; fingerprints added meanwhile stay where they are."""
-    found = _open(values)
-    found.tables.append(found.building, found.still.read_slice(piece))
+    still, building = _open(values)
+    values.tables.append(building, still.read_slice(piece))
 
 
 def _switch(values: LmdbValues) -> None:
     """Switch from the frozen databases to the new base."""
-    compaction = _open(values)
-    compaction.tables.settle(compaction.building)
-    values.transaction.drop(compaction.base, delete=False)
-    values.transaction.drop(compaction.frozen, delete=False)
+    still, building = _open(values)
+    values.tables.settle(building)
+    for merged in (still.databases.base, still.databases.added):
+        values.transaction.drop(merged, delete=False)
     values.state = values.state._replace(base=1 - values.state.base, compacting=0)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _ROWS_PER_SLICE = 1_048_576
 # This number of single rows with the same key is packed, because probes read packed rows faster.
 _MOST_SINGLE = 1_024
+_CURE = "mend them with `scrapy simhash check --rebuild`"
 
 
 class TableDatabases(NamedTuple):
@@ -176,13 +177,22 @@ class Tables:
 
     def rows(self, prefix: bytes, key_bytes: int, *, tolerant: bool) -> Iterator[bytes]:
         """Read whole rows whose keys begin so, see `KeyValues.rows`."""
-        yield from self._read_base(prefix, _after(prefix), key_bytes, tolerant=tolerant)
+        past = prefix + b"\xff" * (ROW_BYTES - len(prefix))
+        yield from self._read_base(prefix, past, key_bytes, tolerant=tolerant)
+        yield from self._read_single(prefix, past, key_bytes, tolerant=True)
+
+    def _read_single(
+        self, first: bytes, past: bytes, key_bytes: int, *, tolerant: bool
+    ) -> Iterator[bytes]:
+        """Read the single rows of a range of keys."""
         for database in (*self.databases.single, self.databases.hot):
             cursor = self.transaction.cursor(database)
-            if cursor.set_range(prefix):
-                keys = cursor.iternext_nodup(keys=True, values=False)
-                wanted = takewhile(lambda key: key.startswith(prefix), keys)
-                yield self._get_rows(database, [key for key in wanted if len(key) == key_bytes])
+            if cursor.set_range(first):
+                keys = list(takewhile(past.__gt__, cursor.iternext_nodup(keys=True, values=False)))
+                whole = [key for key in keys if len(key) == key_bytes]
+                if len(whole) < len(keys) and not tolerant:
+                    raise StoreError(f"the tables are damaged: keys of two lengths; {_CURE}")
+                yield self._get_rows(database, whole)
 
     def _read_base(
         self, first: bytes, past: bytes, key_bytes: int, *, tolerant: bool
@@ -202,7 +212,7 @@ class Tables:
             elif not tolerant:
                 raise StoreError(
                     f"the tables are damaged: key {key.hex()} has {len(value)} octets, not whole "
-                    "rows; mend them with `scrapy simhash check --rebuild`"
+                    f"rows; {_CURE}"
                 )
             if size > _ROWS_PER_SLICE:
                 yield unpack_buckets(buckets).tobytes()
@@ -292,14 +302,11 @@ class Tables:
 
     def read_slice(self, piece: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Read a slice as full buckets."""
-        first, past = piece
-        parts = list(self._read_base(first, past, len(first), tolerant=False))
-        for database in (*self.databases.single, self.databases.hot):
-            cursor = self.transaction.cursor(database)
-            if cursor.set_range(first):
-                keys = cursor.iternext_nodup(keys=True, values=False)
-                parts.append(self._get_rows(database, list(takewhile(past.__gt__, keys))))
-        return self._pack_rows(first, parts)
+        parts = [
+            *self._read_base(*piece, len(piece[0]), tolerant=False),
+            *self._read_single(*piece, len(piece[0]), tolerant=False),
+        ]
+        return self._pack_rows(piece[0], parts)
 
     @staticmethod
     def _pack_rows(key: bytes, parts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -326,8 +333,3 @@ def _cut(key: bytes, value: bytes) -> list[bytes]:
     """Cut the bucket of a key into its rests."""
     rest_bytes = ROW_BYTES - len(key)
     return [value[at : at + rest_bytes] for at in range(0, len(value), rest_bytes)]
-
-
-def _after(prefix: bytes) -> bytes:
-    """Make a key after all that begin so."""
-    return prefix + b"\xff" * (ROW_BYTES - len(prefix))
