@@ -99,11 +99,11 @@ class RedisValues(KeyValues):
             return self._begin(self, list(commands))
         return self._server.run(commands) if commands else []
 
-    def _ask(self, *command: object) -> Any:
-        """Run a command that reads, once."""
-        if command not in self._answers:
-            (self._answers[command],) = self.run([command])
-        return self._answers[command]
+    def _ask(self, commands: Sequence[Command]) -> list[Any]:
+        """Run commands that read, each once."""
+        missing = [command for command in commands if command not in self._answers]
+        self._answers.update(zip(missing, self.run(missing), strict=True))
+        return [self._answers[command] for command in commands]
 
     @property
     def reads_tables(self) -> bool:
@@ -139,7 +139,7 @@ class RedisValues(KeyValues):
             yield from merge(stored, ((key, value) for key, value in values if value is not None))
             return
         for some in _cut(stored, _FIELDS_PER_CALL):
-            self._read_crowded(table, [key for key, joined in some if not joined])
+            self._ask([self._read_crowded(table, key) for key, joined in some if not joined])
             for key, joined in some:
                 yield from ((key, member) for member in self._list_members(table, key, joined))
         self.fetch((table, key) for key in written)
@@ -185,13 +185,13 @@ class RedisValues(KeyValues):
             return sum(1 for _ in self.scan(table))
         own, known = self._own[table], self._known[table]
         self.fetch(((table, key) for key in own), counts=[table])
-        stored: int = self._ask("HLEN", self._places[table].single)
-        return stored + sum(
+        (stored,) = self._ask([("HLEN", self._places[table].single)])
+        return int(stored) + sum(
             (value is not None) - (known[key] is not None) for key, value in own.items()
         )
 
     def draw(self, table: str, prefix: bytes, most: int) -> list[bytes]:
-        drawn = self._ask("HRANDFIELD", self._places[table].single, _FIELDS_DRAWN)
+        (drawn,) = self._ask([("HRANDFIELD", self._places[table].single, _FIELDS_DRAWN)])
         keys = [key for key in drawn if key.startswith(prefix)]
         return random.sample(keys, min(most, len(keys)))
 
@@ -217,7 +217,9 @@ class RedisValues(KeyValues):
     ) -> list[bytes]:
         """List the members of a set of which this is stored; others than those may be left out."""
         if stored == b"":
-            return self._list_crowded(table, key, prefix, most)
+            found: list[bytes]
+            (found,) = self._ask([self._read_crowded(table, key, prefix, most)])
+            return found
         width = width_of(table, key)
         return (
             []
@@ -225,21 +227,13 @@ class RedisValues(KeyValues):
             else [stored[at : at + width] for at in range(0, len(stored), width)]
         )
 
-    def _list_crowded(self, table: str, key: bytes, prefix: bytes, most: int | None) -> list[bytes]:
-        """List members of a set that is too large for a field."""
+    def _read_crowded(
+        self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
+    ) -> Command:
+        """Make the command that lists members of a set that is too large for a field."""
         bounds = (b"[" + prefix, b"(" + prefix + _BEYOND) if prefix else (b"-", b"+")
         limit = () if most is None else ("LIMIT", 0, most)
-        found: list[bytes] = self._ask(
-            "ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit
-        )
-        return found
-
-    def _read_crowded(self, table: str, keys: Sequence[bytes]) -> None:
-        """Read whole sets that are too large for a field, or whose members differ in width."""
-        places = self._places[table]
-        found = self.run([("ZRANGEBYLEX", places.full(key), b"-", b"+") for key in keys])
-        for key, members in zip(keys, found, strict=True):
-            self._crowded[table, key, b"", None] = members
+        return ("ZRANGEBYLEX", self._places[table].full(key), *bounds, *limit)
 
     def many(self, keys: Sequence[bytes], near: tuple[int, int], *, bounded: bool) -> Sets:
         # `commits` notices rows that others add to a bucket meanwhile, by their fingerprints.
