@@ -8,7 +8,6 @@ of one table and not of another (`marks_bulk_loaded`) has that member for each o
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -210,10 +209,6 @@ class Documents:
         if numbers:
             self.values.take_number(max(numbers) - 1)
             self.prefetch_documents(numbers)
-
-    def list_newest(self, most: int) -> list[tuple[int, Record]]:
-        """Read so many records, those with the highest numbers, newest first."""
-        return list(deque(self, maxlen=most))[::-1]
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         """Read every record, in the order in which the documents came."""

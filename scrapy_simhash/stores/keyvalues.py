@@ -206,6 +206,10 @@ class KeyValues(ABC):
                 )
             yield b"".join(key + member for key, member in some if key not in odd)
 
+    def find_last(self) -> int:
+        """Find the highest number of a document; 0 if there is none."""
+        return max((int.from_bytes(key, "big") for key, _ in self.scan(DOCUMENTS)), default=0)
+
     def clear(self, table: str) -> None:
         """Delete all keys of a table. Others may go on to read TABLES as they are."""
         for key in {key for key, _ in self.scan(table)}:

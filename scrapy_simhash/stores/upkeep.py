@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import Record, State, StoredDocument, Wall, facts_of
+from scrapy_simhash.judging.documents import FACTS, Record, State, StoredDocument, Wall
 from scrapy_simhash.judging.judge import get_sound, list_lost
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 from scrapy_simhash.pages.kinds import guess_kind
@@ -25,21 +25,13 @@ if TYPE_CHECKING:
 _ROWS_SHOWN = 20
 
 
+_KEPT = (*FACTS, "crawl", "original", "distance", "similarity", "tests", "spared", "new_links")
+
+
 def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
     """Describe a record for display and for `explain`."""
-    return StoredDocument(
-        **facts_of(record),
-        document=number,
-        state=record.state.name.lower(),
-        crawl=record.crawl,
-        original=record.original,
-        distance=record.distance,
-        similarity=record.similarity,
-        tests=record.tests,
-        text=text,
-        spared=record.spared,
-        new_links=record.new_links,
-    )
+    kept = {name: getattr(record, name) for name in _KEPT}
+    return StoredDocument(**kept, document=number, state=record.state.name.lower(), text=text)
 
 
 def count_documents(stored: Documents) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class UrlRuleStore(ABC):
         self._require_writable()
         walls = self.read(list_suspicious)
         sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
-        last = self.read(_find_last)
+        last = self.read(lambda stored: stored.values.find_last())
         for page in self._read_pages(range(1, last + 1)):
             sites[_site_of(page.url)].append(page.document)
         known: defaultdict[str, list[UrlRule]] = defaultdict(list)
@@ -159,7 +159,7 @@ class UrlRuleStore(ABC):
 
     def measure_growth(self) -> tuple[int, int]:
         """Get the numbers of the last document when rules were learned, and of the last one now."""
-        return self.read(lambda stored: (read_version(stored, LEARNED), _find_last(stored)))
+        return self.read(lambda stored: (read_version(stored, LEARNED), stored.values.find_last()))
 
     def _read_pages(self, numbers: Iterable[int]) -> Iterator[StoredDocument]:
         """Read documents by their numbers, some in each transaction."""
@@ -377,14 +377,6 @@ class UrlRuleStore(ABC):
         found = (row for _, row in read_rows(Link, rows["links"]))
         for links in cut(found, _REQUESTS_PER_GROUP):
             self.write(partial(keep_links, links=links, gone=()))
-
-
-def _find_last(stored: Documents) -> int:
-    """Find the highest number of a document."""
-    try:
-        return max((number for number, _ in stored.list_newest(1)), default=0)
-    except DamagedError:
-        return max(number for number, _ in stored.scan())
 
 
 def _site_of(url: str) -> str:

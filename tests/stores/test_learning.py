@@ -158,6 +158,22 @@ def test_a_damaged_version_and_a_damaged_form_fail_no_commit(store: Store) -> No
     assert store.list_acting_rules()[0] == seen + 1
 
 
+def test_how_far_a_store_has_grown_is_known_without_its_records(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl asks when it begins."""
+
+    def fail(_: Documents) -> None:
+        raise AssertionError("all records are read")
+
+    assert store.measure_growth() == (0, 0)
+    show(store, 4)
+    with monkeypatch.context() as patch:
+        for name in ("__iter__", "scan"):
+            patch.setattr(Documents, name, fail)
+        assert store.measure_growth() == (0, 8)
+
+
 def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:
     with begin_crawl(str(tmp_path / "store"), distance=7, confirm=0.8) as store:
         show(store)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import xxhash
 
 from scrapy_simhash.errors import StoreUnusableError
-from scrapy_simhash.stores.keyvalues import ADDRESSES, HEADER, SETS, TABLES, VALUES, KeyValues
+from scrapy_simhash.stores.keyvalues import (
+    ADDRESSES,
+    DOCUMENTS,
+    HEADER,
+    SETS,
+    TABLES,
+    VALUES,
+    KeyValues,
+)
 from scrapy_simhash.stores.lmdb.tables import TableDatabases, Tables
 from scrapy_simhash.stores.records import number_of, octets
 
@@ -193,6 +201,10 @@ class LmdbValues(KeyValues):
         rows = self.scan(table, prefix)
         while some := b"".join(chain.from_iterable(islice(rows, _ROWS_PER_SLICE))):
             yield some
+
+    def find_last(self) -> int:
+        cursor = self.transaction.cursor(self.databases[DOCUMENTS])
+        return number_of(cursor.key()) if cursor.last() else 0
 
     def clear(self, table: str) -> None:
         if table == TABLES:

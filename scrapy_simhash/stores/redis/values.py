@@ -399,7 +399,7 @@ class RedisValues(KeyValues):
             super().clear(table)
             return
         self.run([])
-        self._pass_over(self._find_last())
+        self._pass_over(self.find_last())
         self._places = self.writer.begin()
         for rows in (self._known, self._own, self._changed):
             rows.pop(TABLES, None)
@@ -418,7 +418,7 @@ class RedisValues(KeyValues):
         del design
         problems = []
         following = int(self._server.call("GET", self._places.next) or 0) + 1
-        if following <= self._find_last():
+        if following <= self.find_last():
             problems.append(
                 f"the next document would get number {following}, which is already in use"
             )
@@ -429,8 +429,8 @@ class RedisValues(KeyValues):
                 problems.append(f"key {key.hex()} is marked as too full, but has no rows")
         return problems
 
-    def _find_last(self) -> int:
-        """Find the highest number of a document; after a failover, the counter may be behind."""
+    def find_last(self) -> int:
+        # After a failover, the counter may be behind.
         names = self._list_hashes(DOCUMENTS)[-1:]
         place = self._places[DOCUMENTS]
         fields = (field for name in names for field in self._server.call("HKEYS", name))
