@@ -230,9 +230,7 @@ class SimhashDownloaderMiddleware:
             if reason is None and not self._detector.is_open:
                 reason = "no_store"
             if reason is None:
-                fingerprinter = self._crawler.request_fingerprinter
-                assert fingerprinter is not None  # noqa: S101 - it made the request
-                asked = make_page(request, response, fingerprinter)
+                asked = make_page(self._crawler, request, response)
                 decision = await self._detector.judge(asked, on_read=read.append)
             else:
                 count(self._crawler, f"skipped/{reason}")

@@ -160,17 +160,13 @@ FLAG = "near_duplicate"
 _INHERITED = "_simhash_inherited_redirects"
 
 
-def make_page(
-    request: Request,
-    response: Response,
-    fingerprinter: RequestFingerprinterProtocol,
-) -> Page:
+def make_page(crawler: Crawler, request: Request, response: Response) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
     from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
-    identity = identify(request, fingerprinter)
+    identity = identify_for(crawler, request)
     redirected = request.meta.get("redirect_urls", [])[request.meta.get(_INHERITED, 0) :]
-    aliases = [identify(request.replace(url=url), fingerprinter) for url in redirected]
+    aliases = [identify_for(crawler, request.replace(url=url)) for url in redirected]
     # A page that is requested twice must not be a duplicate of itself if the user's fingerprinter
     # tells the requests apart, as scrapy-poet's does by the arguments of their callbacks.
     aliases.append(fingerprint(request))
