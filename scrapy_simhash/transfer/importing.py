@@ -197,7 +197,8 @@ class _Import:
         self._journal_path = journal_path
         self._held = held
         self._problems = problems  # one for each source that could not be read to the end
-        self._started: tuple[asyncio.Runner, Seeder] | None = None
+        self._runner = held.enter_context(asyncio.Runner())
+        self._seeder: Seeder | None = None
         self._journal: Journal | None = None
 
     def read(self, source: Source) -> dict[str, Any]:
@@ -208,11 +209,12 @@ class _Import:
                 journal = self._keep_journal(store.seed)
                 read = partial(seed_documents, store, crawl, source, journal, self._maker)
                 return self._read(source, journal, crawl, read)
-        runner, seeder = self._started = self._started or self._start()
-        journal, crawl = seeder.journal, seeder.crawl
-        return self._read(
-            source, journal, crawl, lambda show: runner.run(seeder.read(source, show))
-        )
+        seeder = self._seeder = self._seeder or self._start()
+
+        def read_pages(show: Callable[[int, int], None]) -> None:
+            self._runner.run(seeder.read(source, show))
+
+        return self._read(source, seeder.journal, seeder.crawl, read_pages)
 
     def _read(
         self,
@@ -238,16 +240,15 @@ class _Import:
             "verdicts": progress.verdicts,
         }
 
-    def _start(self) -> tuple[asyncio.Runner, Seeder]:
+    def _start(self) -> Seeder:
         # Makes the store if it does not exist, because the journal is kept beside it.
         recipe = make_recipe(self._config.extractor, self._config.features)
         with open_to_fill(self._config, recipe) as store:
             journal = self._keep_journal(store.seed)
-        runner = self._held.enter_context(asyncio.Runner())
         seeder = Seeder(self._config, journal, self._maker)
-        runner.run(seeder.detector.open(SPIDER))
-        self._held.callback(lambda: runner.run(seeder.detector.close()))
-        return runner, seeder
+        self._runner.run(seeder.detector.open(SPIDER))
+        self._held.callback(lambda: self._runner.run(seeder.detector.close()))
+        return seeder
 
     def _keep_journal(self, seed: int) -> Journal:
         if self._journal is None:

@@ -124,8 +124,8 @@ def _respond(url: str, page: SourcePage) -> Response:
     return kind(url, page.status, headers=headers, body=page.body)
 
 
-# Entries in progress: (entry, why it is skipped, or the task that judges it).
-_Judging: TypeAlias = "deque[tuple[Entry, str, asyncio.Task[Decision] | None]]"
+# An entry, why it is skipped, or the decision on its page.
+_Judged: TypeAlias = "tuple[Entry, str, Decision | None]"
 
 
 class Seeder:
@@ -175,57 +175,46 @@ class Seeder:
         if self.detector.log is not None:
             self.detector.log.write(decision)
 
-    async def _judge(
-        self, entries: Iterable[Entry]
-    ) -> AsyncIterator[tuple[Entry, str, Decision | None]]:
+    async def _judge(self, entries: Iterable[Entry]) -> AsyncIterator[_Judged]:
         """Judge pages, many at once; yields (entry, why skipped, decision) in their order."""
-        waiting: _Judging = deque()
+        waiting: deque[asyncio.Task[_Judged]] = deque()
         problem = None
         turn = asyncio.Event()
         turn.set()
         try:
             try:
                 for entry in entries:
-                    page = self._maker.make_page(entry)
-                    if isinstance(page, str):
-                        waiting.append((entry, page, None))
-                    else:
-                        following = asyncio.Event()
-                        judging = self._judge_in_turn(page, turn, following)
-                        waiting.append((entry, "", asyncio.create_task(judging)))
-                        turn = following
+                    following = asyncio.Event()
+                    judging = self._judge_in_turn(entry, turn, following)
+                    waiting.append(asyncio.create_task(judging))
+                    turn = following
                     if len(waiting) >= self._at_once:
-                        yield await _finish(waiting)
+                        yield await waiting[0]
+                        waiting.popleft()
             except SourceError as error:
                 problem = error
             while waiting:
-                yield await _finish(waiting)
+                yield await waiting[0]
+                waiting.popleft()
         finally:
-            tasks = [task for _, _, task in waiting if task]
-            for task in tasks:
+            for task in waiting:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*waiting, return_exceptions=True)
         if problem:
             raise problem
 
     async def _judge_in_turn(
-        self, page: Page, turn: asyncio.Event, following: asyncio.Event
-    ) -> Decision:
+        self, entry: Entry, turn: asyncio.Event, following: asyncio.Event
+    ) -> _Judged:
         async def take_turn() -> None:
             await turn.wait()
             # The next task wakes up when this one waits for its verdict.
             following.set()
 
-        decision = await self.detector.judge(page, take_turn)
+        page = self._maker.make_page(entry)
+        decision = None if isinstance(page, str) else await self.detector.judge(page, take_turn)
         await take_turn()
-        return decision
-
-
-async def _finish(waiting: _Judging) -> tuple[Entry, str, Decision | None]:
-    entry, skipped, task = waiting[0]
-    decision = await task if task else None
-    waiting.popleft()
-    return entry, skipped, decision
+        return entry, page if isinstance(page, str) else "", decision
 
 
 def seed_documents(
