@@ -74,7 +74,7 @@ def test_query_by_text_however_long(run: Run, store: Path) -> None:
 
 
 def test_query_distance(run: Run, store: Path) -> None:
-    (near,) = run("query", ONE, "--store", store, "--json", "--distance", "0").answers
+    near = run.answer("query", ONE, "--store", store, "--distance", "0")
     with open_store(str(store), readonly=True) as opened:
         document = opened.get_document(near["document"])  # the answer names one fingerprint of it
     assert document
@@ -84,7 +84,7 @@ def test_query_distance(run: Run, store: Path) -> None:
         1 << bit for bit in range(64) if len({each >> bit & 1 for each in fingerprints}) == 1
     )
     flipped = f"{fingerprints[0] ^ first ^ second:016x}"
-    found = run("query", flipped, "--store", store, "--json").answers
+    found = run.answers("query", flipped, "--store", store)
     assert [(answer["url"], answer["distance"]) for answer in found] == [(ONE, 2)]
     assert run("query", flipped, "--store", store, "--distance", "1").exit_code == 1
 

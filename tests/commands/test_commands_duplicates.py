@@ -57,7 +57,7 @@ def test_text(run: Run, store: Path) -> None:
 def test_json_lines(
     run: Run, store: Path, options: tuple[str, ...], expected: dict[str, list[str]]
 ) -> None:
-    answers = run("export", "duplicates", *options, "--store", store, "--json").answers
+    answers = run.answers("export", "duplicates", *options, "--store", store)
     found = {name(kept["url"]): [name(d["url"]) for d in kept["duplicates"]] for kept in answers}
     assert found == expected
     first = answers[0]
@@ -104,7 +104,7 @@ def test_hostile_addresses_stay_in_their_line(run: Run, tmp_path: Path) -> None:
     done = run("export", "duplicates", "--store", "s")
     assert_printable(done.out)
     assert len(done.out.splitlines()) == 2
-    (answer,) = run("export", "duplicates", "--store", "s", "--json").answers
+    answer = run.answer("export", "duplicates", "--store", "s")
     assert answer["url"] == answer["duplicates"][0]["url"] == HOSTILE
 
 

@@ -57,7 +57,7 @@ def test_export_and_import(run: Run, tmp_path: Path, options: tuple[str, ...], d
     answers = run.answers("import", "out", "--store", "b")
     counted = {"design": "4", "fingerprints": DRAWN.size, "new": DRAWN.size}
     assert answers == [{"source": "out", "kind": "archive", "store": "b", **counted}]
-    assert run("import", "out", "--dry-run", "--store", "c", "--json").answers == [
+    assert run.answers("import", "out", "--dry-run", "--store", "c") == [
         {"source": "out", "kind": "archive", "fingerprints": DRAWN.size}
     ]
     with open_lmdb(tmp_path / "b") as store:
@@ -90,7 +90,7 @@ def test_import_beside_documents(run: Run, archive: Path, tmp_path: Path) -> Non
     with Archive(tmp_path / "both") as exported:
         assert set(exported.read_all().tolist()) == {5, *DRAWN.tolist()}
     write_archive(archive, np.array([5, 6], np.uint64), seed=SEED, recipe=RECIPE, overwrite=True)
-    assert run("import", archive, "--store", "s", "--json").answers[0]["new"] == 1
+    assert run.answers("import", archive, "--store", "s")[0]["new"] == 1
 
 
 def test_import_of_an_archive_without_recipe(run: Run, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def textless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
-    (answer,) = run("explain", AGAIN, "--store", store, "--json").answers
+    answer = run.answer("explain", AGAIN, "--store", store)
     assert answer["verdict"] == f"near-duplicate of {ONE}, 0 bits away when judged"
     assert [page_["url"] for page_ in answer["pages"]] == [AGAIN, ONE]
     assert [page_["state"] for page_ in answer["pages"]] == ["duplicate", "done"]
@@ -50,7 +50,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
 
 
 def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
-    (answer,) = run("explain", AGAIN, "--store", textless, "--json").answers
+    answer = run.answer("explain", AGAIN, "--store", textless)
     assert answer["distance"] == 0
     assert "jaccard" not in answer
     assert "SIMHASH_KEEP_TEXT" in answer["note"]
@@ -58,7 +58,7 @@ def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
 
 
 def test_kept_page(run: Run, store: Path) -> None:
-    (answer,) = run("explain", TWO, "--store", store, "--json").answers
+    answer = run.answer("explain", TWO, "--store", store)
     assert answer["verdict"] == "kept (done)"
     assert answer["decision"]["status"] == "new"
     assert f"{TWO}: kept (done)" in run("explain", TWO, "--store", store).out
@@ -78,7 +78,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     run: Run, tmp_path: Path
 ) -> None:
     asyncio.run(crawl_siblings(tmp_path))
-    (answer,) = run("explain", TWO, "--store", tmp_path, "--json").answers
+    answer = run.answer("explain", TWO, "--store", tmp_path)
     assert answer["verdict"] == "kept (done)"
     assert answer["decision"]["status"] == "revisit"
     judgement = answer["judgement"]
@@ -95,14 +95,14 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert lines[place + 2].endswith(f" alike from {ONE}:")
     assert lines[place + 3].startswith("    titles differ")
     # Of the other one there was nothing near.
-    (answer,) = run("explain", ONE, "--store", tmp_path, "--json").answers
+    answer = run.answer("explain", ONE, "--store", tmp_path)
     assert (answer["judgement"], answer["decision"]["nearest_url"]) == (None, None)
     lines = run("log", "--store", tmp_path).out.splitlines()
     assert [line[:8] for line in lines].count("    kept") == 1
 
 
 def test_page_of_the_log_only(run: Run, store: Path) -> None:
-    (answer,) = run("explain", EMPTY, "--store", store, "--json").answers
+    answer = run.answer("explain", EMPTY, "--store", store)
     assert answer["verdict"] == "not in the store: not judged"
     assert answer["decision"]["reason"] == "empty"
     assert "(empty)" in run("explain", EMPTY, "--store", store).out
@@ -130,7 +130,7 @@ def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) ->
             write_decision(detector, decision)
 
     asyncio.run(crawl())
-    (answer,) = run("explain", "http://site.example/two", "--store", folder, "--json").answers
+    answer = run.answer("explain", "http://site.example/two", "--store", folder)
     assert answer["verdict"] == "near-duplicate of an imported fingerprint, 1 bit away"
     done = run("explain", "http://site.example/two", "--store", folder)
     assert "None" not in done.out
@@ -142,7 +142,7 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first.html", tmp_path / "second.html"
     first.write_text(make_page(words), encoding="utf-8")
     second.write_text(make_page(edit_words(words, 3, seed=7)), encoding="utf-8")
-    (answer,) = run("explain", first, second, "--json").answers
+    answer = run.answer("explain", first, second)
     assert [page_["url"] for page_ in answer["pages"]] == [str(first), str(second)]
     assert answer["distance"] == len(answer["differing_bits"])
     bits = [int(each, 16) for each in answer["compared"]]
@@ -162,7 +162,7 @@ def test_two_files_too_far_apart(run: Run, tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"{number}.html").write_text(make_page(make_words(number)), encoding="utf-8")
     files = [tmp_path / f"{number}.html" for number in (1, 2)]
-    (answer,) = run("explain", *files, "--json").answers
+    answer = run.answer("explain", *files)
     assert answer["distance"] > 7
     apart = f"distance: {answer['distance']} bits apart, within 7 are near-duplicates; differs"
     assert answer["tests"][0] == apart
@@ -223,9 +223,7 @@ def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     again = run("explain", AGAIN, TWO, "--store", store, "--html", path)
     assert again.exit_code == 2
     assert "--overwrite" in again.err
-    (answer,) = run(
-        "explain", AGAIN, "--store", store, "--html", path, "--overwrite", "--json"
-    ).answers
+    answer = run.answer("explain", AGAIN, "--store", store, "--html", path, "--overwrite")
     assert answer["html"] == str(path)
     # The same main text.
     assert [row.keys() for row in answer["side_by_side"]] == [{"skipped"}]

@@ -28,13 +28,13 @@ def test_log(run: Run, store: Path) -> None:
     assert abs(when - datetime.now(UTC)) < timedelta(hours=1)
     assert lines[5].endswith("  unjudged        http://site.example/empty  (empty)")
     assert_printable(out)
-    answers = run("log", "--json", "--store", store).answers
+    answers = run.answers("log", "--store", store)
     assert [answer["url"] for answer in answers][:3] == [ONE, AGAIN, TWO]
     assert answers[3]["url"] == HOSTILE
 
 
 def test_log_summary(run: Run, store: Path) -> None:
-    (answer,) = run("log", "--summary", "--json", "--store", store).answers
+    answer = run.answer("log", "--summary", "--store", store)
     assert answer["pages"] == 5
     assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
@@ -122,7 +122,7 @@ def test_a_relative_log_is_found_from_every_folder_of_the_project(
     (tmp_path / "own.jsonl").write_bytes((store / "log.jsonl").read_bytes())
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
-    assert len(run("-s", "SIMHASH_LOG=own.jsonl", "log", "--json").answers) == 5
+    assert len(run.answers("-s", "SIMHASH_LOG=own.jsonl", "log")) == 5
     done = run("log", "--log", "own.jsonl")
     assert "there is no decision log own.jsonl" in done.err
 

@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_two_urls_of_the_store(run: Run, store: Path) -> None:
-    (answer,) = run("explain", ONE, TWO, "--store", store, "--json").answers
+    answer = run.answer("explain", ONE, TWO, "--store", store)
     assert [each["url"] for each in answer["pages"]] == [ONE, TWO]
     assert answer["confirmed"] is False
     assert 0 < answer["main_similarity"] < answer["whole_similarity"] + 1
@@ -44,7 +44,7 @@ def test_two_urls_of_the_store(run: Run, store: Path) -> None:
 def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
     run: Run, store: Path, file: Path
 ) -> None:
-    (answer,) = run("explain", file, ONE, "--store", store, "--json").answers
+    answer = run.answer("explain", file, ONE, "--store", store)
     assert answer["confirmed"] is True
     assert answer["distance"] <= 7
     assert answer["within"] == 7
@@ -106,7 +106,7 @@ def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
     for name, seed in (("first", 1), ("second", 2)):
         text = make_page(make_words(seed, 600))
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
-    (answer,) = run("explain", "first.html", "second.html", "--json").answers
+    answer = run.answer("explain", "first.html", "second.html")
     assert [len(answer[name]) for name in answer["left_out"]] == [10, 10, 60]
     assert all(answer["left_out"].values())
     done = run("explain", "first.html", "second.html")
@@ -118,8 +118,8 @@ def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
 def test_files_are_compared_by_seed_0_unless_a_store_is_named(
     run: Run, store: Path, file: Path
 ) -> None:
-    (without,) = run("explain", file, file, "--json").answers
-    (within,) = run("explain", file, file, "--json", "--store", store).answers
+    without = run.answer("explain", file, file)
+    within = run.answer("explain", file, file, "--store", store)
     assert (without["seed"], within["seed"]) == ("0", "of the store")
     assert (without["distance"], within["distance"]) == (0, 0)
     assert without["compared"] != within["compared"]
@@ -187,9 +187,7 @@ def test_query_by_text_of_one_word(run: Run, store: Path, file: Path) -> None:
     file.rename("0123456789abcdef")
     with open_store(str(store), readonly=True) as opened:
         made = fingerprint_page(Path("0123456789abcdef").read_bytes(), seed=opened.seed)
-    answers = run(
-        "query", "0123456789abcdef", "--store", store, "--distance", "7", "--json"
-    ).answers
+    answers = run.answers("query", "0123456789abcdef", "--store", store, "--distance", "7")
     asked = {f"{made.fingerprint:016x}", f"{made.whole_fingerprint:016x}"}
     assert {each["query"] for each in answers} <= asked
 
@@ -216,7 +214,7 @@ def linked(tmp_path: Path) -> Path:
 
 def test_find_all_by_url(run: Run, linked: Path) -> None:
     asked = ["find-all", "--store", linked, "--distance", "2", "--urls"]
-    answers = run(*asked, "--json").answers
+    answers = run.answers(*asked)
     assert [(each["distance"], each["first"], each["second"]) for each in answers] == [
         (0, [f"{SITE}a"], [f"{SITE}same"]),
         (1, [f"{SITE}c"], []),
@@ -232,10 +230,10 @@ def test_find_all_by_url(run: Run, linked: Path) -> None:
 
 def test_find_clusters_by_url(run: Run, linked: Path) -> None:
     asked = ["find-clusters", "--store", linked, "--distance", "2", "--urls"]
-    (answer,) = run(*asked, "--json").answers
+    answer = run.answer(*asked)
     assert sorted(answer["pages"]) == [f"{SITE}{name}" for name in ("a", "b", "c", "same")]
     assert run(*asked).out.startswith("4 pages\n  http://site.example/")
-    answers = run(*asked, "--representative", "--json").answers
+    answers = run.answers(*asked, "--representative")
     assert sorted(sorted(each["pages"]) for each in answers) == [
         [f"{SITE}a", f"{SITE}b"],
         [f"{SITE}a", f"{SITE}same"],

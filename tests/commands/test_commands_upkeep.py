@@ -117,7 +117,7 @@ def test_why_nothing_goes(run: Run, folder: Path) -> None:
 
 
 def test_what_goes_as_json(run: Run, folder: Path) -> None:
-    old, copy, total = run("prune", "--days", "7", "--dry-run", "--json", "--store", folder).answers
+    old, copy, total = run.answers("prune", "--days", "7", "--dry-run", "--store", folder)
     assert (old["document"], old["state"], old["scope"], old["crawl"]) == (1, "done", "", "crawl-1")
     assert (copy["url"], copy["original"]) == ("http://site.example/copy", 1)
     assert total == {"documents": 1, "near_duplicates": 1, "deleted": 0}
@@ -207,7 +207,7 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
         "no problems: 4 tables of 3 fingerprints compared with each other and with the documents\n"
     )
     expected = {"problems": [], "tables": 4, "fingerprints": 3}
-    assert run("check", "--json", "--store", folder).answers == [expected]
+    assert run.answers("check", "--store", folder) == [expected]
     damage(folder)
     done = run("check", "--store", folder)
     assert done.exit_code == 1

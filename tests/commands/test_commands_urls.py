@@ -195,11 +195,11 @@ def test_conflicts_are_shown_first_as_explain_shows_pairs(run: Run, crawled: Pat
 
 def test_rules_are_found_by_text_by_words_and_by_id(run: Run, crawled: Path) -> None:
     for words in ([SID], SID.split(), [id_of(SID)], [id_of(SID).upper()]):
-        rule, pair = run("urls", "show", *words, "--store", crawled, "--json").answers
+        rule, pair = run.answers("urls", "show", *words, "--store", crawled)
         assert (rule["rule"], rule["pairs"], rule["history"][-1]["state"]) == (SID, 1, "pinned")
         assert (pair["voted"], pair["judged"]) == ("same", True)
         assert [page["url"] for page in pair["pages"]] == [f"{SITE}/a?sid=2", f"{SITE}/a?sid=1"]
-    both = run("urls", "show", SID, id_of(LANG), "--store", crawled, "--json").answers
+    both = run.answers("urls", "show", SID, id_of(LANG), "--store", crawled)
     assert [answer["rule"] for answer in both if "history" in answer] == [SID, LANG]
     assert "no pair of pages has voted yet" in run("urls", "show", LANG, "--store", crawled).out
 
@@ -247,7 +247,7 @@ def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:
     out = run.text("urls", "learn", "--store", store)
     assert out.startswith(f"acting    {id_of(SID)}  {SID}\n")
     assert out.endswith("1 rule, 1 of them act\n")
-    assert run("urls", "learn", "--store", store, "--json").answers == [{"rules": 1, "acting": 1}]
+    assert run.answers("urls", "learn", "--store", store) == [{"rules": 1, "acting": 1}]
 
 
 def test_parked_requests_of_a_rule_are_released(run: Run, store: Path) -> None:
@@ -309,7 +309,7 @@ def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> Non
     path.write_text(f"{PAGE}\n")
     where = ("--store", url)
     assert run("urls", "set", "learn", "--file", path, *where).exit_code == 0
-    listed = run("urls", *where, "--json").answers
+    listed = run.answers("urls", *where)
     assert [(answer["rule"], answer["state"]) for answer in listed] == [
         (SID, "acting"),
         (PAGE, "learning"),
@@ -391,7 +391,7 @@ def test_rules_go_to_a_file_and_come_back_as_candidates(
     assert run("urls", "list", "-o", "-", "--state", "learning", "--store", store).out.endswith(
         f"\n{LANG}\n{OTHER}\n"
     )
-    (answer,) = run("urls", "list", "-o", path, "--store", store, "--json").answers
+    answer = run.answer("urls", "list", "-o", path, "--store", store)
     assert answer == {"file": str(path), "written": 2, "left_out": []}
     assert path.read_text() == out
     asyncio.run(crawl_addresses(other, pages={"/x": 1}))
@@ -409,7 +409,7 @@ def test_rules_go_to_a_file_and_come_back_as_candidates(
 def test_a_file_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "rules"
     path.write_text(f"{SID}\nc.example use-https\n")
-    (answer,) = run("urls", "set", "learn", "--file", path, "--store", store, "--json").answers
+    answer = run.answer("urls", "set", "learn", "--file", path, "--store", store)
     assert answer["rule"] == "c.example use-https"
     record = get(store, SID)
     assert (record.state, record.same) == (RuleState.ACTING, 25)

@@ -33,9 +33,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
     before = read_files(store)
-    (answer,) = run(
-        "evaluate", "--distance", "1", "--confirm", "none", "--store", store, "--json"
-    ).answers
+    answer = run.answer("evaluate", "--distance", "1", "--confirm", "none", "--store", store)
     changes = answer.pop("changes")
     assert answer == {
         "distance": 1,
@@ -63,7 +61,7 @@ def test_a_smaller_distance_keeps_more(run: Run, store: Path) -> None:
 
 def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> None:
     asked = ["evaluate", "--distance", "5", "--confirm", "none", "--store", store]
-    (answer,) = run(*asked, "--json").answers
+    answer = run.answer(*asked)
     assert answer["changes"] == []
     assert run.text(*asked, "--scope", "global") == (
         "with distance 5, confirm none (plain simhash), scope global:\n"
@@ -88,7 +86,7 @@ def test_what_is_listed_and_what_is_imported(run: Run, store: Path) -> None:
     done = run(*asked, "--top", "1")
     assert done.out.count("dropped -> kept ") == 1
     assert "and 1 more; --top N lists more" in done.out
-    (answer,) = run(*asked, "--top", "1", "--json").answers
+    answer = run.answer(*asked, "--top", "1")
     assert (len(answer["changes"]), answer["dropped_to_kept"]) == (1, 2)
 
 
@@ -111,7 +109,7 @@ def test_defaults_are_those_in_force(
     given: list[str],
     expected: tuple[int, float | None],
 ) -> None:
-    (answer,) = run(*settings, "evaluate", *given, "--store", store, "--json").answers
+    answer = run.answer(*settings, "evaluate", *given, "--store", store)
     assert (answer["distance"], answer["confirm"]) == expected
 
 

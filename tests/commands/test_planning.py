@@ -32,7 +32,7 @@ def test_everything_stands_in_80_columns(run: Run, documents: str, distance: int
 
 
 def test_json(run: Run) -> None:
-    (answer,) = run("plan", "--documents", "10M", "--distance", 3, "--json").answers
+    answer = run.answer("plan", "--documents", "10M", "--distance", 3)
     assert (answer["documents"], answer["distance"]) == (10_000_000, 3)
     assert answer["log2_documents"] == 23.25
     by_name = {design["design"]: design for design in answer["designs"]}
@@ -47,7 +47,7 @@ def test_json(run: Run) -> None:
 
 
 def test_the_setting_can_be_written(run: Run) -> None:
-    (answer,) = run("plan", "--documents", "1M", "--distance", "11", "--json").answers
+    answer = run.answer("plan", "--documents", "1M", "--distance", "11")
     name, _, value = answer["setting"].partition(" = ")
     config = read_config({name: value.strip('"'), "SIMHASH_DISTANCE": 11})
     assert parse_design(config.tables).reach_bits >= config.distance == 11
@@ -80,5 +80,5 @@ def test_bounds(run: Run) -> None:
     [("1", 1), ("8e9", 8 * 10**9), ("1.5k", 1_500), ("10_000", 10_000), ("2,000", 2_000)],
 )
 def test_numbers(run: Run, text: str, number: int) -> None:
-    (answer,) = run("plan", "--documents", text, "--json").answers
+    answer = run.answer("plan", "--documents", text)
     assert answer["documents"] == number

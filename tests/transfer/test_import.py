@@ -98,7 +98,7 @@ def test_files_of_an_archive(run: Run, tmp_path: Path) -> None:
     records = [warc_record(f"http://site.example/{n}", b, headers=kind) for n, b in bodies.items()]
     (tmp_path / "a.warc").write_bytes(b"".join(records))
     settings = ("-s", "SIMHASH_FILES=True", "-s", "SIMHASH_MAX_BYTES=1000")
-    (answer,) = run(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s", "--json").answers
+    answer = run.answer(*settings, *IN_PROCESS, "import", "a.warc", "--store", "s")
     assert answer["skipped"] == {"too_large": 1}
     assert answer["verdicts"] == {"new": 2, "near_duplicate": 1}
     assert states(tmp_path / "s") == {"a": "DONE", "b": "DONE", "a2": "DUPLICATE"}

@@ -312,10 +312,10 @@ def test_stores_that_cannot_be_compared(
 
 def test_an_import_of_a_store_is_a_merge(run: Run, tmp_path: Path) -> None:
     fill(tmp_path / "a")
-    counted = run("import", "a", "--store", "b", "--dry-run", "--json").answers
+    counted = run.answers("import", "a", "--store", "b", "--dry-run")
     assert counted == [{"source": "a", "kind": "store", "documents": 8, "fingerprints": 6}]
     assert not (tmp_path / "b").exists()
-    (answer,) = run("import", "a", "--store", "b", "--json").answers
+    answer = run.answer("import", "a", "--store", "b")
     assert answer["documents"] == 8
     assert len(read_all(tmp_path / "b")) == 8
 
