@@ -45,7 +45,7 @@ from scrapy_simhash.batch.planner import (
     list_extremes,
     widest_prefix,
 )
-from scrapy_simhash.commands.frame import Command, call, make_table, name_page
+from scrapy_simhash.commands.frame import Command, call, list_table, make_table, name_page
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -225,8 +225,7 @@ def _print_plan(answer: Answer) -> Iterable[Part]:
         f"{answer['documents']:,} documents (d = {answer['log2_documents']}), "
         f"within {answer['distance']} bits"
     )
-    yield ""
-    yield make_table(
+    yield from list_table(
         {"design": "left", **dict.fromkeys(_COLUMNS, "right")},
         (
             [
@@ -239,8 +238,7 @@ def _print_plan(answer: Answer) -> Iterable[Part]:
             for row in answer["designs"]
         ),
     )
-    yield ""
-    yield make_table(
+    yield from list_table(
         {"without tables": "left", **dict.fromkeys(("keys", *_COLUMNS[-3:]), "right")},
         (
             [row["name"], *(_short(row[key]) for key in _COSTS if key != "prefix_candidates")]

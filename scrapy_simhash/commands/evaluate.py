@@ -14,6 +14,7 @@ from scrapy_simhash.commands.frame import (
     call,
     format_ratio,
     format_share,
+    list_table,
     make_table,
     name_page,
 )
@@ -137,8 +138,7 @@ def _print_pairs(answer: dict[str, Any]) -> Iterable[Part]:
         ("bits", _DISTANCE_COLUMNS, {row["distance"]: row for row in answer["by_distance"]}),
         ("source", _TALLY_COLUMNS, answer["by_source"]),
     ):
-        yield ""
-        yield make_table(
+        yield from list_table(
             {title: "left", **dict.fromkeys(columns.values(), "right")},
             ([key, *(_cell(row[name]) for name in columns)] for key, row in rows.items()),
         )
@@ -232,12 +232,10 @@ def _print_what_if(answer: dict[str, Any]) -> Iterable[Part]:
     yield f"kept -> dropped: {answer['kept_to_dropped']:,}"
     yield f"dropped -> kept: {answer['dropped_to_kept']:,}"
     yield f"dropped both times, for another page: {answer['other_original']:,}"
-    if answer["changes"]:
-        yield ""
-        yield make_table(
-            {"change": "left", "bits": "right", "alike": "right", "page, and of which": "whole"},
-            (cells for row in answer["changes"] for cells in _describe_change(row)),
-        )
+    yield from list_table(
+        {"change": "left", "bits": "right", "alike": "right", "page, and of which": "whole"},
+        (cells for row in answer["changes"] for cells in _describe_change(row)),
+    )
     more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
     if more:
         yield f"and {more:,} more; --top N lists more of them, --json all"

@@ -220,6 +220,15 @@ def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> 
     return table
 
 
+def list_table(
+    columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: str = ""
+) -> Iterable[Part]:
+    """Print a table below a blank line and a title; nothing if there are no rows."""
+    if cells := list(rows):
+        yield f"\n{title}" if title else ""
+        yield make_table(columns, cells)
+
+
 def style(text: str, colour: str) -> Text:
     """Colour a line on terminals."""
     from rich.text import Text  # noqa: PLC0415 - not needed with --json

@@ -11,6 +11,7 @@ from scrapy_simhash._progress import show_busy
 from scrapy_simhash.commands.frame import (
     Command,
     format_time,
+    list_table,
     make_table,
     name_page,
     print_fields,
@@ -42,7 +43,7 @@ complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _TOP = 10
-_BITS, _LEFT, _RIGHT, _WHOLE = "bits", "left", "right", "whole"
+_LEFT, _RIGHT, _WHOLE = "left", "right", "whole"
 
 
 def _count_store(config: Config) -> Iterator[dict[str, Any]]:
@@ -54,30 +55,19 @@ def _count_store(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def _print_stats(answer: Answer) -> Iterable[Part]:
-    tables = {"groups", "walls"}
+    tables = {"walls": "walls, and an address that led there", "groups": "most dropped for"}
     yield from print_fields({key: value for key, value in answer.items() if key not in tables})
-    if answer["walls"]:
-        yield ""
-        yield make_table(
-            {"drops": _RIGHT, "kind": _LEFT, "walls, and an address that led there": _WHOLE},
-            (cells for row in answer["walls"] for cells in _describe_wall(row)),
-        )
-    if answer["groups"]:
-        yield ""
-        yield make_table(
-            {"drops": _RIGHT, "kind": _LEFT, "most dropped for": _WHOLE},
-            (
-                (row["near_duplicates"], row["kind"], name_page(row["url"]))
-                for row in answer["groups"]
-            ),
-        )
+    for name, title in tables.items():
+        rows = (cells for row in answer[name] for cells in _describe_group(row))
+        yield from list_table({"drops": _RIGHT, "kind": _LEFT, title: _WHOLE}, rows)
     yield ""
     yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
 
 
-def _describe_wall(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
+def _describe_group(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
     yield row["near_duplicates"], row["kind"], name_page(row["url"])
-    yield "", "", f"  {name_page(row['addresses'][-1])}"
+    if "addresses" in row:
+        yield "", "", f"  {name_page(row['addresses'][-1])}"
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
@@ -117,38 +107,30 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
     yield f"pages: {answer['pages']:,} in {plural(len(crawls), 'crawl')}"
     if len(crawls) > 1:
         yield "A page counts once in each crawl that met it; --crawl ID (or last) shows one."
-    yield ""
     columns = {"new": "new", "near_duplicate": "dropped" if all_dropped else "near-dup."}
     columns |= {"revisit": "revisit", "unjudged": "unjudged"}
     if any(row[NOT_FETCHED] for row in crawls):
         columns[NOT_FETCHED] = "not fetched"
-    yield make_table(
+    yield from list_table(
         {"crawl": _WHOLE, "began (UTC)": _LEFT, **dict.fromkeys(columns.values(), _RIGHT)},
         (
             (row["crawl"], format_time(row["first_time"]), *(row[key] for key in columns))
             for row in crawls
         ),
     )
-    yield ""
     statuses = sorted(answer["statuses"].items(), key=lambda item: -item[1])
-    yield make_table({"pages": _RIGHT, "status": _LEFT}, ((n, name) for name, n in statuses))
+    yield from list_table({"pages": _RIGHT, "status": _LEFT}, ((n, name) for name, n in statuses))
     if not all_dropped:
-        yield ""
-        actions = answer["actions"].items()
-        yield make_table(
+        yield from list_table(
             {noun: _RIGHT, "what was done": _LEFT},
-            ((n, action or "nothing (import)") for action, n in actions),
+            ((n, action or "nothing (import)") for action, n in answer["actions"].items()),
         )
-    if answer["distances"]:
-        yield ""
-        yield make_table({_BITS: _RIGHT, noun: _RIGHT}, answer["distances"].items())
-    if answer["largest_groups"]:
-        yield ""
-        yield f"Pages that caused the most {noun}:"
-        yield make_table(
-            {noun: _RIGHT, "page": _WHOLE},
-            ((n, url) for url, n in answer["largest_groups"].items()),
-        )
+    yield from list_table({"bits": _RIGHT, noun: _RIGHT}, answer["distances"].items())
+    yield from list_table(
+        {noun: _RIGHT, "page": _WHOLE},
+        ((n, url) for url, n in answer["largest_groups"].items()),
+        f"Pages that caused the most {noun}:",
+    )
 
 
 def _query(

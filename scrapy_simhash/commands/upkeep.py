@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 
+_SIZES = {
+    "table_bytes_per_fingerprint": "table bytes a fingerprint",
+    "file_bytes": "bytes of the file",
+}
+
+
 def open_to_change(config: Config) -> Store:
     """Open an existing store for writing, whatever its recipe and design."""
     open_as_it_is(config.store).close()  # raises if it does not exist; the next line would make it
@@ -70,15 +76,10 @@ def _compact(config: Config) -> Iterator[Answer]:
         before = store.table_stats()
         store.compact(show)
         after = store.table_stats()
-    sizes = ["table_bytes_per_fingerprint", *(["file_bytes"] if "file_bytes" in after else [])]
-    answer = {
-        "fingerprints": after["fingerprints"],
-        **{
-            f"{name}_{when}": stats[name]
-            for name in sizes
-            for when, stats in (("before", before), ("after", after))
-        },
-    }
+    answer = {"fingerprints": after["fingerprints"]}
+    for name in _SIZES:
+        if name in after:
+            answer |= {f"{name}_before": before[name], f"{name}_after": after[name]}
     if folder_of(config.store) is not None:  # otherwise there is no file of LMDB
         shrunk = shrink(config.store)
         answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
@@ -108,17 +109,9 @@ def _print_check(answer: Answer) -> Iterable[Part]:
             )
     elif "design" in answer:
         yield from print_fields(answer)
-    else:
-        yield from _print_compaction(answer)
-
-
-def _print_compaction(answer: Answer) -> Iterable[str]:
-    for key, unit in (
-        ("table_bytes_per_fingerprint", "table bytes a fingerprint"),
-        ("file_bytes", "bytes of the file"),
-    ):
-        if f"{key}_before" in answer:
-            yield f"{answer[f'{key}_before']:,} -> {answer[f'{key}_after']:,} {unit}"
+    for name, unit in _SIZES.items():
+        if f"{name}_before" in answer:
+            yield f"{answer[f'{name}_before']:,} -> {answer[f'{name}_after']:,} {unit}"
     if answer.get("shrunk") is False:
         yield (
             "the file was not shrunk because another process has the store open; new data will "

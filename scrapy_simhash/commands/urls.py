@@ -14,7 +14,7 @@ from scrapy_simhash.commands.frame import (
     Command,
     call,
     format_time,
-    make_table,
+    list_table,
     style,
 )
 from scrapy_simhash.commands.look import print_explanation
@@ -152,17 +152,14 @@ def _release(config: Config, what: Sequence[str]) -> Iterator[Answer]:
     """Let parked requests be made by the next crawl of their spider; rules stay as they are."""
     urls = [each for each in what if each.startswith(("http://", "https://"))]
     named = [each for each in what if each not in urls]
-    released = 0
     with open_to_change(config) as store:
-        for record in find_rules(store.url_rules(), named) if named else ():
-            count = store.release_parked(record.rule.id)
-            released += count
-            yield {"released": count, "rule": record.rule.text}
-        for url in urls:
-            count = store.release_parked(url=url)
-            released += count
-            yield {"released": count, "url": url}
-    if not released:
+        rules = [each.rule for each in find_rules(store.url_rules(), named)] if named else []
+        released = [
+            *({"released": store.release_parked(rule.id), "rule": rule.text} for rule in rules),
+            *({"released": store.release_parked(url=url), "url": url} for url in urls),
+        ]
+    yield from released
+    if not any(answer["released"] for answer in released):
         raise PartlyFailedError("nothing to release: no such request is parked")
 
 
@@ -245,13 +242,11 @@ def _print_audit(answer: Answer) -> Iterable[Part]:
     yield style(
         lost + f", {perhaps:,} more perhaps" * bool(perhaps), "red" if answer["lost"] else "green"
     )
-    if answer["by_rule"]:
-        yield ""
-        names = ("skipped", "same", "grey", "different", "lost")
-        yield make_table(
-            {**dict.fromkeys(names, "right"), "rule": "whole"},
-            ((*(row[name] for name in names), row["rule"]) for row in answer["by_rule"]),
-        )
+    names = ("skipped", "same", "grey", "different", "lost")
+    yield from list_table(
+        {**dict.fromkeys(names, "right"), "rule": "whole"},
+        ((*(row[name] for name in names), row["rule"]) for row in answer["by_rule"]),
+    )
     for name, title in (
         ("lost_pages", "lost"),
         ("perhaps_lost_pages", "perhaps lost: partly alike, or too short to tell"),
