@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from scrapy_simhash.inspection.difference import compare_fingerprints
+from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.tables.designs import parse_design
@@ -241,3 +242,33 @@ def test_find_clusters_by_url(run: Run, linked: Path) -> None:
     ]
     done = run("find-clusters", "--store", linked, "--distance", "0", "--urls", "--json")
     assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
+
+
+KNOWN = ["http://a.example/b?x=1&y=2", "https://a.example/c/", "http://a.example/", "http://[bad/"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "suggested"),
+    [
+        ("http://a.example/c", "https://a.example/c/"),
+        ("https://www.a.example/c/index.html#top", "https://a.example/c/"),
+        ("http://a.example/%63/", "https://a.example/c/"),
+        ("a.example/C", "https://a.example/c/"),
+        ("http://a.example", "http://a.example/"),
+        ("http://a.example/b?y=2&x=1", "http://a.example/b?x=1&y=2"),
+        ("http://a.example/b", "http://a.example/b?x=1&y=2"),
+    ],
+)
+def test_ways_of_writing(asked: str, suggested: str) -> None:
+    assert add_suggestions("no", asked, KNOWN * 2) == f"no; did you mean {suggested} ?"
+
+
+@pytest.mark.parametrize("asked", ["http://b.example/c", "http://a.example/d", "http://[", ""])
+def test_nothing_like_it(asked: str) -> None:
+    assert add_suggestions("no", asked, KNOWN) == "no"
+
+
+def test_three_at_most() -> None:
+    known = [f"http://a.example/b?n={number}" for number in range(9)]
+    named = " or ".join(known[:3])
+    assert add_suggestions("no", "http://a.example/b", known) == f"no; did you mean {named} ?"
