@@ -467,22 +467,21 @@ class Documents:
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
         wanted += self._list_keys({probe[1:] for probe in probes})
         self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
-        near: set[bytes] = set()
+        near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
             # The same call as the judge's.
             probe = self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True)
-            found = [fingerprint, *(found for _, found in probe.near[:MOST_CANDIDATES])]
-            near.update(octets(one) + scope_hash(scope) for one in found)
+            near.add((fingerprint, scope))
+            near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
         known = [number for name in identities if (number := self.find_number(name))]
         formed = {find_form(self, key) for table, key in rows if table == FORMS} - {0}
         waiting = [found for number in marked for found in self.list_duplicates(number)]
-        wanted = [(FINGERPRINTS, key) for key in near]
+        wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
         wanted += [(WAITING, octets(number)) for number in waiting]
         self._fetch_documents([*known, *formed], wanted)
         candidates = {
             number
-            for scope, fingerprint, bits in probes
-            for _, found in self.near(fingerprint, bits, MOST_CANDIDATES + 1, bounded=True).near
+            for found, scope in near
             for number in self.numbers(found, scope, MOST_CANDIDATES)
         }
         # A page that changed leaves the fingerprints that it had.

@@ -56,15 +56,6 @@ def test_bulk_load_keeps_a_design_that_was_asked_for(
         assert store.stats()["design"] == arguments["tables"]
 
 
-def test_bulk_load_keeps_the_design_of_a_store_made_with_another(tmp_path: Path) -> None:
-    """`auto` takes an existing store's, also while that is still empty."""
-    open_lmdb(tmp_path, tables=20).close()
-    with open_lmdb(tmp_path) as store:
-        store.bulk_load(spread(100))
-        assert store.stats()["design"] == "20"
-    open_lmdb(tmp_path, tables=20).close()
-
-
 def test_bulk_load_leaves_others_complete_for_their_distance(tmp_path: Path) -> None:
     """Another user relies on 5 bits; 4 tables would find pairs within 3 only."""
     with (
