@@ -107,36 +107,17 @@ async def crawl_twins(
     return await crawl(store, urls, spider, HOW=how, **pipelines, **settings)
 
 
-async def test_a_page_is_pending_until_its_items_came_through(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, "pass")
-    assert done.paths == ["/one"]
+@pytest.mark.parametrize(("how", "paths"), [("pass", ["/one"]), ("drop", [])])
+async def test_a_page_is_pending_until_its_items_came_through(
+    site: Site, tmp_path: Path, how: str, paths: list[str]
+) -> None:
+    """Or until a pipeline dropped them on purpose."""
+    done = await crawl_twins(site, tmp_path, how)
+    assert done.paths == paths
     assert done.verdicts == {"/one": "new", "/twin": "near_duplicate"}
     assert done.decisions[1]["match_pending"] is True
     assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
     assert (lost(tmp_path), done.counted.get("requested_again")) == (0, None)
-
-
-async def test_an_item_dropped_on_purpose_came_through(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, "drop")
-    assert done.paths == []
-    assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
-    assert lost(tmp_path) == 0
-
-
-async def test_a_pipeline_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, "raise")
-    assert done.paths == ["/twin"]
-    assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new"]
-    assert done.counted["requested_again"] == 1
-    assert states(tmp_path) == {"one": "pending", "twin": "done"}
-    assert lost(tmp_path) == 0
-
-
-async def test_a_callback_that_raises_takes_drops_back(site: Site, tmp_path: Path) -> None:
-    done = await crawl_twins(site, tmp_path, spider=FailingSpider)
-    assert done.paths == ["/one", "/twin"]  # the first item had come through
-    assert done.counted["requested_again"] == 1
-    assert states(tmp_path) == {"one": "pending", "twin": "done"}
 
 
 class TurningAway:
@@ -157,20 +138,25 @@ class TurningInput:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("paths", "given"),
     [
-        {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}},
-        {"SPIDER_MIDDLEWARES": {TurningInput: 10}},
+        (["/twin"], {"how": "raise"}),
+        (["/one", "/twin"], {"spider": FailingSpider}),  # the first item had come through
+        (["/twin"], {"DOWNLOADER_MIDDLEWARES": {TurningAway: 100}}),
+        (["/twin"], {"SPIDER_MIDDLEWARES": {TurningInput: 10}}),
     ],
-    ids=["downloader", "spider"],
+    ids=["pipeline", "callback", "downloader middleware", "spider middleware"],
 )
-async def test_a_page_that_is_turned_away_takes_drops_back(
-    site: Site, tmp_path: Path, settings: dict[str, Any]
+async def test_a_page_that_does_not_come_through_takes_drops_back(
+    site: Site, tmp_path: Path, paths: list[str], given: dict[str, Any]
 ) -> None:
-    done = await crawl_twins(site, tmp_path, **settings)
-    assert done.paths == ["/twin"]
+    """Something raises, or another middleware turns the page away after it was judged."""
+    done = await crawl_twins(site, tmp_path, **given)
+    assert done.paths == paths
+    assert [line["status"] for line in done.decisions] == ["new", "near_duplicate", "new"]
     assert done.counted["requested_again"] == 1
     assert states(tmp_path) == {"one": "pending", "twin": "done"}
+    assert lost(tmp_path) == 0
 
 
 class OneByOne:

@@ -1,6 +1,6 @@
 """Requests that URL rules lead to a known page: parked, sampled, released, checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -335,39 +335,27 @@ async def test_requests_are_made_if_rules_cannot_be_asked(
 
 
 @pytest.mark.usefixtures("no_first")
-async def test_start_requests_are_never_parked(site: Site, tmp_path: Path) -> None:
-    pin(tmp_path, site)
-    urls = [site.url(path) for path in (PATHS[0], SESSIONS[0])]
-    await crawl(tmp_path, urls, **SKIP)
-    assert site.asked == [PATHS[0], SESSIONS[0]]
-
-
-@pytest.mark.usefixtures("no_first")
-async def test_redirects_are_never_parked(site: Site, tmp_path: Path) -> None:
-    class Asking(YieldingSpider):
-        def ask(self, response: Response) -> Iterator[Request]:
-            yield response.follow("/moved")
-
-    pin(tmp_path, site)
-    site.answers["/moved"] = Answer(location=SESSIONS[0])
-    await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
-    assert site.asked == [PATHS[0], "/moved", SESSIONS[0]]
-
-
-@pytest.mark.usefixtures("no_first")
-async def test_inline_downloads_are_never_parked(site: Site, tmp_path: Path) -> None:
-    """A callback would get the exception."""
+async def test_what_no_callback_yielded_is_never_parked(site: Site, tmp_path: Path) -> None:
+    """Start requests, redirects and inline downloads, whose callback would get the exception."""
 
     class Asking(YieldingSpider):
-        async def parse(self, response: Response) -> Any:
-            request = Request(response.urljoin(SESSIONS[0]), meta=response.meta)
-            assert self.crawler.engine
-            inline = await self.crawler.engine.download_async(request)
-            yield describe(inline)
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            yield describe(response)
+            if path_of(response.url) == PATHS[2]:
+                yield response.follow("/moved")
+            elif path_of(response.url) == PATHS[1]:
+                request = Request(response.urljoin(SESSIONS[1]), meta=response.meta)
+                assert self.crawler.engine
+                yield describe(await self.crawler.engine.download_async(request))
 
     pin(tmp_path, site)
-    done = await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP)
-    assert done.paths == SESSIONS[:1]
+    site.answers["/moved"] = Answer(location=SESSIONS[2])
+    urls = [site.url(path) for path in (PATHS[0], SESSIONS[0], *PATHS[1:3])]
+    done = await crawl(tmp_path, urls, Asking, **SKIP)
+    assert sorted(site.asked) == sorted([*PATHS[:3], *SESSIONS[:3], "/moved"])
+    assert SESSIONS[1] in done.paths
+    assert "urls/parked" not in done.counted
+    assert "spider_exceptions/count" not in done.stats
 
 
 @pytest.mark.usefixtures("no_first")
