@@ -345,7 +345,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.judged_again += len(documents) * (self.engine.restarts - before)
         if parking is not None:
             parking.answers = answers
-            self._note_parked(answers)
+            self._unsettled.update(answer.key for answer in answers if answer.pending)
         return verdicts
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:

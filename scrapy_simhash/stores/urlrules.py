@@ -215,10 +215,6 @@ class UrlRuleStore(ABC):
         rules, now = list(rules), time.time()
         return self.write(lambda stored: book.add_rules(stored, rules, now))
 
-    def _note_parked(self, answers: list[ParkingAnswer]) -> None:
-        """Note what became of requests, once that is on disk."""
-        self._unsettled.update(answer.key for answer in answers if answer.pending)
-
     def take_parked(self, crawl: str, spider: str, most: int = 1_000) -> list[TakenRequest]:
         """Hand a running crawl the parked requests that must be made after all.
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
-from scrapy_simhash.judging.documents import Marked, Verdict, Version
+from scrapy_simhash.judging.documents import Marked, StoredDocument, Verdict, Version
 from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
@@ -102,15 +102,19 @@ class StoreMachine(RuleBasedStateMachine):
         """Find the page at an address, unless it was deleted; of a near-duplicate its original."""
         identity, number = self.noted.get(name, (b"", 0))
         while number and self.numbers.get(identity) == number:
-            page, stored = self.oracle.pages[identity], self.store.get_document(number)
+            page = self.oracle.pages[identity]
             if not page.duplicate:
                 return page
-            assert stored
-            number = stored.original
+            number = self.get(number).original
             identity = next((i for i, n in self.numbers.items() if n == number), b"")
             if not number:  # of a bulk-loaded fingerprint
                 return Page((), "", duplicate=False, done=False)
         return None
+
+    def get(self, number: int) -> StoredDocument:
+        stored = self.store.get_document(number)
+        assert stored
+        return stored
 
     def counts(self, page: Page) -> bool:
         return page.done or page.crawl in self.oracle.alive
@@ -338,11 +342,7 @@ class StoreMachine(RuleBasedStateMachine):
             st.lists(st.sampled_from(sorted(set(self.numbers.values()))), max_size=2)
         )
         named = {number: identity for identity, number in self.numbers.items() if number}
-        originals = {}
-        for number in named:
-            stored = self.store.get_document(number)
-            assert stored
-            originals[number] = stored.original
+        originals = {number: self.get(number).original for number in named}
         chosen = list(waiting)
         deleted = set()
         while waiting:
@@ -388,10 +388,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def states_are_those_of_the_oracle(self) -> None:
         for identity, number in getattr(self, "numbers", {}).items():
-            page, stored = self.oracle.pages[identity], self.store.get_document(number)
-            if not number:
-                continue
-            assert stored
-            assert stored.fingerprints == page.fingerprints
-            state = "duplicate" if page.duplicate else "done" if page.done else "pending"
-            assert stored.state == state
+            if number:
+                page, stored = self.oracle.pages[identity], self.get(number)
+                state = "duplicate" if page.duplicate else "done" if page.done else "pending"
+                assert (stored.fingerprints, stored.state) == (page.fingerprints, state)
