@@ -82,7 +82,7 @@ def read(html: str, extract: Extractor) -> PageText:
     if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
     heading, headings = choose_headings(
-        tree.iter("h1", "h2", "h3"), lambda element: element.itertext()
+        (element.tag, element.itertext()) for element in tree.iter("h1", "h2", "h3")
     )
     return PageText(
         main=main or whole,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from w3lib.encoding import html_to_unicode
@@ -13,7 +13,7 @@ from w3lib.encoding import html_to_unicode
 from scrapy_simhash.errors import UnjudgedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Named as the extractor where the whole text stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
@@ -50,14 +50,6 @@ _MOST_HEADINGS = 8
 # A page may be made of headings, each in the other, and the text of each takes as long as it is.
 _MOST_HEADINGS_READ = 256
 _MOST_DECLARED = 16
-
-
-class _Tagged(Protocol):
-    @property
-    def tag(self) -> str: ...
-
-
-_Element = TypeVar("_Element", bound=_Tagged)
 
 
 class PageText(NamedTuple):
@@ -169,19 +161,19 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
 
 
 def choose_headings(
-    elements: Iterable[_Element], read: Callable[[_Element], Iterable[str]]
+    elements: Iterable[tuple[str, Iterator[str]]],
 ) -> tuple[str, tuple[str, ...]]:
     """Choose the heading of a page, and its first ones, of its `<h1>` to `<h3>` in their order.
 
-    `read` gives the pieces of an element's text.
+    Each is a tag and the pieces of its text, which are read only if they are needed.
     """
     heading, names = "", list[str]()
-    for element in islice(elements, _MOST_HEADINGS_READ):
-        if len(names) >= _MOST_HEADINGS and (heading or element.tag != "h1"):
+    for tag, pieces in islice(elements, _MOST_HEADINGS_READ):
+        if len(names) >= _MOST_HEADINGS and (heading or tag != "h1"):
             continue
-        if name := make_name(" ".join(read(element))):
+        if name := make_name(" ".join(pieces)):
             names.append(name)
-            if element.tag == "h1":
+            if tag == "h1":
                 heading = heading or name
     return heading or next(iter(names), ""), tuple(names[:_MOST_HEADINGS])
 

@@ -7,7 +7,6 @@ in the manner of readability. No lxml, and nothing of a page's depth is on Pytho
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from turbohtml import Element, Text, XPath, parse
@@ -85,7 +84,7 @@ def _read_names(document: Document) -> PageText:
         (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
     ]
     heading, headings = choose_headings(
-        document.iter_elements(("h1", "h2", "h3")), attrgetter("strings")
+        (element.tag, element.strings) for element in document.iter_elements(("h1", "h2", "h3"))
     )
     return PageText(
         main="",

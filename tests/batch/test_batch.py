@@ -12,19 +12,10 @@ from numpy.typing import NDArray
 
 from scrapy_simhash.batch.joins import batch, batch_query
 from tests.helpers.needing import examples
-from tests.helpers.oracle import distance_between
+from tests.helpers.oracle import all_matches
 from tests.helpers.strategies import crowds, fingerprints, masks
 
 LARGEST = 2**64 - 1
-
-
-def near(queries: list[int], stored: list[int], distance: int) -> list[list[int]]:
-    return [
-        [query, other, bits]
-        for query in sorted(set(queries))
-        for other in sorted(set(stored))
-        if (bits := distance_between(query, other)) <= distance
-    ]
 
 
 def find(
@@ -47,7 +38,7 @@ def test_finds_all_once_and_in_order(values: list[int], data: st.DataObject) -> 
     queries += data.draw(st.lists(fingerprints, max_size=3)) + values[:3] + queries[:2]
     cut = data.draw(st.integers(0, len(values)))
     chunks = [values[:cut], values[cut:], values[:2]]
-    assert find(queries, chunks, distance, blocks) == near(queries, values, distance)
+    assert find(queries, chunks, distance, blocks) == all_matches(queries, values, distance)
 
 
 def always_cut(_: int, distance: int, bits: int = 64) -> int:
@@ -67,7 +58,7 @@ def test_crowds_are_cut_by_other_tables(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "_CROWD", 1)
         patch.setattr(batch, "choose_join_blocks", always_cut)
-        assert find(queries, [values], distance) == near(queries, values, distance)
+        assert find(queries, [values], distance) == all_matches(queries, values, distance)
 
 
 def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,14 +87,14 @@ def test_a_crowd_is_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("queries", [[], [0], [LARGEST, LARGEST], [0, 1, LARGEST]])
 @pytest.mark.parametrize("stored", [[], [0], [LARGEST], [0, LARGEST, 5, 5]])
 def test_extremes(queries: list[int], stored: list[int], distance: int) -> None:
-    assert find(queries, [stored], distance) == near(queries, stored, distance)
+    assert find(queries, [stored], distance) == all_matches(queries, stored, distance)
     assert find(queries, [], distance) == []
 
 
 def test_pieces_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     queries, stored = (random.integers(0, 2**12, 200, np.uint64).tolist() for _ in range(2))
-    expected = near(queries, stored, 2)
+    expected = all_matches(queries, stored, 2)
     for size in (1, 7, 199):
         monkeypatch.setattr(batch, "CHUNK", size)
         monkeypatch.setattr(batch, "_VALUES_PER_TASK", 2 * size)

@@ -1,7 +1,6 @@
 """All pairs within a distance: complete, once, in order, not undone by a crowd; clusters."""
 
 import tracemalloc
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -19,18 +18,10 @@ from scrapy_simhash.batch.joins.selfjoin import merge_pairs
 from scrapy_simhash.batch.joins.tables import choose_join_blocks, make_join_tables
 from scrapy_simhash.tables.permutation import sort_distinct
 from tests.helpers.needing import examples
-from tests.helpers.oracle import distance_between, union_find
+from tests.helpers.oracle import all_pairs, union_find
 from tests.helpers.strategies import crowds, fingerprints
 
 LARGEST = 2**64 - 1
-
-
-def all_pairs(values: list[int], distance: int) -> list[list[int]]:
-    return [
-        [first, second]
-        for first, second in combinations(sorted(set(values)), 2)
-        if distance_between(first, second) <= distance
-    ]
 
 
 def find(values: list[int], distance: int, blocks: int | None = None) -> list[list[int]]:

@@ -1,7 +1,5 @@
 """Pairs, clusters and batches of a store, near-duplicates that it recorded included."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,18 +10,10 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl
 from tests.helpers.needing import examples
-from tests.helpers.oracle import distance_between, union_find
+from tests.helpers.oracle import all_matches, all_pairs, distance_between, union_find
 from tests.helpers.strategies import crowds
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
-
-
-def list_pairs(fingerprints: set[int], distance: int) -> list[list[int]]:
-    return [
-        [first, second]
-        for first, second in combinations(sorted(fingerprints), 2)
-        if distance_between(first, second) <= distance
-    ]
 
 
 @examples(20)
@@ -49,16 +39,13 @@ def test_all_that_near_duplicates_and_originals_tell(
         assert [[pair[0], distance_between(*pair)] for pair in found] == [
             [pair[0], distance_between(*pair)] for pair in recorded
         ]
-        pairs = list_pairs(kept, distance)
+        pairs = all_pairs(kept, distance)
         assert find_all(store, distance).tolist() == pairs
         both = pairs + [pair for pair in found if pair[0] != pair[1]]
         assert find_clusters(store, distance) == union_find(both)
-        assert batch_query(store, np.array(crawled, np.uint64), distance).tolist() == [
-            [query, each, distance_between(query, each)]
-            for query in sorted(set(crawled))
-            for each in sorted(kept)
-            if distance_between(query, each) <= distance
-        ]
+        assert batch_query(store, np.array(crawled, np.uint64), distance).tolist() == all_matches(
+            crawled, kept, distance
+        )
 
 
 def test_the_nearest_fingerprints_of_both_stand_for_them(store: Store) -> None:

@@ -92,27 +92,6 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     assert names(tmp_path) == [path.name]
 
 
-def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
-    """Nor is /dev/null, for a user who may do that."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with (
-        pytest.raises(FileExistsError, match="not a regular file"),
-        open_whole(path, overwrite=True),
-    ):
-        pass
-    assert path.is_fifo()
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    def write() -> None:
-        with open_whole(tmp_path, overwrite=True):
-            pass
-
-    with pytest.raises(IsADirectoryError, match="is a folder; name a file"):
-        write()
-
-
 def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file before it has its name, the folder afterwards."""
     synced: list[tuple[bool, bool]] = []
@@ -126,10 +105,20 @@ def test_file_and_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert synced == [(False, False), (True, True)]
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "nowhere" / "file"
-    with (
-        pytest.raises(FileNotFoundError, match="there is no folder"),
-        open_whole(path, overwrite=False),
-    ):
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        # Nor is /dev/null replaced, for a user who may do that.
+        ("pipe", FileExistsError, "not a regular file"),
+        ("", IsADirectoryError, "is a folder; name a file"),
+        ("nowhere/file", FileNotFoundError, "there is no folder"),
+    ],
+)
+def test_what_no_file_can_be(
+    tmp_path: Path, name: str, error: type[Exception], message: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(error, match=message), open_whole(tmp_path / name, overwrite=True):
         pass
+    assert names(tmp_path) == ["pipe"]
+    assert (tmp_path / "pipe").is_fifo()

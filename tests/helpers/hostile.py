@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import repeat
 from typing import Any
@@ -21,73 +22,52 @@ def _read(tree: Any) -> str:
     return " ".join((tree if main is None else main).text_content().split())
 
 
-def _triggered(tree: Any) -> bool:
-    return TRIGGER in _read(tree)
+def _make(misbehave: Callable[[], object]) -> Callable[[Any], str]:
+    """Make an extractor that misbehaves on pages that say so."""
+
+    def extract(tree: Any) -> str:
+        if TRIGGER in _read(tree):
+            misbehave()
+        return _read(tree)
+
+    return extract
 
 
-def hang(tree: Any) -> str:
-    while _triggered(tree):
-        time.sleep(3600)
-    return _read(tree)
-
-
-def spin(tree: Any) -> str:
-    triggered = _triggered(tree)
-    while triggered:
+def _spin() -> None:
+    while True:
         pass
-    return _read(tree)
 
 
-def hang_natively(tree: Any) -> str:
+def _hang_natively() -> None:
     """Loop in C: the interpreter is not let go, and no Python signal handler ever runs."""
-    if _triggered(tree):
-        deque(repeat(0), maxlen=0)
-    return _read(tree)
+    deque(repeat(0), maxlen=0)
 
 
-def hang_deaf(tree: Any) -> str:
+def _hang_deaf() -> None:
     """Loop in C with every signal blocked that can be."""
-    if _triggered(tree):
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        deque(repeat(0), maxlen=0)
-    return _read(tree)
-
-
-def eat(tree: Any) -> str:
-    """Take memory; a gigabyte is the end, for the sake of the machine."""
-    if _triggered(tree):
-        _eat()
-    return _read(tree)
-
-
-def eat_quietly(tree: Any) -> str:
-    """Take memory, and make the best of it when there is no more."""
-    if _triggered(tree):
-        with suppress(MemoryError):
-            _eat()
-    return _read(tree)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    _hang_natively()
 
 
 def _eat() -> None:
+    """Take memory; a gigabyte is the end, for the sake of the machine."""
     _ = [bytes([number % 256]) * 2**20 for number in range(1_024)]
 
 
-def crash(tree: Any) -> str:
-    if _triggered(tree):
-        ctypes.string_at(0)
-    return _read(tree)
+def _eat_quietly() -> None:
+    """Take memory, and make the best of it when there is no more."""
+    with suppress(MemoryError):
+        _eat()
 
 
-def leave(tree: Any) -> str:
-    if _triggered(tree):
-        os._exit(3)
-    return _read(tree)
+def _fail() -> None:
+    raise ArithmeticError("this extractor always fails here")
 
 
-def fail(tree: Any) -> str:
-    if _triggered(tree):
-        raise ArithmeticError("this extractor always fails here")
-    return _read(tree)
+hang, spin = _make(lambda: time.sleep(3600)), _make(_spin)
+hang_natively, hang_deaf = _make(_hang_natively), _make(_hang_deaf)
+eat, eat_quietly = _make(_eat), _make(_eat_quietly)
+crash, leave, fail = _make(lambda: ctypes.string_at(0)), _make(lambda: os._exit(3)), _make(_fail)
 
 
 def fail_with_the_page(tree: Any) -> str:

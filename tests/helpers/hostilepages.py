@@ -101,9 +101,7 @@ def every_symbol() -> bytes:
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "laugh"}">' for n in range(12))
 
 HOSTILE: dict[str, Hostile] = {
-    "colspan-100-rows": Hostile(table(100), MAYBE_LATE),
-    "colspan-200-rows": Hostile(table(200), MAYBE_LATE),
-    "colspan-400-rows": Hostile(table(400), MAYBE_LATE),
+    **{f"colspan-{n}-rows": Hostile(table(n), MAYBE_LATE) for n in (100, 200, 400)},
     "attributes-20k": Hostile(attributes(20_000), MAYBE_LATE),
     "attributes-40k": Hostile(attributes(40_000), MAYBE_LATE),
     "attributes-80k": Hostile(attributes(80_000), LATE),
@@ -155,20 +153,12 @@ HOSTILE: dict[str, Hostile] = {
             '<base href="http://[bad"><link rel=canonical href="http://[::">',
         )
     ),
-    "charset-base64": Hostile(
-        lambda: wrap("text"), frozenset({"bad_encoding"}), "text/html; charset=base64"
-    ),
-    "charset-zlib": Hostile(
-        lambda: wrap("text"), frozenset({"bad_encoding"}), "text/html; charset=zlib_codec"
-    ),
-    "charset-idna": Hostile(
-        lambda: wrap("text"), frozenset({"bad_encoding"}), "text/html; charset=idna"
-    ),
-    "charset-unicode-escape": Hostile(
-        lambda: wrap("\\ud800 \\0"),
-        frozenset({"bad_encoding"}),
-        "text/html; charset=unicode_escape",
-    ),
+    **{
+        f"charset-{name}": Hostile(
+            lambda: wrap("\\ud800 \\0"), frozenset({"bad_encoding"}), f"text/html; charset={name}"
+        )
+        for name in ("base64", "zlib_codec", "idna", "unicode_escape")
+    },
     "charset-utf-16-that-is-utf-8": Hostile(
         lambda: wrap(_FILLER), JUDGED | {"no_text", "binary"}, "text/html; charset=utf-16"
     ),

@@ -1,7 +1,8 @@
 """Brute force: a list and a loop, to compare the store with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 
 def distance_between(first: int, second: int) -> int:
@@ -60,3 +61,22 @@ class Oracle:
         duplicate = bool(self.near(*fingerprints, but=identity))
         self.pages[identity] = Page(fingerprints, crawl, duplicate)
         return "near_duplicate" if duplicate else "new"
+
+
+def all_pairs(values: Iterable[int], distance: int) -> list[list[int]]:
+    """List the pairs of distinct numbers within a distance, as a self-join does."""
+    return [
+        [first, second]
+        for first, second in combinations(sorted(set(values)), 2)
+        if distance_between(first, second) <= distance
+    ]
+
+
+def all_matches(queries: Iterable[int], values: Iterable[int], distance: int) -> list[list[int]]:
+    """List query, number and their bits where these are within a distance, as a batch does."""
+    return [
+        [query, other, bits]
+        for query in sorted(set(queries))
+        for other in sorted(set(values))
+        if (bits := distance_between(query, other)) <= distance
+    ]

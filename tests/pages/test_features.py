@@ -80,23 +80,6 @@ def test_tokenise(text: str, tokens: list[str]) -> None:
     assert tokenise(text) == tokens
 
 
-@pytest.mark.parametrize(
-    ("tokens", "window", "made"),
-    [
-        ([], 1, []),
-        ([], 3, []),
-        (["a"], 1, ["a"]),
-        (["a"], 3, ["a"]),
-        (["a", "b"], 3, ["a b"]),
-        (["a", "b", "c"], 3, ["a b c"]),
-        (["a", "b", "c", "d"], 3, ["a b c", "b c d"]),
-        (["a", "b", "a", "b"], 2, ["a b", "b a", "a b"]),
-    ],
-)
-def test_shingles(tokens: list[str], window: int, made: list[str]) -> None:
-    assert list(shingles(tokens, window)) == made
-
-
 def test_a_window_has_at_least_one_token() -> None:
     with pytest.raises(ValueError, match="at least 1 token, got window=0"):
         FeatureSet("none", window=0)

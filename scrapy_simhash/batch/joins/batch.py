@@ -81,24 +81,22 @@ def batch_query(
         blocks = choose_join_blocks(distinct.size, distance) or distance + 1
     tables = [_QueryTable(table, distinct) for table in make_join_tables(blocks, distance)]
     found = [np.empty((0, 3), np.uint64)]
+
+    def match(values: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
+        return [rows for table in tables for rows in table.match(values, distance)]
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for chunk in chunks:
             tasks = [
                 chunk[start : start + _VALUES_PER_TASK]
                 for start in range(0, chunk.size, _VALUES_PER_TASK)
             ]
-            for rows in pool.map(lambda values: _match(tables, values, distance), tasks):
+            for rows in pool.map(match, tasks):
                 found.extend(rows)
             if progress is not None:
                 progress(chunk.size)
     # Sorted by query, then fingerprint; several chunks may have found the same pair.
     return sort_rows(np.concatenate(found))
-
-
-def _match(
-    tables: list[_QueryTable], values: NDArray[np.uint64], distance: int
-) -> list[NDArray[np.uint64]]:
-    return [rows for table in tables for rows in table.match(values, distance)]
 
 
 class _QueryTable:

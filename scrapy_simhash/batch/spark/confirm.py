@@ -142,10 +142,14 @@ def _answer_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
             *(batch.column(name).to_pylist() for name in ("distance", "stub")), strict=True
         )
     ]
+    return _complete(batch, [None] * batch.num_rows, kinds)
+
+
+def _complete(
+    batch: pa.RecordBatch, similarity: list[float | None], tests: list[list[str]]
+) -> pa.RecordBatch:
     answer = {name: batch.column(name) for name in _SCHEMA.names if name in batch.schema.names}
-    answer["similarity"] = pa.nulls(batch.num_rows, pa.float64())
-    answer["tests"] = pa.array(kinds, _SCHEMA.field("tests").type)
-    return pa.RecordBatch.from_pydict(answer, _SCHEMA)
+    return pa.RecordBatch.from_pydict(answer | {"similarity": similarity, "tests": tests}, _SCHEMA)
 
 
 def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
@@ -163,11 +167,9 @@ def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
             strict=True,
         )
     ]
-    answer = {name: near.column(name) for name in _SCHEMA.names if name in near.schema.names}
-    answer["similarity"] = [each.similarity for each in found]
-    answer["tests"] = [[each.proposal, *each.tests] for each in found]
+    tests = [[each.proposal, *each.tests] for each in found]
     confirmed = pa.array([each.confirmed for each in found], pa.bool_())
-    return pa.RecordBatch.from_pydict(answer, _SCHEMA).filter(confirmed)
+    return _complete(near, [each.similarity for each in found], tests).filter(confirmed)
 
 
 def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:

@@ -106,20 +106,34 @@ def _fingerprint(
     workers = Workers(1, config.page_timeout, config.page_memory)
     with asyncio.Runner() as runner:
         started = False
-        try:
-            rows = []
+
+        def make_rows() -> Iterator[dict[str, Any]]:
+            nonlocal started
             for page in _read_rows(batches):
                 if not started and page.get("html") is not None:
                     runner.run(workers.start())
                     started = True
-                rows.append(runner.run(_make_row(page, workers, config, recipe, seed)))
-                if len(rows) == _ROWS_PER_BATCH:
-                    yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
-                    rows = []
-            if rows:
-                yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+                yield runner.run(_make_row(page, workers, config, recipe, seed))
+
+        try:
+            yield from _batch(make_rows(), _SCHEMA, _ROWS_PER_BATCH, lambda _: 1)
         finally:
             runner.run(workers.stop())
+
+
+def _batch(
+    rows: Iterable[dict[str, Any]], schema: pa.Schema, full: int, weigh: Callable[[Any], int]
+) -> Iterator[pa.RecordBatch]:
+    """Put rows together until they weigh enough."""
+    gathered, weight = [], 0
+    for row in rows:
+        gathered.append(row)
+        weight += weigh(row)
+        if weight >= full:
+            yield pa.RecordBatch.from_pylist(gathered, schema)
+            gathered, weight = [], 0
+    if gathered:
+        yield pa.RecordBatch.from_pylist(gathered, schema)
 
 
 def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -176,8 +190,6 @@ def _read_text(text: str, recipe: Recipe, seed: int, url: str) -> PageFingerprin
     page = PageText(text, text)
     try:
         return fingerprint_text(page, load_features(recipe.features), seed, url)
-    except UnjudgedError:
-        raise
     except Exception as error:
         reason = "out_of_memory" if isinstance(error, MemoryError) else "failed"
         raise UnjudgedError(reason, describe_error(error)) from error
@@ -287,18 +299,9 @@ def _list_warcs(path: Path) -> list[Path]:
 def _read_files(
     batches: Iterable[pa.RecordBatch], most_bytes: int, read_warc: ReadWarc
 ) -> Iterator[pa.RecordBatch]:
-    rows: list[dict[str, Any]] = []
-    size = 0
-    for batch in batches:
-        for path in batch.column("path").to_pylist():
-            for row in _read_file(Path(path), most_bytes, read_warc):
-                rows.append(row)
-                size += len(row.get("html", b""))
-                if size > _BYTES_PER_BATCH:
-                    yield pa.RecordBatch.from_pylist(rows, _SOURCE_SCHEMA)
-                    rows, size = [], 0
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, _SOURCE_SCHEMA)
+    paths = (path for batch in batches for path in batch.column("path").to_pylist())
+    rows = (row for path in paths for row in _read_file(Path(path), most_bytes, read_warc))
+    yield from _batch(rows, _SOURCE_SCHEMA, _BYTES_PER_BATCH, lambda row: len(row.get("html", b"")))
 
 
 def _read_file(path: Path, most_bytes: int, read_warc: ReadWarc) -> Iterator[dict[str, Any]]:
