@@ -74,19 +74,6 @@ def test_store_urls(tmp_path: Path, url: str) -> None:
         assert (folder / "data.mdb").exists()
 
 
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("", "names no folder"),
-        ("lmdb://host/store", "an LMDB store has no host"),
-        ("mysql://host/store", "unknown scheme 'mysql'"),
-    ],
-)
-def test_bad_store_urls(url: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        open_store(url)
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()

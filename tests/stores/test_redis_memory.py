@@ -34,7 +34,7 @@ def limit(*servers: RedisServer, octets: int = 1) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["redis_server", "cluster_server"])
+@pytest.fixture(params=["redis_server", "cluster_server", "valkey_server", "valkey_cluster_server"])
 def server(request: pytest.FixtureRequest) -> RedisServer | RedisCluster:
     """A server, and a cluster."""
     found: RedisServer | RedisCluster = request.getfixturevalue(request.param)
@@ -55,6 +55,7 @@ def test_what_is_deleted_makes_room(server: RedisServer | RedisCluster) -> None:
                 store.start_crawl("crawl-2", "spider")
             assert store.delete([1]) == 2
             assert store.query(A) == []
+        assert store.rebuild()["fingerprints"] == 1
         assert store.check() == []
         assert [match.document for match in store.query(B)] == [3]
 

@@ -66,6 +66,8 @@ def test_urls(url: str, target: str, prefix: str, cluster: bool) -> None:
         ("valkey:localhost:6379", "write valkey://HOST"),
         ("redis//localhost", "write redis://HOST"),
         (f"mysql://user:{SECRET}@host", "unknown scheme 'mysql'"),
+        ("", "names no folder"),
+        ("lmdb://host/store", "an LMDB store has no host"),
     ],
 )
 def test_bad_urls(url: str, message: str) -> None:
