@@ -364,12 +364,15 @@ def test_whoever_works_for_long_stays_alone(
 ) -> None:
     """Reading a large store takes longer than a lock lasts."""
     monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.5)
-    with begin_crawl(redis_server.url()) as store, redis_server.client() as client:
+    monkeypatch.setattr(redis_commit, "WAIT_SECONDS", 0.1)
+    url = redis_server.url()
+    with begin_crawl(url) as store, open_store(url) as other:
         with engine_of(store)._committer.alone():
-            deadline = time.monotonic() + 4.5
+            deadline = time.monotonic() + 3
             while time.monotonic() < deadline:
-                assert client.exists(engine_of(store)._places.lock)
-        assert not client.exists(engine_of(store)._places.lock)
+                with pytest.raises(StoreUnavailableError, match="rewritten by another process"):
+                    other.find_and_add([document("a", A)])
+        assert other.find_and_add([document("a", A)])[0].status == "new"
 
 
 @pytest.mark.parametrize("work", ["bulk_load", "rebuild"])
