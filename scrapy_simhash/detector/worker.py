@@ -85,14 +85,13 @@ class _Answer(msgspec.Struct, array_like=True):
     # Not pickled: what native code made of a hostile page must not become objects of any kind in
     # the crawl's process.
     number: int
-    made: bytes = b""  # MessagePack of it
+    made: PageFingerprint | None = None
     reason: str = ""
     detail: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Answer).decode
-_decode_page = msgspec.msgpack.Decoder(PageFingerprint).decode
 
 
 def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
@@ -101,7 +100,7 @@ def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
         answer = _Answer(number, reason=found.reason, detail=detail)
     else:
-        answer = _Answer(number, _encode(found))
+        answer = _Answer(number, found)
     message = _encode(answer)
     return _LENGTH.pack(len(message)) + message
 
@@ -122,8 +121,10 @@ def take_answers(
             if len(received) < end:
                 break
             answer = _decode(received[place + _LENGTH.size : end])
-            found = UnjudgedError(answer.reason, answer.detail) if answer.reason else None
-            answers.append((answer.number, found or _decode_page(answer.made)))
+            found = UnjudgedError(answer.reason, answer.detail) if answer.reason else answer.made
+            if found is None:
+                return answers, False
+            answers.append((answer.number, found))
             place = end
     except ValueError:
         return answers, False

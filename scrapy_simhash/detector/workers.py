@@ -171,14 +171,15 @@ class Crew:
         self._rests_until = 0.0
         self._is_stopped = False
         self._ending: set[asyncio.Future[int]] = set()
+        self._news = asyncio.Event()  # a process came up, or ended
         self._start_missing()
 
     async def wait(self) -> None:
         """Wait until a process is ready; a RuntimeError if none comes up."""
         self._start_missing()  # the last ones died: not everything has to be as it was then
         while self._channels and not any(channel.is_ready for channel in self._channels):
-            starting = [channel.starting for channel in self._channels]
-            await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
+            self._news.clear()
+            await self._news.wait()
         if not self._channels:
             raise RuntimeError(
                 "no worker process came up; its own message stands above. SIMHASH_WORKERS = 0 "
@@ -260,6 +261,7 @@ class Crew:
 
     def came_up(self, channel: Channel) -> None:
         """Use a process that is ready."""
+        self._news.set()
         self._rest_seconds = 0.0
         self.feed(channel)
 
@@ -279,6 +281,7 @@ class Crew:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         self._channels.discard(channel)
+        self._news.set()
         if not channel.is_ready and not self._is_stopped:
             self._rest("it took too long" if timed_out else f"exit code {exit_code}")
         for job in reversed(jobs):
@@ -345,7 +348,6 @@ class Channel:
                     pass_fds=files,
                 )
             undone.pop_all()
-        self.starting: asyncio.Future[None] = self._loop.create_future()
         self._jobs: deque[Job] = deque()
         self._outgoing: deque[memoryview] = deque()
         self._received = bytearray()
@@ -406,7 +408,6 @@ class Channel:
         self._last_heard = time.monotonic()
         if not self.is_ready and received == READY:
             self.is_ready = True
-            self.starting.set_result(None)
             self._crew.came_up(self)
         elif received and self._take_answers(received):
             self._crew.feed(self)
@@ -467,8 +468,6 @@ class Channel:
         current = self._find_job(self._place.read()[0])
         if self._timer is not None:
             self._timer.cancel()
-        if not self.starting.done():
-            self.starting.set_result(None)
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()

@@ -7,6 +7,7 @@ https, the host that the page calls its own. So no two candidates of one pair un
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.pages.addresses import INDEX, SESSION, Address, parse_address, split_pair
@@ -146,9 +147,5 @@ def _drop_from(host: str, longer: tuple[str, ...], shorter: tuple[str, ...]) -> 
 
 def _count_common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
     """Count the segments with which two paths begin alike."""
-    count = 0
-    for mine, theirs in zip(first, second, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
+    pairs = zip(first, second, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))

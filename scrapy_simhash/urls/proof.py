@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import posixpath
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -55,14 +56,10 @@ def lower_bound(same: int, different: int) -> float:
     return max(0.0, (share + square / (2 * votes) - spread) / (1 + square / votes))
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def count_votes_needed(confidence: float) -> int:
     """Count the votes, all of them `same`, that it takes to reach a confidence, 0 to below 1."""
-    # n / (n + z^2) is the bound then.
-    needed = max(1, math.floor(confidence * Z * Z / (1 - confidence)))
-    while lower_bound(needed, 0) < confidence:
-        needed += 1
-    return needed
+    return next(votes for votes in count(1) if lower_bound(votes, 0) >= confidence)
 
 
 def required_bound(rule: UrlRule) -> float:

@@ -35,47 +35,29 @@ MOST_EXCEPTIONS = 4
 class RuleKind(StrEnum):
     """What a rule does to an address; in the order of the ladder, from safe to dangerous."""
 
-    DROP_VALUE = "drop-value"
-    """Drops one `name=value`."""
-    DROP_PARAMETER = "drop-parameter"
-    """Drops one parameter, whatever its value."""
-    DROP_PARAMETERS = "drop-parameters"
-    """Drops two to five parameters where all of them are there."""
-    DROP_MATRIX = "drop-matrix"
-    """Drops `;name=...` from the path."""
-    DROP_SESSION = "drop-session"
-    """Drops segments such as `(S(4tyb0x))`."""
-    STRIP_SLASH = "strip-slash"
-    """Strips the slash at the end of a path."""
-    STRIP_INDEX = "strip-index"
-    """Strips a last segment of this name, `index.html`."""
-    FOLD_CASE = "fold-case"
-    """Makes a path lower-case."""
-    DROP_REPEATED = "drop-repeated"
-    """Drops parameters that are there twice with one value."""
-    HOST_ALIAS = "host-alias"
-    """Puts another host in place of this one."""
-    USE_HTTPS = "use-https"
-    """Puts https in place of http."""
-    DROP_LEADING = "drop-leading"
-    """Drops these segments from the beginning of a path."""
-    DROP_SEGMENTS = "drop-segments"
-    """Drops these segments, which follow each other, where they first occur in a path."""
+    DROP_VALUE = "drop-value"  #: Drops one `name=value`.
+    DROP_PARAMETER = "drop-parameter"  #: Drops one parameter, whatever its value.
+    DROP_PARAMETERS = "drop-parameters"  #: Drops two to five parameters where all are there.
+    DROP_MATRIX = "drop-matrix"  #: Drops `;name=...` from the path.
+    DROP_SESSION = "drop-session"  #: Drops segments such as `(S(4tyb0x))`.
+    STRIP_SLASH = "strip-slash"  #: Strips the slash at the end of a path.
+    STRIP_INDEX = "strip-index"  #: Strips a last segment of this name, `index.html`.
+    FOLD_CASE = "fold-case"  #: Makes a path lower-case.
+    DROP_REPEATED = "drop-repeated"  #: Drops parameters that are there twice with one value.
+    HOST_ALIAS = "host-alias"  #: Puts another host in place of this one.
+    USE_HTTPS = "use-https"  #: Puts https in place of http.
+    DROP_LEADING = "drop-leading"  #: Drops these segments from the beginning of a path.
+    DROP_SEGMENTS = "drop-segments"  #: Drops these where they first follow each other in a path.
 
 
 class RuleState(StrEnum):
     """What a rule may do."""
 
-    LEARNING = "learning"
-    """Collects votes."""
-    ACTING = "acting"
-    """Is proven: requests are parked."""
-    PINNED = "pinned"
-    """Acts because a person said so, whatever its votes."""
-    BANNED = "banned"
-    """Never acts because a person said so, whatever its votes."""
-    RETIRED = "retired"
-    """Was found wrong, or was retired by a person: what it parked is requested again."""
+    LEARNING = "learning"  #: Collects votes.
+    ACTING = "acting"  #: Is proven: requests are parked.
+    PINNED = "pinned"  #: Acts because a person said so, whatever its votes.
+    BANNED = "banned"  #: Never acts because a person said so, whatever its votes.
+    RETIRED = "retired"  #: Was found wrong, or a person said so: what it parked is requested again.
 
 
 ACTS = {RuleState.ACTING, RuleState.PINNED}
