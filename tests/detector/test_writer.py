@@ -103,10 +103,15 @@ def late_marks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("late_marks")
-def test_page_does_not_wait_for_marks(store: FakeStore, writer: GroupWriter) -> None:
+def test_neither_pages_nor_closing_wait_for_marks(store: FakeStore, writer: GroupWriter) -> None:
     writer.note(Note(done=3))
     numbers_of(submit(writer, 1))
-    assert store.groups[0].done == [3]
+    writer.note(Note(done=4))
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    closing.join(PATIENCE_SECONDS)
+    assert not closing.is_alive()
+    assert [group.done for group in store.groups] == [[3], [4]]
 
 
 def test_marks_without_pages_are_written_in_one_go_after_about_a_second(
@@ -186,62 +191,32 @@ def test_close_writes_what_is_left(store: FakeStore, writer: GroupWriter) -> Non
     assert not closing.is_alive()
 
 
-@pytest.mark.usefixtures("late_marks")
-def test_close_does_not_wait_for_marks_to_be_overdue(store: FakeStore, writer: GroupWriter) -> None:
-    writer.note(Note(done=3))
-    closing = threading.Thread(target=writer.close)
-    closing.start()
-    closing.join(PATIENCE_SECONDS)
-    assert not closing.is_alive()
-    assert store.groups[0].done == [3]
-
-
 @pytest.mark.parametrize(
-    "failure", [ValueError("bad document"), MemoryError(), RuntimeError(), OSError(5, "I/O")]
+    "bad", [ValueError("bad document"), MemoryError(), RuntimeError(), OSError(5, "I/O")]
 )
-def test_thread_survives_any_error(
-    store: FakeStore, writer: GroupWriter, failure: Exception
-) -> None:
-    store.failures += [failure, failure]  # of the group, then of the page alone
-    (lost,) = submit(writer, 1)
-    assert lost.exception(PATIENCE_SECONDS) is failure
-    assert numbers_of(submit(writer, 2)) == [1]
-
-
-def test_bad_page_spoils_no_other_of_its_group(store: FakeStore, writer: GroupWriter) -> None:
-    bad = ValueError("bad document")
+def test_bad_page_spoils_no_other(store: FakeStore, writer: GroupWriter, bad: Exception) -> None:
     held = hold(store, writer)
     store.failures += [None, bad, None, bad, None]  # held, the group, then page by page
     first, second, third = submit(writer, 1, 2, 3)
     store.open_gate.set()
     assert held.result(PATIENCE_SECONDS)
     assert second.exception(PATIENCE_SECONDS) is bad
-    assert numbers_of([first, third]) == [2, 3]
+    assert numbers_of([first, third, *submit(writer, 4)]) == [2, 3, 4]
 
 
+@pytest.mark.parametrize("failure", [None, FULL])
 def test_thread_survives_pages_that_nobody_waits_for_any_more(
-    store: FakeStore, writer: GroupWriter
+    store: FakeStore, writer: GroupWriter, failure: Exception | None
 ) -> None:
     held = hold(store, writer)
-    first, second, third = submit(writer, 1, 2, 3)
-    assert second.cancel()
-    store.open_gate.set()
-    assert numbers_of([held, first, third]) == [1, 2, 3]
-    assert store.groups[1].documents == [b"page1", b"page3"]
-    assert numbers_of(submit(writer, 4)) == [4]
-
-
-def test_thread_survives_abandoned_pages_of_a_failed_group(
-    store: FakeStore, writer: GroupWriter
-) -> None:
-    held = hold(store, writer)
-    store.failures += [None, FULL]
+    store.failures += [None, failure]
     first, second = submit(writer, 1, 2)
     assert first.cancel()
     store.open_gate.set()
     assert held.result(PATIENCE_SECONDS)
-    assert second.exception(5) is FULL
+    assert second.exception(PATIENCE_SECONDS) is failure
     assert numbers_of(submit(writer, 3))
+    assert not any(b"page1" in group.documents for group in store.groups)
 
 
 def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:

@@ -1,6 +1,7 @@
 """When a rule is proven, and how it is split."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,6 @@ from scrapy_simhash.urls.proof import (
     list_missing,
     list_values,
     lower_bound,
-    required_bound,
     split_rule,
 )
 from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord, parse_rule
@@ -39,8 +39,12 @@ def test_the_bound_solves_the_equation_that_defines_it(same: int, different: int
         assert share - bound == pytest.approx(Z * error, abs=1e-9)
 
 
+SID, ALIAS = "a.example drop-parameter sid", "m.a.example host-alias a.example"
+HTTPS, EXCEPT = "a.example use-https", "a.example strip-slash except /x/"
+
+
 def make_record(
-    text: str, same: int, different: int = 0, directories: int = 3, values: int = 3
+    text: str, same: int, different: int = 0, directories: int = 3, values: int = 3, **fields: Any
 ) -> UrlRuleRecord:
     return UrlRuleRecord(
         parse_rule(text),
@@ -48,32 +52,46 @@ def make_record(
         different=different,
         directories=tuple(f"/d{number}/" for number in range(directories)),
         values=tuple(b"value-%d" % number for number in range(values)),
+        **fields,
     )
 
 
-def test_three_directories_are_needed() -> None:
-    record = make_record("a.example drop-parameter sid", 100, directories=2)
-    assert not is_proven(record)
-    record.directories += ("/d3/",)
-    assert is_proven(record)
-
-
 @pytest.mark.parametrize(
-    ("rule", "needed"),
+    ("record", "proven"),
     [
-        ("a.example drop-parameter format", True),
-        ("a.example drop-parameters CFID CFTOKEN", True),
-        ("a.example drop-value format=print", False),
-        ("a.example strip-slash", False),
+        (make_record(SID, 24), False),
+        (make_record(SID, 25), True),
+        (make_record(SID, 100, directories=2), False),
+        (make_record(SID, 100, values=2), False),
+        (make_record("a.example drop-parameters CFID CFTOKEN", 100, values=2), False),
+        (make_record("a.example drop-value format=print", 100, values=0), True),
+        (make_record("a.example strip-slash", 100, values=0), True),
+        # Once retired, it takes half as many votes again.
+        (make_record(SID, 59, tested_at=40), False),
+        (make_record(SID, 60, tested_at=40), True),
+        # A conflict among the last votes is no proof, whatever the bound.
+        (make_record(SID, 99, 1, recent="d" + "s" * 99), False),
+        (make_record(SID, 160, 1, recent="s" * 100), True),
+        # Nor are pages that nobody can tell apart, those of samples included.
+        (make_record(SID, 30, recent="s" * 30 + "g" * 31), False),
+        (make_record(SID, 60, recent="s" * 31 + "g" * 31), True),
+        (make_record(SID, 60, recent="s" * 31 + "g" * 31, checks="g"), False),
+        # What is doubted needs double support.
+        *((make_record(doubted, 51), False) for doubted in (ALIAS, HTTPS, EXCEPT)),
+        *((make_record(doubted, 52), True) for doubted in (ALIAS, HTTPS, EXCEPT)),
     ],
 )
-def test_three_values_are_needed_where_any_is_dropped(rule: str, *, needed: bool) -> None:
-    record = make_record(rule, 100, values=2 if needed else 0)
-    assert list_missing(record) == (["votes from 3 values"] if needed else [])
-    assert is_proven(record) == (not needed)
-    if needed:
-        record.values += (b"third",)
-        assert is_proven(record)
+def test_when_a_rule_is_proven(record: UrlRuleRecord, *, proven: bool) -> None:
+    assert is_proven(record) == proven
+    assert (list_missing(record) == []) == proven
+
+
+def test_what_a_rule_lacks_is_said() -> None:
+    assert list_missing(make_record(SID, 24, directories=2, values=2)) == [
+        "1 more vote until it is tested",
+        "votes from 3 directories",
+        "votes from 3 values",
+    ]
 
 
 def test_the_values_of_a_pair() -> None:
@@ -81,33 +99,6 @@ def test_the_values_of_a_pair() -> None:
     assert list_values(parse_rule("a.example drop-parameter b"), pair) == ["b=2"]
     assert list_values(parse_rule("a.example drop-parameters a b"), pair) == ["a=1&b=2"]
     assert list_values(parse_rule("a.example drop-value a=1"), pair) == []
-
-
-def test_once_retired_it_takes_half_as_many_votes_again() -> None:
-    record = make_record("a.example drop-parameter sid", 40)
-    record.tested_at = 40
-    assert not is_proven(record)
-    record.same = 60
-    assert is_proven(record)
-
-
-def test_a_conflict_among_the_last_votes_is_no_proof() -> None:
-    record = make_record("a.example drop-parameter sid", 99, 1)
-    record.recent = "d" + "s" * 99
-    assert lower_bound(99, 1) > 0.9
-    assert not is_proven(record)
-    record.recent, record.same = "s" * 100, 160
-    assert is_proven(record)
-
-
-def test_pages_nobody_can_tell_apart_are_no_proof() -> None:
-    record = make_record("a.example drop-parameter sid", 30)
-    record.recent = "s" * 30 + "g" * 31
-    assert not is_proven(record)
-    record.recent, record.same = "s" * 31 + "g" * 31, 60
-    assert is_proven(record)
-    record.checks = "g"
-    assert not is_proven(record)
 
 
 @given(
@@ -122,20 +113,10 @@ def test_what_is_missing_is_why_a_rule_is_not_proven(
     same: int, different: int, directories: int, values: int, tested_at: int, recent: str
 ) -> None:
     """If nothing is, the rule is proven, or its bound was just found too low."""
-    record = make_record("a.example drop-parameter sid", same, different, directories, values)
+    record = make_record(SID, same, different, directories, values)
     record.tested_at, record.recent = tested_at, recent
     missing = list_missing(record)
     assert is_proven(record) == (not missing and lower_bound(same, different) >= 0.9)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    ["m.a.example host-alias a.example", "a.example use-https", "a.example strip-slash except /x/"],
-)
-def test_what_is_doubted_needs_double_support(rule: str) -> None:
-    assert required_bound(parse_rule(rule)) == pytest.approx(0.95)
-    assert not is_proven(make_record(rule, 51))
-    assert is_proven(make_record(rule, 52))
 
 
 def split(text: str, conflicts: list[tuple[str, str]], examples: list[tuple[str, str]]) -> str:
