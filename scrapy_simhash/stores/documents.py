@@ -356,7 +356,7 @@ class Documents:
 
     def rewrite_tables(self, design: Design, fingerprints: NDArray[np.uint64]) -> None:
         """Replace the tables by those of a design, with distinct fingerprints, shape (n,)."""
-        self.values.clear(TABLES)
+        self.values.clear_tables()
         for number, table in enumerate(design.tables):
             permuted = np.sort(table.permute_array(fingerprints))
             self.values.fill(TABLES, pack_buckets(number, permuted, design.key_bytes))

@@ -210,10 +210,10 @@ class KeyValues(ABC):
         """Find the highest number of a document; 0 if there is none."""
         return max((int.from_bytes(key, "big") for key, _ in self.scan(DOCUMENTS)), default=0)
 
-    def clear(self, table: str) -> None:
-        """Delete all keys of a table. Others may go on to read TABLES as they are."""
-        for key in {key for key, _ in self.scan(table)}:
-            self.delete(table, key)
+    def clear_tables(self) -> None:
+        """Delete all keys of TABLES. Others may go on to read them as they are."""
+        for key in {key for key, _ in self.scan(TABLES)}:
+            self.delete(TABLES, key)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
         """Write many sets.

@@ -206,12 +206,9 @@ class LmdbValues(KeyValues):
         cursor = self.transaction.cursor(self.databases[DOCUMENTS])
         return number_of(cursor.key()) if cursor.last() else 0
 
-    def clear(self, table: str) -> None:
-        if table == TABLES:
-            self.tables.clear()
-            self.state = self.state._replace(compacting=0)
-        else:
-            self.transaction.drop(self.databases[table], delete=False)
+    def clear_tables(self) -> None:
+        self.tables.clear()
+        self.state = self.state._replace(compacting=0)
 
     def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
         if table == TABLES:

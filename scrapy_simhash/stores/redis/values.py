@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from functools import partial
 from heapq import merge
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
@@ -17,6 +17,7 @@ from scrapy_simhash.stores.keyvalues import (
     SINKS,
     TABLES,
     KeyValues,
+    cut,
     width_of,
 )
 from scrapy_simhash.stores.records import number_of, octets
@@ -138,7 +139,7 @@ class RedisValues(KeyValues):
             values = ((key, self._own[table][key]) for key in written)
             yield from merge(stored, ((key, value) for key, value in values if value is not None))
             return
-        for some in _cut(stored, _FIELDS_PER_CALL):
+        for some in cut(stored, _FIELDS_PER_CALL):
             self._ask([self._read_crowded(table, key) for key, joined in some if not joined])
             for key, joined in some:
                 yield from ((key, member) for member in self._list_members(table, key, joined))
@@ -173,7 +174,7 @@ class RedisValues(KeyValues):
             seen.update(found)
 
     def _scan_hashes(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-        for some in _cut(names, _HASHES_PER_CALL):
+        for some in cut(names, _HASHES_PER_CALL):
             yield from zip(some, self.run([("HGETALL", name) for name in some]), strict=True)
 
     def _list_hashes(self, table: str, prefix: bytes = b"") -> list[bytes]:
@@ -298,10 +299,10 @@ class RedisValues(KeyValues):
         reads: list[Read] = []
         for (table, name), keys in hashes.items():
             field = self._places[table].field
-            for some in _cut(keys, _FIELDS_PER_CALL):
+            for some in cut(keys, _FIELDS_PER_CALL):
                 command = ("HMGET", name, *map(field, some))
                 reads.append((command, partial(self._keep, table, some)))
-        followed = _cut(rows, _FIELDS_PER_CALL)
+        followed = cut(rows, _FIELDS_PER_CALL)
         return [
             *reads,
             *((self._follow(each), partial(self._keep_followed, each)) for each in followed),
@@ -377,7 +378,7 @@ class RedisValues(KeyValues):
             yield from super().rows(table, prefix, key_bytes=key_bytes, tolerant=tolerant)
             return
         self.read.add((table, b""))
-        for some in _cut(self._scan_stored(table, prefix), _FIELDS_PER_CALL):
+        for some in cut(self._scan_stored(table, prefix), _FIELDS_PER_CALL):
             whole = []
             for key, stored in some:
                 joined = stored or b"".join(self._list_members(table, key, stored))
@@ -394,10 +395,7 @@ class RedisValues(KeyValues):
             members = ((key, self._list_members(table, key, joined)) for key, joined in whole)
             yield b"".join(key + member for key, found in members for member in found)
 
-    def clear(self, table: str) -> None:
-        if table != TABLES:
-            super().clear(table)
-            return
+    def clear_tables(self) -> None:
         self.run([])
         self._pass_over(self.find_last())
         self._places = self.writer.begin()
@@ -447,10 +445,3 @@ def _change(members: list[bytes], changed: dict[bytes, bool]) -> list[bytes]:
         return members
     found = dict.fromkeys(members, True) | changed
     return [member for member, there in found.items() if there]
-
-
-def _cut(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Cut items into parts of a size."""
-    iterator = iter(items)
-    while part := list(islice(iterator, size)):
-        yield part
