@@ -478,7 +478,7 @@ class Documents:
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
         wanted += [(WAITING, octets(number)) for number in waiting]
-        self._fetch_documents([*known, *formed], wanted)
+        self.prefetch_rows(wanted, records=[*known, *formed])
         candidates = {
             number
             for found, scope in near
@@ -492,17 +492,8 @@ class Documents:
             for fingerprint in record.fingerprints
         }
         originals = {record.original for number in formed if (record := self.get(number))}
-        self._fetch_documents(
-            (candidates | originals) - {0}, [(FINGERPRINTS, key) for key in before]
-        )
-
-    def _fetch_documents(
-        self, numbers: Iterable[int], wanted: Iterable[tuple[str, bytes]] = ()
-    ) -> None:
-        """Read records, and what is known of them as sinks."""
-        keys = list(map(octets, numbers))
-        records = [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
-        self.values.fetch([*wanted, *records])
+        rows = [(FINGERPRINTS, key) for key in before]
+        self.prefetch_rows(rows, records=(candidates | originals) - {0})
 
     def _list_keys(self, probes: Iterable[tuple[int, int]]) -> list[tuple[str, bytes]]:
         """List the keys that probes read, each once."""
@@ -515,7 +506,8 @@ class Documents:
             self.values.fetch(self._list_keys([(fingerprint, distance)]))
             near = [found for _, found in self.near(fingerprint, distance).near]
             self.values.fetch((FINGERPRINTS, octets(found)) for found in near)
-            self._fetch_documents(n for found in near for n in self.numbers(found) if n)
+            numbers = (number for found in near for number in self.numbers(found))
+            self.prefetch_rows((), records=filter(None, numbers))
 
     def prefetch_rows(
         self,
@@ -524,10 +516,12 @@ class Documents:
         identities: Iterable[bytes] = (),
         records: Iterable[int] = (),
     ) -> None:
-        """Read rows of tables, given by table and key, and other things."""
+        """Read rows of tables, given by table and key, and records with what they are as sinks."""
         if self.remote:
             wanted = [*rows, *((IDENTITIES, identity) for identity in identities)]
-            self._fetch_documents(records, wanted)
+            keys = list(map(octets, records))
+            wanted += [(table, key) for table in (DOCUMENTS, SINKS) for key in keys]
+            self.values.fetch(wanted)
 
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for copying and for deletion."""

@@ -37,6 +37,7 @@ from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.header import (
     HEADER_KEY,
@@ -51,22 +52,17 @@ from scrapy_simhash.stores.header import (
     require_reach,
     unpack_header,
 )
-from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine, KeyValues
+from scrapy_simhash.stores.keyvalues import (
+    CRAWLS,
+    DOCUMENTS,
+    HEADER,
+    WAITING,
+    Engine,
+    KeyValues,
+    cut,
+)
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
 from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys
-from scrapy_simhash.stores.upkeep import (
-    DOCUMENTS_PER_DELETION,
-    count_documents,
-    delete_documents,
-    describe_document,
-    describe_walls,
-    list_dropped,
-    list_undelivered,
-    list_walls,
-    select_documents,
-    spare_documents,
-    with_near_duplicates,
-)
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
@@ -480,7 +476,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """Find documents by their URL."""
         return self.read(
             lambda stored: [
-                describe_document(number, record, stored.get_text(number))
+                upkeep.describe_document(number, record, stored.get_text(number))
                 for number, record in stored.list_at(url)
             ]
         )
@@ -492,7 +488,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             record = stored.get(document)
             if record is None:
                 return None
-            return describe_document(document, record, stored.get_text(document))
+            return upkeep.describe_document(document, record, stored.get_text(document))
 
         return self.read(work)
 
@@ -503,7 +499,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             stored.prefetch_rows((), records=documents)
             found = zip(documents, map(stored.get, documents), strict=True)
             return [
-                describe_document(number, record, None)
+                upkeep.describe_document(number, record, None)
                 for number, record in found
                 if record is not None
             ]
@@ -526,7 +522,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 if isinstance(record, DamagedError):
                     damaged += 1
                 else:
-                    take(describe_document(number, record, None))
+                    take(upkeep.describe_document(number, record, None))
 
         self.read(work)
         return damaged
@@ -553,7 +549,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> dict[str, Any]:
-            counted = count_documents(stored)
+            counted = upkeep.count_documents(stored)
             name, octets = self.engine.measure()
             return {
                 "store": self.url,
@@ -565,7 +561,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 "crawls": stored.count_rows(CRAWLS),
                 **counted,
                 "lost": sum(1 for _ in list_lost(stored, self._is_alive)),
-                **describe_walls(list_walls(stored)),
+                **upkeep.describe_walls(upkeep.list_walls(stored)),
                 "url_rules": stored.count_rows("rules"),
                 "parked": stored.count_rows("parked") + stored.count_rows("released"),
                 name: octets,
@@ -650,7 +646,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> NDArray[np.uint64]:
             found = stored.read_fingerprints()
-            return found[~contains(list_undelivered(stored), found)] if delivered else found
+            return found[~contains(upkeep.list_undelivered(stored), found)] if delivered else found
 
         return self.read(work)
 
@@ -701,7 +697,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
         times for a document, and the document's `text` is None.
         """
-        return self.read(lambda stored: select_documents(stored, wanted, self._is_alive))
+        return self.read(lambda stored: upkeep.select_documents(stored, wanted, self._is_alive))
 
     def list_dropped(
         self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
@@ -711,18 +707,18 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         With `lost`, only those whose original was never delivered and is not pending.
         """
         alive = self._is_alive
-        return self.read(lambda stored: list_dropped(stored, alive, wanted, lost=lost))
+        return self.read(lambda stored: upkeep.list_dropped(stored, alive, wanted, lost=lost))
 
     def list_walls(self) -> list[Wall]:
         """List the walls that crawls met, those with most near-duplicates first.
 
         Reads the addresses that lead to near-duplicates, as far as they have nothing in common.
         """
-        return self.read(list_walls)
+        return self.read(upkeep.list_walls)
 
     def spare(self, documents: Sequence[int]) -> None:
         """Exempt near-duplicates from being dropped when they are fetched again."""
-        self.write(lambda stored: spare_documents(stored, documents))
+        self.write(lambda stored: upkeep.spare_documents(stored, documents))
 
     def delete(self, documents: Sequence[int]) -> int:
         """Delete documents with their near-duplicates; returns how many of both.
@@ -733,11 +729,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         are released.
         """
         alive = self._is_alive
-        chosen = self.read(lambda stored: with_near_duplicates(stored, documents, alive))
+        chosen = self.read(lambda stored: upkeep.with_near_duplicates(stored, documents, alive))
         deleted = 0
-        for start in range(0, len(chosen), DOCUMENTS_PER_DELETION):
-            part = chosen[start : start + DOCUMENTS_PER_DELETION]
-            deleted += self.write(partial(delete_documents, numbers=part, alive=alive))
+        for part in cut(chosen, upkeep.DOCUMENTS_PER_DELETION):
+            deleted += self.write(partial(upkeep.delete_documents, numbers=part, alive=alive))
         if deleted:
             self.release_wrong()
         return deleted
