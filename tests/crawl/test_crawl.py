@@ -1,6 +1,7 @@
 """Whole crawls of a local site, in this process."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -192,3 +193,20 @@ async def test_giving_up_an_inline_download_does_no_harm(site: Site, tmp_path: P
     assert sorted(done.paths) == ["/g1/c0", "/g2/c0", "/g3/c0", "gave up"]
     assert "/endless" not in done.verdicts
     assert_quiet(done)
+
+
+async def test_a_store_in_memory_keeps_nothing_and_the_log_says_so(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It drops as any other, and writes a log where one is named."""
+    monkeypatch.chdir(tmp_path)
+    urls = [site.url("/g1/c0"), site.url("/g1/c1")]
+    for _ in range(2):
+        done = await crawl(tmp_path, urls, SIMHASH_STORE="memory:")
+        assert (done.paths, done.counted["dropped"]) == (["/g1/c0"], 1)
+    told = [record.levelname for record in caplog.records if "nothing is kept" in record.msg]
+    assert told == ["WARNING"] * 2
+    assert not any(os.scandir(tmp_path))
+    log = str(tmp_path / "log.jsonl")
+    done = await crawl(tmp_path, urls, SIMHASH_STORE="memory:", SIMHASH_LOG=log)
+    assert [decision["status"] for decision in done.decisions] == ["new", "near_duplicate"]

@@ -1,19 +1,21 @@
-"""Requests that are not what one expects: their pages pass, and take nothing from others."""
+"""Requests, and projects, that are not what one expects: pages pass, and take none from others."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
+from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.pages import page
-from tests.helpers.server import Answer, Answers, serve
+from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
+ANSWERS = {"/one": page(1), "/copy": page(1, menu="Other menu"), "/two": page(2)}
 
 
 class RaisingFingerprinter(RequestFingerprinter):
@@ -45,47 +47,84 @@ class CopyingSpider(PagesSpider):
             yield Request(response.urljoin("/copy"), meta=meta)
 
 
-async def test_page_passes_when_its_request_cannot_be_fingerprinted(tmp_path: Path) -> None:
-    with serve({"/odd": page(1), "/even": page(2)}) as site:
-        requests = [Request(url, dont_filter=True) for url in site.urls()]
-        done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
-    assert done.verdicts == {"/odd": "unjudged failed", "/even": "new"}
-    assert sorted(done.paths) == ["/even", "/odd"]
+async def test_page_passes_when_its_request_cannot_be_fingerprinted(
+    site: Site, tmp_path: Path
+) -> None:
+    site.answers["/odd"] = site.answers["/copy"]
+    requests = [Request(site.url(path), dont_filter=True) for path in ("/odd", "/one")]
+    done = await crawl(tmp_path, requests, REQUEST_FINGERPRINTER_CLASS=RaisingFingerprinter)
+    assert done.verdicts == {"/odd": "unjudged failed", "/one": "new"}
+    assert sorted(done.paths) == ["/odd", "/one"]
     assert done.counted["unjudged/failed"] == 1
 
 
-async def test_long_fingerprints_of_requests_are_shortened(tmp_path: Path) -> None:
-    with serve({"/one": page(1), "/again": page(1, menu="Other")}) as site:
-        urls = [site.url("/one"), site.url("/again")]
-        fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": LongFingerprinter}
-        first = await crawl(tmp_path, urls, **fingerprinter)
-        second = await crawl(tmp_path, urls, **fingerprinter)
-    assert first.verdicts == {"/one": "new", "/again": "near_duplicate"}
-    assert second.verdicts == {"/one": "revisit unchanged", "/again": "near_duplicate"}
+async def test_long_fingerprints_of_requests_are_shortened(site: Site, tmp_path: Path) -> None:
+    urls = [site.url("/one"), site.url("/copy")]
+    fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": LongFingerprinter}
+    first = await crawl(tmp_path, urls, **fingerprinter)
+    second = await crawl(tmp_path, urls, **fingerprinter)
+    assert first.verdicts == {"/one": "new", "/copy": "near_duplicate"}
+    assert second.verdicts == {"/one": "revisit unchanged", "/copy": "near_duplicate"}
 
 
-async def test_copied_redirects_make_no_page_the_one_redirected_to(tmp_path: Path) -> None:
-    answers: Answers = {
-        "/old": Answer(status=302, location="/new"),
-        "/new": page(1),
-        "/copy": page(1, menu="Other menu"),
-    }
-    with serve(answers) as site:
-        done = await crawl(tmp_path, [site.url("/old")], CopyingSpider)
+async def test_copied_redirects_make_no_page_the_one_redirected_to(
+    site: Site, tmp_path: Path
+) -> None:
+    site.answers |= {"/old": Answer(location="/new"), "/new": site.answers["/one"]}
+    done = await crawl(tmp_path, [site.url("/old")], CopyingSpider)
     assert done.verdicts == {"/new": "new", "/copy": "near_duplicate"}
 
 
-async def test_page_asked_for_twice_is_not_its_own_duplicate(tmp_path: Path) -> None:
+async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_path: Path) -> None:
     fingerprinter: dict[str, Any] = {"REQUEST_FINGERPRINTER_CLASS": PurposeFingerprinter}
-    with serve({"/one": page(1), "/copy": page(1, menu="Other")}) as site:
-        requests = [Request(url, meta={"purpose": n}) for url in site.urls() for n in range(2)]
-        first = await crawl(tmp_path, requests, **fingerprinter)
-        second = await crawl(tmp_path, requests[::-1], **fingerprinter)
-        site.answers["/one"] = Answer(page(2).encode())
-        third = await crawl(tmp_path, requests[1::-1], **fingerprinter)
+    urls = [site.url("/one"), site.url("/copy")]
+    requests = [Request(url, meta={"purpose": n}) for url in urls for n in range(2)]
+    first = await crawl(tmp_path, requests, **fingerprinter)
+    second = await crawl(tmp_path, requests[::-1], **fingerprinter)
+    site.answers["/one"] = site.answers["/two"]
+    third = await crawl(tmp_path, requests[1::-1], **fingerprinter)
     assert site.asked[:4] == ["/one", "/one", "/copy", "/copy"]
     assert first.paths == second.paths == ["/one", "/one"]
     assert first.counted["revisit/unchanged"] == 1
     assert second.counted["revisit/unchanged"] == 2
     assert third.paths == ["/one", "/one"]
     assert "near_duplicate" not in third.counted
+
+
+class BridgedSpider(PagesSpider):
+    """Has `start_requests`, and the `start` that the documentation advises."""
+
+    start = run_block("beside.md", "def start_requests")["OldSpider"].start
+
+    def start_requests(self) -> Iterable[Request]:
+        yield from self.requests
+
+
+class OldMiddleware:
+    """In both chains, with the argument `spider`, which Scrapy still passes."""
+
+    def process_response(self, request: Request, response: Response, spider: Spider) -> Response:
+        del request
+        response.flags.append(f"after {spider.name}")
+        return response
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any], spider: Spider
+    ) -> AsyncIterator[Any]:
+        del response
+        async for item in result:
+            yield {**item, "spider": spider.name}
+
+
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+async def test_start_requests_and_old_middlewares_work(site: Site, tmp_path: Path) -> None:
+    """Of projects that were written for older versions of Scrapy."""
+    old = {f"{__name__}.OldMiddleware": 543}
+    middlewares: dict[str, Any] = {"DOWNLOADER_MIDDLEWARES": old, "SPIDER_MIDDLEWARES": old}
+    done = await crawl(tmp_path, site.urls(), BridgedSpider, **middlewares)
+    assert done.paths == ["/one", "/two"]
+    assert done.counted["dropped"] == 1
+    assert [(item["flags"], item["spider"]) for item in done.items] == [
+        (["after pages"], "pages")
+    ] * 2
+    assert "log_count/ERROR" not in done.stats
