@@ -163,22 +163,28 @@ sys.exit(reason == "simhash_store_unusable")
     [
         ("SIMHASH_DISTANCE=9", "SIMHASH_DISTANCE = 9: must be 0 to 7 bits"),
         ("SIMHASH_EXTRACTOR=none", "SIMHASH_EXTRACTOR: 'none' is none of turbohtml, "),
+        # Where settings are and no `scrapy.cfg`, as under Scrapyd.
+        ("", "SIMHASH_STORE = 'simhash': is a path below the project's folder, which "),
     ],
 )
-def test_bad_setting_of_the_command_line_is_told_once(
-    tmp_path: Path, setting: str, told: str
-) -> None:
+def test_bad_setting_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
     (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
-    done = run_scrapy("runspider", "spider.py", "-s", setting, cwd=tmp_path)
+    given, extra = ["-s", setting], {}
+    if not setting:
+        (tmp_path / "settings.py").write_text("", encoding="utf-8")
+        given, extra = [], {"SCRAPY_SETTINGS_MODULE": "settings"}
+    command = ("-m", "scrapy", "runspider", "spider.py", *given)
+    done = run_python(*command, cwd=tmp_path, extra=extra)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert f" ERROR: The crawl does not begin: {told}" in lines[-1]
+    assert setting or "must be an absolute path" in lines[-1]
     assert "never retrieved" not in done.stderr
-    assert len([line for line in lines if " ERROR: " in line]) == 1
     assert "Traceback" not in done.stderr
     assert len([line for line in lines if " ERROR: " in line or "  File " in line]) == 1
     assert "Spider opened" not in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} <= {"spider.py", "__pycache__"}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names <= {"spider.py", "settings.py", "__pycache__"}
 
 
 def test_where_a_bad_setting_was_found_can_be_caught() -> None:
@@ -206,20 +212,3 @@ def test_a_refused_store_is_told_to_scripts(tmp_path: Path, command: str) -> Non
     assert done.returncode == 1
     assert len([line for line in done.stderr.splitlines() if " ERROR: " in line]) == 1
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["data.mdb"]
-
-
-@pytest.mark.slow
-def test_relative_store_without_a_project_stops_the_crawl(tmp_path: Path) -> None:
-    """As under Scrapyd, where the settings are there and `scrapy.cfg` is not."""
-    (tmp_path / "spider.py").write_text(SPIDER, encoding="utf-8")
-    (tmp_path / "settings.py").write_text("", encoding="utf-8")
-    done = run_python(
-        *("-m", "scrapy", "runspider", "spider.py"),
-        cwd=tmp_path,
-        extra={"SCRAPY_SETTINGS_MODULE": "settings"},
-    )
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert "SIMHASH_STORE = 'simhash': is a path below the project's folder" in last
-    assert "must be an absolute path" in last
-    assert "Spider opened" not in done.stderr

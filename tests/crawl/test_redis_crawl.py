@@ -79,9 +79,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("store_seed")
-async def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
+def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     url = redis_server.url()
-    await crawl_into(url, log=str(project / ".scrapy" / "simhash" / "log.jsonl"))  # type: ignore[arg-type]
+    log = str(project / ".scrapy" / "simhash" / "log.jsonl")
+    asyncio.run(crawl_into(url, log=log))  # type: ignore[arg-type]
     (stats,) = run("stats", "--store", url, "--json").answers
     assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
     assert stats["memory_bytes"] > 0
