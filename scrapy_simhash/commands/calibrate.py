@@ -19,6 +19,7 @@ from scrapy_simhash.inspection.evaluation.labels import (
     LABELS_FILE,
     LabelledPair,
     LabelWriter,
+    open_labels,
     read_labels,
 )
 from scrapy_simhash.inspection.evaluation.quality import advise
@@ -65,7 +66,7 @@ def calibrate(
         if not known.pairs:
             return
         if not results:
-            with LabelWriter(path) as writer:
+            with open_labels(path) as writer:
                 judged, _ = judge_labels(store, writer.labels, confirmed)
                 labelled = [each.distance for each in judged]
                 queue = known.order(labelled, writer.labels.rows, reach_bits)

@@ -221,15 +221,9 @@ def explain(
     *,
     overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Explain why a URL was dropped or kept, or how two pages compare.
+    """Explain why a URL was dropped or kept, or how two URLs or files compare.
 
-    Args:
-        config: the current settings.
-        what: a URL, or two URLs or files.
-        log_path: path of the decision log; None for that of the settings.
-        store: URL of the store; None if it was not named: then two files have seed 0.
-        html_path: write the texts side by side to this file; or None.
-        overwrite: replace an existing file.
+    If no store was named (None), two files have seed 0. An HTML file gets the texts side by side.
 
     Raises:
         InspectionError: a page is unknown or has no fingerprint, or there is no text to write.

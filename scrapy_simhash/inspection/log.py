@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -118,7 +118,8 @@ def _require(path: Path) -> None:
 
 def _list_crawls(path: Path) -> list[str]:
     """List the crawls of a log in the order in which they began."""
-    with LogReader(path, LogFilter()) as reader:
+    with path.open("rb") as file:
+        reader = LogReader(file, LogFilter())
         return list(dict.fromkeys(decision.crawl for decision, _ in reader.read()))
 
 
@@ -134,7 +135,8 @@ def read_log(
     # Lines that are not decisions, as a full disk or a power cut leaves them, are skipped; unless
     # `quiet`, standard error reports their number at the end. Following never ends, like `tail -f`;
     # with crawl `last`, it switches to each new crawl.
-    with LogReader(path, wanted) as reader:
+    with path.open("rb") as file:
+        reader = LogReader(file, wanted)
         try:
             written = reader.read()
             yield from written if last is None else deque(written, maxlen=last)
@@ -157,24 +159,18 @@ class LogReader:
 
     def __init__(
         self,
-        path: Path,
+        file: BinaryIO,
         wanted: LogFilter,
         progress: Callable[[int, int], object] = lambda *_: None,
     ) -> None:
         self._wanted = wanted
-        crawls = _list_crawls(path) if wanted.crawl == LAST_CRAWL else ()
+        crawls = _list_crawls(Path(file.name)) if wanted.crawl == LAST_CRAWL else ()
         self._crawls = dict.fromkeys(crawls)  # in the order of their beginning
         self._progress = progress
-        self._file = path.open("rb")
+        self._file = file
         self.sound = 0
         self.damaged = 0
         self.first_damaged = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     def read(self, *, follow: bool = False) -> Iterator[tuple[Decision, dict[str, Any]]]:
         """Read the next wanted decisions, oldest first, each with its line as a dict."""

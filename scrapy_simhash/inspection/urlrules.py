@@ -113,13 +113,9 @@ def find_rules(records: Iterable[UrlRuleRecord], words: Sequence[str]) -> list[U
 def show_rule(
     config: Config, rules: Sequence[str], html_path: Path | None, *, overwrite: bool
 ) -> Iterator[dict[str, Any]]:
-    """Show rules with their votes, then their pairs of pages: first those that are different.
+    """Show rules, by texts or ids, with their votes, then their pairs of pages.
 
-    Args:
-        config: the current settings.
-        rules: texts or ids.
-        html_path: write the texts of the pairs side by side to this file; or None.
-        overwrite: replace an existing file.
+    Pairs that are different come first. An HTML file gets the texts of the pairs side by side.
 
     Raises:
         InspectionError: there is no such rule, or no pair of texts to write.
@@ -282,10 +278,7 @@ class Audit:
 def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[dict[str, Any]]:
     """Count how many distinct pages a file of rules would have lost on a store, and name them.
 
-    Args:
-        config: the current settings.
-        rules_path: a file of rules; None for the rules of the store that act.
-        top: list at most so many pages of each kind; None for all.
+    Without a file, the rules of the store that act; `top` pages of each kind are listed, or all.
 
     Raises:
         ValueError: the file is none of rules.

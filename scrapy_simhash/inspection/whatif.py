@@ -114,7 +114,8 @@ def replay(
         ValueError: the distance is out of range.
         InspectionError: a document was deleted meanwhile.
 
-    Cost: some 0.2 milliseconds a document, more if it has candidates; 2 kB a document that is kept.
+    Cost: .2 to .3 milliseconds a document within 7 bits; beyond, .4 to .6, and some 4 in stores of
+    more than 16,384 fingerprints (benchmarks/bench_what_if.py). 3 kB a document that is kept.
     """
     check_replay_distance(rule.distance)
     bulk_loaded = store.bulk_loaded()

@@ -11,7 +11,7 @@ from scrapy_simhash.inspection.evaluation.labels import (
     COLUMNS,
     Label,
     LabelledPair,
-    LabelWriter,
+    open_labels,
     read_corpus,
     read_labels,
 )
@@ -31,7 +31,7 @@ def pair(first: int, second: int, label: Label = "dup") -> LabelledPair:
 
 
 def write(path: Path, *pairs: LabelledPair) -> None:
-    with LabelWriter(path) as writer:
+    with open_labels(path) as writer:
         for each in pairs:
             writer.write(each, URLS)
 
@@ -62,7 +62,7 @@ def test_a_label_is_on_disk_before_the_next_question(
     def note(file: int) -> None:
         synced.append(os.fstat(file).st_size)
 
-    with LabelWriter(path) as writer:
+    with open_labels(path) as writer:
         monkeypatch.setattr(os, "fsync", note)
         writer.write(pair(1, 2), URLS)
         assert synced == [path.stat().st_size]
@@ -90,7 +90,7 @@ def test_half_a_row_is_named_and_spoils_no_other_one(path: Path, cut: int) -> No
 def test_taken_back_labels_are_gone_and_others_stay(path: Path) -> None:
     write(path, pair(1, 2))
     before = path.read_bytes()
-    with LabelWriter(path) as writer:
+    with open_labels(path) as writer:
         writer.write(pair(3, 4), URLS)
         writer.write(pair(5, 6), URLS)
         writer.take_back()
@@ -106,16 +106,16 @@ def test_of_two_labels_for_a_pair_the_later_one_counts(path: Path) -> None:
 
 
 def test_two_sessions_do_not_mix(path: Path) -> None:
-    with LabelWriter(path), pytest.raises(LabelsError, match="another `evaluate --label` uses"):
-        LabelWriter(path)
-    LabelWriter(path).close()
+    with open_labels(path), pytest.raises(LabelsError, match="another `evaluate --label` uses"):
+        write(path)
+    write(path)
 
 
 @pytest.mark.parametrize("content", ["id,path\n1,2\n", "some notes", "id_a,id_b\n"])
 def test_a_file_of_something_else_is_left_alone(path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(LabelsError, match="has no labels"):
-        LabelWriter(path)
+        write(path)
     assert path.read_text() == content
 
 
@@ -145,7 +145,7 @@ def test_a_bad_row_is_named_and_left_out(path: Path, line: str, problem: str) ->
 
 
 def test_hostile_text_stays_in_its_row(path: Path) -> None:
-    with LabelWriter(path) as writer:
+    with open_labels(path) as writer:
         writer.write(pair(1, 2), ('http://a/"\n3,4,dup,,,u,v\n', "http://b/\x1b[2J"))
         writer.write(pair(5, 6), URLS)
     labels = read_labels(path)

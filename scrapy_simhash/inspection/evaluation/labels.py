@@ -26,9 +26,10 @@ import gzip
 import io
 import os
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003 - msgspec reads the annotations
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -250,31 +251,18 @@ def _read_row(line: str, number: int, *, whole: bool) -> LabelledRow:
 
 
 class LabelWriter:
-    """Appends labels to a file, each durably before the next pair is shown."""
+    """Appends labels to a file, each durably before the next pair is shown; see `open_labels`."""
 
-    # A missing file is made with its folder and heading. An incomplete last line is ended, so that
-    # it does not affect later ones; nothing is deleted.
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, file: int) -> None:
+        self._path, self._file = path, file
         self._starts: list[int] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _FILE_MODE)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.labels = read_labels(path)  # as they are now
-            if not os.fstat(self._file).st_size:
-                self._append(",".join(COLUMNS) + "\n")
-                sync_folder(path.parent)
-            elif os.pread(self._file, 1, os.fstat(self._file).st_size - 1) != b"\n":
-                self._append("\n")
-        except BaseException as error:
-            self.close()
-            if isinstance(error, BlockingIOError):
-                raise LabelsError(
-                    f"another `evaluate --label` uses {path}; end that one, or name another file"
-                ) from None
-            raise
+        self.labels = read_labels(path)  # as they are now
+        size = os.fstat(file).st_size
+        if not size:
+            self._append(",".join(COLUMNS) + "\n")
+            sync_folder(path.parent)
+        elif os.pread(file, 1, size - 1) != b"\n":
+            self._append("\n")
 
     def write(self, pair: LabelledPair, urls: tuple[str, str]) -> None:
         """Append a label durably."""
@@ -296,12 +284,21 @@ class LabelWriter:
         os.fsync(self._file)
         return start
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@contextmanager
+def open_labels(path: Path) -> Iterator[LabelWriter]:
+    """Open a file of labels, for one writer at a time."""
+    # A missing file is made with its folder and heading. An incomplete last line is ended, so that
+    # it does not affect later ones; nothing is deleted.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabelsError(
+                f"another `evaluate --label` uses {path}; end that one, or name another file"
+            ) from None
+        yield LabelWriter(path, file)
+    finally:
+        os.close(file)

@@ -42,16 +42,10 @@ def write_report(
     labels: Path | None,
     overwrite: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Write the report.
+    """Write the report, on all crawls or on one, named by its id or `last`.
 
-    Args:
-        config: the current settings.
-        output: the file to write.
-        log_path: path of the decision log; None for that of the settings.
-        crawl: id of the only crawl to report on, or `last`; None for all crawls.
-        labels: labelled pairs, a folder or a file of `evaluate --label`; None for the
-            file that `evaluate --label` keeps beside the log, if it exists.
-        overwrite: replace an existing file.
+    Labelled pairs are a folder or a file of `evaluate --label`; without, the file that this command
+    keeps beside the log, if it exists.
 
     Raises:
         InspectionError: there is neither a log nor a store.
@@ -124,10 +118,8 @@ def _count(
     figures = Figures()
     log = find_log(config, log_path)
     if log.is_file() or log_path is not None:
-        with (
-            show_progress("bytes of the log") as progress,
-            LogReader(log, LogFilter(crawl=crawl), progress) as reader,
-        ):
+        with show_progress("bytes of the log") as progress, log.open("rb") as file:
+            reader = LogReader(file, LogFilter(crawl=crawl), progress)
             for decision, _ in reader.read():
                 figures.add(decision)
         figures.damaged += reader.damaged
