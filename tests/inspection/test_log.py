@@ -12,30 +12,22 @@ import pytest
 
 from scrapy_simhash.detector.log import DecisionLog
 from scrapy_simhash.inspection import log as log_module
-from scrapy_simhash.inspection.log import LogFilter
+from scrapy_simhash.inspection.log import STATUSES, LogFilter
 from tests.helpers.commanding import Run
 from tests.helpers.reporting import make_decision, summarise
 
-DECISIONS: list[dict[str, Any]] = [
-    {"url": "http://a.example/1", "status": "new", "reason": "", "crawl": "one"},
-    {
-        "url": "http://a.example/2",
-        "status": "near_duplicate",
-        "reason": "",
-        "crawl": "one",
-        "distance": 0,
-        "match_url": "http://a.example/1",
-    },
-    {
-        "url": "http://b.example/3",
-        "status": "near_duplicate",
-        "reason": "",
-        "crawl": "two",
-        "distance": 3,
-        "match_url": "http://a.example/1",
-    },
-    {"url": "http://b.example/4", "status": "unjudged", "reason": "empty", "crawl": "two"},
-    {"url": "http://b.example/1", "status": "revisit", "reason": "unchanged", "crawl": "two"},
+
+def decide(url: str, status: str, crawl: str, **fields: Any) -> dict[str, Any]:
+    return {"url": f"http://{url}", "status": status, "reason": "", "crawl": crawl, **fields}
+
+
+ORIGINAL = "http://a.example/1"
+DECISIONS = [
+    decide("a.example/1", "new", "one"),
+    decide("a.example/2", "near_duplicate", "one", distance=0, match_url=ORIGINAL),
+    decide("b.example/3", "near_duplicate", "two", distance=3, match_url=ORIGINAL),
+    decide("b.example/4", "unjudged", "two", reason="empty"),
+    decide("b.example/1", "revisit", "two", reason="unchanged"),
 ]
 
 
@@ -218,31 +210,21 @@ def test_summary_counts_no_request_that_was_made_after_all() -> None:
 def test_summary_counts_statuses_distances_and_groups() -> None:
     assert summarise([]) == []
     (summary,) = summarise(DECISIONS)
-    counts = {"first_time": 0, "last_time": 0, "revisit": 0, "unjudged": 0, "not_fetched": 0}
+    counted = dict.fromkeys(("first_time", "last_time", *STATUSES), 0)
     assert summary == {
         "pages": 5,
         "crawls": [
-            {**counts, "crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
-            {
-                **counts,
-                "crawl": "two",
-                "pages": 3,
-                "new": 0,
-                "near_duplicate": 1,
-                "revisit": 1,
-                "unjudged": 1,
-            },
+            counted | {"crawl": "one", "pages": 2, "new": 1, "near_duplicate": 1},
+            counted
+            | {"crawl": "two", "pages": 3, "near_duplicate": 1, "revisit": 1, "unjudged": 1},
         ],
         "statuses": {
-            "near_duplicate": 2,
-            "new": 1,
-            "unjudged (empty)": 1,
-            "revisit (unchanged)": 1,
+            "near_duplicate": 2, "new": 1, "unjudged (empty)": 1, "revisit (unchanged)": 1,
         },
         "actions": {"": 2},
         "distances": {"0": 1, "3": 1},
-        "largest_groups": {"http://a.example/1": 2},
-    }
+        "largest_groups": {ORIGINAL: 2},
+    }  # fmt: skip
 
 
 def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
@@ -256,9 +238,8 @@ def test_summary_counts_what_was_dropped_again_once_in_a_group() -> None:
 
 def test_summary_of_lines_that_lack_keys() -> None:
     """As of another version, or written by hand."""
-    (summary,) = summarise(
-        [{"url": "u", "status": "near_duplicate"}, {"url": "u", "status": "crawl"}]
-    )
+    lines = [{"url": "u", "status": status} for status in ("near_duplicate", "crawl")]
+    (summary,) = summarise(lines)
     assert summary["distances"] == {}
     assert summary["largest_groups"] == {"(an imported fingerprint)": 1}
     assert summary["statuses"] == {"near_duplicate": 1, "crawl": 1}
