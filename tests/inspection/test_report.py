@@ -336,17 +336,12 @@ async def test_it_agrees_with_the_stats_of_a_crawl(tmp_path: Path, action: str) 
 
 
 def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
-    skipped = {"status": "unjudged", "reason": "skipped: status"}
-    figures = report(
-        tmp_path,
-        lines=[
-            make_decision(0),
-            make_drop(1),
-            make_drop(2, action="flag"),
-            make_decision(3),
-            *(make_decision(number, **skipped) for number in range(4, 10)),
-        ],
-    )
+    skipped = [
+        make_decision(number, status="unjudged", reason="skipped: status")
+        for number in range(4, 10)
+    ]
+    judged = [make_decision(0), make_drop(1), make_drop(2, action="flag"), make_decision(3)]
+    figures = report(tmp_path, lines=judged + skipped)
     written = (tmp_path / "report.html").read_text("utf-8")
     assert "Of 4 pages judged 1 (25%) were dropped" in written
     for name, shown in (

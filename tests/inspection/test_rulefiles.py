@@ -24,12 +24,8 @@ from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
 
 def write(folder: Path, content: str | bytes | list[Any]) -> Path:
     path = folder / "rules"
-    octets = content if isinstance(content, bytes) else b""
-    if isinstance(content, str):
-        octets = content.encode()
-    elif isinstance(content, list):
-        octets = json.dumps(content).encode()
-    path.write_bytes(octets)
+    text = json.dumps(content) if isinstance(content, list) else content
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
 
