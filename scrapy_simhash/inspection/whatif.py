@@ -33,7 +33,7 @@ _DUPLICATE, _PENDING = "duplicate", "pending"
 # Fingerprints of unrelated pages are this near in one of 50,000 pairs; four tables reach as far.
 MOST_BITS = 15
 _DESIGNS = ("4", "4+2", "4+3")
-# Beyond 7 bits the last two probe 548 and 2,788 short buckets, this one 72 long ones: a quarter of
+# Beyond 7 bits the last two probe 548 and 2,788 short buckets, this one 72 long ones: a seventh of
 # the time (8,000 pages, 12 bits). Only where no bucket can have more rows than a probe reads.
 _DESIGN_OF_FEW = "8:7"
 _CRAWL = "what-if"
@@ -114,7 +114,7 @@ def replay(
         ValueError: the distance is out of range.
         InspectionError: a document was deleted meanwhile.
 
-    Cost: .2 to .3 milliseconds a document within 7 bits; beyond, .4 to .6, and some 4 in stores of
+    Cost: .2 to .3 milliseconds a document within 7 bits; beyond, .4 to .6, or some 4 in stores of
     more than 16,384 fingerprints (benchmarks/bench_what_if.py). 3 kB a document that is kept.
     """
     check_replay_distance(rule.distance)
