@@ -56,12 +56,11 @@ def parse_design(name: str | int) -> Design:
         raise ValueError(f"table design {name!r} flips {flips} bits; at most {MOST_FLIPS}")
     if base := matched["paper"]:
         cut = PAPER[base]
-        tables = choose_blocks(block_widths(cut[0]), cut[1]) if cut else _nest_sixteen()
     else:
-        blocks, distance = int(matched["blocks"]), int(matched["distance"])
+        cut = blocks, distance = int(matched["blocks"]), int(matched["distance"])
         _check_blocks(name, blocks, distance)
         base = f"{blocks}:{distance}"
-        tables = choose_blocks(block_widths(blocks), distance)
+    tables = _choose_blocks(*cut) if cut else _nest_sixteen()
     design = Design(base if flips == _DEFAULT_FLIPS else f"{base}+{flips}", tables, flips)
     if design.prefix_bits < FEWEST_PREFIX_BITS:
         raise ValueError(
@@ -104,12 +103,12 @@ def lay_blocks(widths: Sequence[int], top: int = FINGERPRINT_BITS) -> tuple[BitB
     return tuple(blocks)
 
 
-def choose_blocks(widths: Sequence[int], distance_bits: int) -> tuple[Table, ...]:
+def _choose_blocks(count: int, distance_bits: int) -> tuple[Table, ...]:
     """Make one table for each choice of leading blocks: all blocks but `distance_bits`."""
-    cut = lay_blocks(widths)
+    cut = lay_blocks(block_widths(count))
     return tuple(
         _table(leading, [block for block in cut if block not in leading])
-        for leading in combinations(cut, len(cut) - distance_bits)
+        for leading in combinations(cut, count - distance_bits)
     )
 
 
