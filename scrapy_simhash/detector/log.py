@@ -120,11 +120,6 @@ class Decision(Published, kw_only=True):
         ignored = self.is_near_duplicate and self.action in {"drop", "ignore-outlinks"}
         return self.links if ignored else 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Make the dict that a line of the log is."""
-        line: dict[str, Any] = msgspec.to_builtins(self)
-        return line
-
     def make_verdict(self) -> dict[str, Any]:
         """Make the plain dict that users see: what was decided, without the details of the log."""
         return {name: getattr(self, name) for name in VERDICT}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.commanding import AGAIN, HOSTILE, ONE, TWO, Run, assert_printable
 from tests.helpers.crawling import crawl
-from tests.helpers.detecting import new_decision
+from tests.helpers.detecting import new_line
 from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS, start_python
 from tests.helpers.server import Answer, serve
@@ -46,7 +46,7 @@ def test_log_summary(run: Run, store: Path) -> None:
 
 def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path) -> None:
     def decide(crawl: str, name: str, **fields: object) -> str:
-        made = new_decision(f"http://site.example/{name}", crawl).to_dict()
+        made = new_line(f"http://site.example/{name}", crawl)
         dropped = {"status": "near_duplicate", "action": "drop", "distance": 1}
         return json.dumps({**made, **dropped, **fields}) + "\n"
 
@@ -74,7 +74,7 @@ def test_log_summary_says_that_there_are_several_crawls(run: Run, tmp_path: Path
 
 
 def test_log_summary_calls_nothing_a_drop_that_was_flagged(run: Run, tmp_path: Path) -> None:
-    made = new_decision("http://site.example/again", "20261121T132732-d2448e9f").to_dict()
+    made = new_line("http://site.example/again", "20261121T132732-d2448e9f")
     made |= {"status": "near_duplicate", "distance": 1, "match_url": "http://site.example/one"}
     path = tmp_path / "log.jsonl"
     lines = [json.dumps({**made, "action": action}) + "\n" for action in ("flag", "flag", "")]
@@ -181,10 +181,7 @@ def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> 
         assert json.loads(process.stdout.readline())["status"] == "unjudged"
         for name in ("later", "still-later"):
             with path.open("a", encoding="ascii") as log:
-                log.write(
-                    json.dumps(new_decision(f"http://site.example/{name}", "crawl").to_dict())
-                    + "\n"
-                )
+                log.write(json.dumps(new_line(f"http://site.example/{name}", "crawl")) + "\n")
             assert json.loads(process.stdout.readline())["url"] == f"http://site.example/{name}"
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 0
@@ -197,7 +194,7 @@ def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> 
 )
 def test_pipe_may_be_closed_early(tmp_path: Path, options: tuple[str, ...], exit_code: int) -> None:
     """Also where nothing is found, which nobody reads."""
-    decision = json.dumps(new_decision("http://site.example/" + "x" * 500, "crawl").to_dict())
+    decision = json.dumps(new_line("http://site.example/" + "x" * 500, "crawl"))
     (tmp_path / "log.jsonl").write_text(f"{decision}\n" * 1_000, encoding="ascii")
     log = ("-m", "scrapy", "simhash", "log", *options, "--store", str(tmp_path))
     with start_python(*log, cwd=tmp_path) as process:

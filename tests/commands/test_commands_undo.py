@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.commanding import Run
-from tests.helpers.detecting import new_decision
+from tests.helpers.detecting import new_line
 from tests.helpers.documents import CRAWL, document, open_in_crawl
 
 A, B = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
@@ -127,7 +127,7 @@ def test_the_last_crawl_is_that_of_the_log(run: Run, store: Path, command: str) 
     log = store / "log.jsonl"
     for crawl, found in ((CRAWL, True), ("crawl-0", False)):
         with log.open("a", encoding="ascii") as file:
-            file.write(json.dumps(new_decision(SITE, crawl).to_dict()) + "\n")
+            file.write(json.dumps(new_line(SITE, crawl)) + "\n")
         done = run(*arguments)
         assert (done.exit_code, SITE + "a1\n" in done.out) == (not found, found)
         assert ("meets all criteria" in done.err) == (not found)

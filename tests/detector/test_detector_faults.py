@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from scrapy_simhash.config import DEFAULT_LOG
@@ -159,7 +160,7 @@ async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> Non
             if path:
                 write_decision(detector, decision)
         if path:
-            assert read_lines(path) == [decision.to_dict()]
+            assert read_lines(path) == [msgspec.to_builtins(decision)]
     assert sorted(read_files(store)) == ["data.mdb", "log.jsonl", "opening.lock", "users.lock"]
 
 

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from scrapy_simhash.config import Config
 from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import Decision
@@ -68,6 +70,12 @@ def new_decision(url: str = "", crawl: str = "", **fields: Any) -> Decision:
     return Decision(**{"time": now, "url": url, "status": "unjudged", "crawl": crawl, **fields})
 
 
+def new_line(url: str = "", crawl: str = "", **fields: Any) -> dict[str, Any]:
+    """Make the line of the log on a page that nobody has judged."""
+    line: dict[str, Any] = msgspec.to_builtins(new_decision(url, crawl, **fields))
+    return line
+
+
 def write_decision(detector: Detector, decision: Decision) -> None:
     """Write to the detector's log, as a crawl does."""
     assert detector.log is not None
@@ -79,8 +87,8 @@ async def judge(detector: Detector, *pages: Page, done: bool = True) -> list[str
     verdicts = []
     for page_ in pages:
         decision = await detector.judge(page_)
-        verdict = decision.to_dict()
-        assert list(verdict) == list(new_decision().to_dict())
+        verdict = msgspec.to_builtins(decision)
+        assert tuple(verdict) == Decision.__struct_fields__
         assert json.loads(json.dumps(verdict)) == verdict
         if done:
             detector.note(Note(done=decision.document))

@@ -16,7 +16,7 @@ from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection import log
 from scrapy_simhash.inspection.report.report import write_report
-from tests.helpers.detecting import fetched, new_decision, running, write_decision
+from tests.helpers.detecting import fetched, new_line, running, write_decision
 from tests.helpers.pages import edit_words, make_page, make_words, page
 
 START = 1_700_000_000.0
@@ -29,10 +29,8 @@ HOSTILE_WORDS = "</script><script>window.hacked=3</script> \u2028 \u202e <b>bold
 
 def make_decision(number: int, **fields: Any) -> dict[str, Any]:
     """Make a line of a log: a page every 10 seconds."""
-    decision = new_decision(
-        f"http://site.example/page/{number}", "crawl-1", body_bytes=1_000
-    ).to_dict()
-    return {**decision, "status": "new", "time": START + 10 * number, **fields}
+    line = new_line(f"http://site.example/page/{number}", "crawl-1", body_bytes=1_000)
+    return {**line, "status": "new", "time": START + 10 * number, **fields}
 
 
 def make_drop(number: int, original: int = 0, **fields: Any) -> dict[str, Any]:

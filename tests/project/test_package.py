@@ -13,9 +13,8 @@ import pytest
 
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
-from scrapy_simhash.detector.log import VERDICT
+from scrapy_simhash.detector.log import VERDICT, Decision
 from scrapy_simhash.stores.store import Store
-from tests.helpers.detecting import new_decision
 from tests.helpers.reference import settings_rows, tables_of_settings
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +88,7 @@ def test_the_tables_of_settings_are_made_of_the_code() -> None:
 
 def test_reference_has_every_key_of_a_decision() -> None:
     documented = table_rows("Response meta: the verdict")
-    assert set(new_decision("", "").to_dict()) <= set(documented)
+    assert set(Decision.__struct_fields__) <= set(documented)
     assert list(documented)[: len(VERDICT)] == list(VERDICT)
     assert len(VERDICT) <= MOST_KEYS
 
