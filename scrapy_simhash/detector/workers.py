@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -266,17 +266,12 @@ class Crew:
         self.feed(channel)
 
     def ended(
-        self,
-        channel: Channel,
-        jobs: Sequence[Job],
-        current: Job | None,
-        exit_code: int | None,
-        *,
-        timed_out: bool,
+        self, channel: Channel, jobs: Sequence[Job], current: Job | None, *, timed_out: bool
     ) -> None:
         """Replace a process, and have read again what it left, but for the page that ended it."""
-        # One that was killed or is still dying has no exit code. Not waited for here: to end with
-        # much memory takes long.
+        # One that was killed or is still dying may have no exit code. Not waited for here: to end
+        # with much memory takes long.
+        exit_code = channel.process.returncode
         ending = self.loop.run_in_executor(None, channel.process.wait)
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -411,8 +406,11 @@ class Channel:
             self._crew.came_up(self)
         elif received and self._take_answers(received):
             self._crew.feed(self)
-        else:
-            self.end(self._find_exit_code())
+        else:  # it is dead, dying or mad
+            self.process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_DYING_SECONDS)
+            self.end()
 
     def _take_answers(self, received: bytes) -> bool:
         """Hand over the answers that are whole; False if what came is not from a sane process."""
@@ -454,15 +452,7 @@ class Channel:
     def _find_job(self, number: int) -> Job | None:
         return next((job for job in self._jobs if job.order.number == number), None)
 
-    def _find_exit_code(self) -> int | None:
-        """End the process, which is dead or dying, and say why; None if it takes long to die."""
-        self.process.kill()
-        try:
-            return self.process.wait(_DYING_SECONDS)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def end(self, exit_code: int | None = None, *, timed_out: bool = False) -> None:
+    def end(self, *, timed_out: bool = False) -> None:
         """End the process, which may have ended, and give the pages back."""
         self.process.kill()
         current = self._find_job(self._place.read()[0])
@@ -472,7 +462,7 @@ class Channel:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._place.close()
-        self._crew.ended(self, self._jobs, current, exit_code, timed_out=timed_out)
+        self._crew.ended(self, self._jobs, current, timed_out=timed_out)
 
     @property
     def _has_ended(self) -> bool:
