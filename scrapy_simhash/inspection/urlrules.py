@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.stores.store import Store
     from scrapy_simhash.urls.rules import UrlRuleRecord
@@ -61,7 +60,8 @@ def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
         "host": record.rule.host,
         "kind": record.rule.kind.value,
         "state": record.state.value,
-        "wrong": is_wrong(record),
+        # A pinned rule that made one of two different pages is kept, and named.
+        "wrong": record.state is RuleState.PINNED and bool(record.different),
         "same": record.same,
         "different": record.different,
         "grey": record.grey,
@@ -81,11 +81,6 @@ def _describe_proof(record: UrlRuleRecord) -> dict[str, Any]:
     """Say what a rule lacks that could be proven yet."""
     learns = record.state is RuleState.LEARNING
     return {"lacks": list_missing(record) if learns else []}
-
-
-def is_wrong(record: UrlRuleRecord) -> bool:
-    """Whether a pinned rule made one of two different pages: it is kept, and named."""
-    return record.state is RuleState.PINNED and bool(record.different)
 
 
 def find_rules(records: Iterable[UrlRuleRecord], words: Sequence[str]) -> list[UrlRuleRecord]:
@@ -131,12 +126,8 @@ def show_rule(
 
 def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
-        found = find_rules(store.url_rules(), rules)
-        pairs = [_list_pairs(each) for each in found]
-        stored = _find_documents(
-            store, {url for each in pairs for _, *urls in each for url in urls}
-        )
-        for record, voters in zip(found, pairs, strict=True):
+        for record in find_rules(store.url_rules(), rules):
+            voters = _list_pairs(record)
             yield {
                 **describe_rule(record),
                 **_describe_proof(record),
@@ -147,7 +138,7 @@ def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]
                 "pairs": len(voters),
             }
             for voted, *urls in voters:
-                compared = _compare(config, store, stored, *urls)
+                compared = _compare(config, store, *urls)
                 yield {"rule": record.rule.text, "voted": voted, **compared}
 
 
@@ -156,30 +147,16 @@ def _list_pairs(record: UrlRuleRecord) -> list[tuple[str, str, str]]:
     return different + [("same", *pair) for pair in record.examples]
 
 
-def _find_documents(store: Store, urls: set[str]) -> dict[str, StoredDocument]:
-    """Find documents by their URLs, with their texts; reads all records once."""
-    numbers: dict[str, int] = {}
-
-    def take(document: StoredDocument) -> None:
-        if document.url in urls:
-            numbers[document.url] = document.document
-
-    if urls:
-        store.visit(take)
-    found = (store.get_document(number) for number in numbers.values())
-    return {document.url: document for document in found if document is not None}
-
-
-def _compare(
-    config: Config, store: Store, stored: dict[str, StoredDocument], first: str, second: str
-) -> dict[str, Any]:
-    if missing := [url for url in (first, second) if url not in stored]:
+def _compare(config: Config, store: Store, *urls: str) -> dict[str, Any]:
+    stored = {url: found[-1] for url in urls if (found := store.find_document(url))}
+    if missing := [url for url in urls if url not in stored]:
         were = "was" if len(missing) == 1 else "were"
         return {
             "verdict": f"{' and '.join(missing)} {were} deleted since",
-            "pages": [{"url": first}, {"url": second}],
+            "pages": [{"url": url} for url in urls],
         }
-    return compare_stored(config, store, stored[first], stored[second])
+    first, second = (stored[url] for url in urls)
+    return compare_stored(config, store, first, second)
 
 
 _OUTCOMES = {Outcome.SAME: "same", Outcome.GREY: "grey", Outcome.DIFFERENT: "different"}
