@@ -1,5 +1,7 @@
 """A join cut into cells finds what the whole one finds, and no cell is much larger than it may."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,8 +20,8 @@ from tests.helpers.strategies import crowds
 def gather(plan: CellPlan, parts: list[NDArray[np.uint64]]) -> dict[int, NDArray[np.uint64]]:
     """Put together what each cell gets of several parts, as a shuffle does."""
     cells: dict[int, list[NDArray[np.uint64]]] = {}
-    for part in parts:
-        for cell, values in plan.scatter(part):
+    for cut, part in product(plan.cuts, parts):
+        for cell, values in cut.scatter(part):
             cells.setdefault(cell, []).append(values)
     return {cell: sort_distinct(np.concatenate(each)) for cell, each in cells.items()}
 

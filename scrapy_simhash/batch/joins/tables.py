@@ -198,11 +198,6 @@ class CellPlan:
     cuts: list[Cut] = field(default_factory=list)  # one for each table
     paths: list[tuple[JoinTable, ...]] = field(default_factory=list)  # tables leading to each cell
 
-    def scatter(self, values: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-        """Distribute fingerprints to the cells of all tables, see `Cut.scatter`."""
-        for cut in self.cuts:
-            yield from cut.scatter(values)
-
     def cut(self, sample: NDArray[np.uint64], path: tuple[JoinTable, ...]) -> Cut:
         """Cut the last table of a path; the sample is permuted by those before it."""
         made, suffix = Cut(path[-1]), path[-1].suffix
