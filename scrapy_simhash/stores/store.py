@@ -441,7 +441,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
 
-        They match in every scope. One transaction reads everything and rewrites all tables.
+        They match in every scope. One transaction rewrites all tables; it reads these and, but on
+        a server, all records.
         """
         if fingerprints.dtype != np.uint64:
             raise ValueError(f"fingerprints must be numpy.uint64, got {fingerprints.dtype}")
