@@ -268,9 +268,6 @@ class ActingRules:
         """The hosts that have rules, or to which an alias leads."""
         return self._hosts.keys()
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
     def find_target(self, url: str) -> Target | None:
         """Find the normal form of an address, if that is another one.
 

@@ -220,7 +220,7 @@ def _check_chains(
     by_id = {record.rule.id: record for record in records.values() if record.acts}
     acting = ActingRules(record.rule for record in by_id.values())
     first: dict[str, _Page] = {}
-    met = [page for pages in by_host.values() for page in pages] if len(acting) > 1 else []
+    met = [page for pages in by_host.values() for page in pages] if len(by_id) > 1 else []
     for page in sorted(met, key=lambda page: page.facts.document):
         target = acting.find_target(page.facts.url)
         form = target.form if target else page.text
