@@ -47,7 +47,7 @@ from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,36 +56,6 @@ if TYPE_CHECKING:
 _Query: TypeAlias = tuple[int, int, int | None, bool]
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
-
-
-class _Probed:
-    """What a transaction on a server probed ahead, for it asks again when it judges."""
-
-    def __init__(self) -> None:
-        self._found: dict[_Query, Probe] = {}
-        self._added: set[int] = set()
-        self._removed: set[int] = set()
-
-    def note(self, fingerprint: int, *, added: bool) -> None:
-        """Note that the transaction added a fingerprint to the tables, or removed it."""
-        (self._added if added else self._removed).add(fingerprint)
-        (self._removed if added else self._added).discard(fingerprint)
-
-    def get(self, query: _Query, probe: Callable[[int, int, int | None, bool], Probe]) -> Probe:
-        """Get the answer to a query, with what changed since it was found."""
-        if query not in self._found:
-            self._found[query] = probe(*query)
-            return self._found[query]
-        near, complete_bits = self._found[query]
-        fingerprint, distance, most, _ = query
-        changed = self._added | self._removed
-        near = [found for found in near if found[1] not in changed]
-        near += [
-            (bits, added)
-            for added in self._added
-            if (bits := hamming_distance(fingerprint, added)) <= distance
-        ]
-        return Probe(sorted(near)[:most], complete_bits)
 
 
 class Documents:
@@ -101,7 +71,10 @@ class Documents:
         self.remote = values.remote
         """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        self._probed = _Probed() if values.remote else None
+        # On a server: what was probed ahead, for judging asks again; and the fingerprints that this
+        # transaction added to the tables (True) or removed.
+        self._probed: dict[_Query, Probe] = {}
+        self._changed: dict[int, bool] = {}
         # Rows of URL rules and of what goes with them, which `judging.rows` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows, self.draw_keys = values.scan, values.count, values.draw
@@ -262,8 +235,7 @@ class Documents:
                 else:
                     for table_row in rows:
                         values.add(TABLES, *table_row)
-                if self._probed is not None:
-                    self._probed.note(fingerprint, added=True)
+                self._changed[fingerprint] = True
             values.add(FINGERPRINTS, key, row)
 
     def _unindex(self, number: int, record: Record) -> None:
@@ -277,8 +249,7 @@ class Documents:
             if not values.members(FINGERPRINTS, key, most=1):
                 for table_row in self._prober.split(fingerprint):
                     values.discard(TABLES, *table_row)
-                if self._probed is not None:
-                    self._probed.note(fingerprint, added=False)
+                self._changed[fingerprint] = False
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
@@ -292,9 +263,20 @@ class Documents:
         self, fingerprint: int, distance: int, most: int | None = None, *, bounded: bool = False
     ) -> Probe:
         """Find stored fingerprints within a distance, see `Prober.probe`."""
-        if self._probed is None:
-            return self._probe(fingerprint, distance, most, bounded)
-        return self._probed.get((fingerprint, distance, most, bounded), self._probe)
+        query = (fingerprint, distance, most, bounded)
+        if not self.remote:
+            return self._probe(*query)
+        if query not in self._probed:
+            self._probed[query] = self._probe(*query)
+            return self._probed[query]
+        near, complete_bits = self._probed[query]
+        near = [found for found in near if found[1] not in self._changed]
+        near += [
+            (bits, added)
+            for added, there in self._changed.items()
+            if there and (bits := hamming_distance(fingerprint, added)) <= distance
+        ]
+        return Probe(sorted(near)[:most], complete_bits)
 
     def _probe(self, fingerprint: int, distance: int, most: int | None, bounded: bool) -> Probe:
         try:
