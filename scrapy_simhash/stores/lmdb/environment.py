@@ -227,10 +227,6 @@ class Environment:
         """Size of the data file in bytes."""
         return (self.folder / DATA_FILE).stat().st_size
 
-    def let_go_after_fork(self) -> None:
-        """Close a forked child's copy, so that LMDB can open the file there again."""
-        self.env.close()
-
     def close(self) -> None:
         """Close the environment, unless this is a forked child's copy of it."""
         if os.getpid() == self.pid:
@@ -260,7 +256,7 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     def make() -> Environment:
         inherited = _environments.find((resolved, os.getppid()))
         if inherited is not None:
-            inherited.let_go_after_fork()
+            inherited.env.close()  # or LMDB would not open the file in a forked child
         return Environment(resolved, readonly=readonly)
 
     environment = _environments.acquire(key, make)

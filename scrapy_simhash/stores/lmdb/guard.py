@@ -165,17 +165,13 @@ def find_damage(data: Path) -> list[str]:
     # makes the file longer, its new pages seem to be missing.
     for _ in range(_MOST_LOOKS):
         size = data.stat().st_size
-        problems = _verify(data)
+        try:
+            problems = list(verify(str(data)))  # type: ignore[no-untyped-call]
+        except VerifyError as error:
+            problems = [str(error)]
         if not problems or data.stat().st_size == size:
             break
     return problems
-
-
-def _verify(data: Path) -> list[str]:
-    try:
-        return list(verify(str(data)))  # type: ignore[no-untyped-call]
-    except VerifyError as error:
-        return [str(error)]
 
 
 def is_damage(folder: Path, error: Exception) -> bool:

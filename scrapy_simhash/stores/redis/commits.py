@@ -63,11 +63,6 @@ def _read_commit(entry: list[Any]) -> Commit:
     return Commit(name.partition(b"-")[0], **{key: found[key] for key in Commit._fields[1:]})
 
 
-def _unpack(slots: bytes) -> dict[bytes, bytes]:
-    """Get a commit's writes to each other slot."""
-    return msgspec.msgpack.decode(slots, type=dict[bytes, bytes])
-
-
 # A commit starts over if more than this number of others were faster.
 _COMMITS_REMEMBERED = 128
 # The longest that a page waits while others rewrite the tables; then it passes unjudged.
@@ -151,7 +146,7 @@ class Committer:
     def _apply(self, commits: Sequence[Commit]) -> None:
         """Apply commits of the log that are not in all slots yet, in order."""
         for commit in commits:
-            writes = _unpack(commit.slots)
+            writes = msgspec.msgpack.decode(commit.slots, type=dict[bytes, bytes])
             try:
                 self._server.run(apply(writes, commit.seq))
             except StoreUnavailableError as error:
