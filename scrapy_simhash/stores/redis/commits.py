@@ -26,7 +26,7 @@ import xxhash
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.header import HEADER_KEY
 from scrapy_simhash.stores.keyvalues import FINGERPRINTS, HEADER
-from scrapy_simhash.stores.redis.leases import Heartbeat, Held
+from scrapy_simhash.stores.redis.leases import Held
 from scrapy_simhash.stores.redis.places import NEVER
 from scrapy_simhash.stores.redis.scripts import (
     APPLIED,
@@ -172,24 +172,21 @@ class Committer:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Prevent others from committing; commits that they began before start over afterwards."""
-        lock = Held(self._server, self._places.lock, "lock", LOCK_SECONDS)
+        # It is renewed, because reading a large store takes minutes.
+        lock = Held(self._server, self._places.lock, "lock", LOCK_SECONDS, "hold")
         deadline = time.monotonic() + WAIT_SECONDS
-        while not lock.renew("take"):
+        while not lock.take():
             self._wait(deadline)
         self._lock = lock
-        # Renew the lock, because reading a large store takes minutes.
-        keeping = Heartbeat(lambda: lock.renew("hold"), LOCK_SECONDS)
         try:
             yield
         finally:
             self._lock = None
-            keeping.stop()
-            with suppress(StoreError):  # what was done is done, and the lock ends by itself
-                lock.end()
+            lock.end()
 
     def require_alone(self) -> None:
         """Raise a StoreError if this process was stopped so long that others may have committed."""
-        if self._lock is None or not self._lock.renew("hold"):
+        if self._lock is None or not self._lock.renew():
             raise StoreError("this process paused, so others may have written; try again")
 
     def commit_alone(self, values: RedisValues) -> None:

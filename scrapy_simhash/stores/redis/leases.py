@@ -12,7 +12,7 @@ from scrapy_simhash.stores.keyvalues import Leases
 from scrapy_simhash.stores.redis.scripts import LEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from scrapy_simhash.stores.redis.server import Server
 
@@ -26,58 +26,66 @@ _BEATS_PER_LEASE = 6
 
 
 class Held:
-    """A lease of one holder; a crawl and a token, or what else it is called."""
+    """A lease that this process may take; a thread renews it until `end`.
 
-    def __init__(self, server: Server, key: bytes, name: str, seconds: float) -> None:
+    Args:
+        server: that has it.
+        key: of the leases, on the server.
+        name: a crawl, or what else is held.
+        seconds: how long it lasts if it is not renewed.
+        how: what the thread does, see `lease.lua`.
+    """
+
+    def __init__(
+        self, server: Server, key: bytes, name: str, seconds: float, how: Literal["keep", "hold"]
+    ) -> None:
         self.holder = f"{name} {secrets.token_hex(16)}"
         self._server = server
         self._key = key
         self._name = name
         self._seconds = seconds
+        self._how = how
+        self._ending = threading.Event()
+        self._thread = threading.Thread(
+            target=self._keep, name="scrapy_simhash-heartbeat", daemon=True
+        )
 
-    def renew(self, how: Literal["take", "keep", "hold"]) -> bool:
-        """Take or renew it; returns whether it is held now, see `lease.lua`."""
+    def take(self) -> bool:
+        """Take it; returns False, and may be called again, if another holder has it."""
+        taken = self._renew("take")
+        if taken:
+            self._thread.start()
+        return taken
+
+    def renew(self) -> bool:
+        """Renew it; returns whether it is held now."""
+        return self._renew(self._how)
+
+    def _renew(self, how: str) -> bool:
         arguments = (self._name, self.holder, round(self._seconds * 1_000_000), how)
         return bool(self._server.run_script(LEASE, [self._key], *arguments))
 
-    def end(self) -> None:
-        """Give it back, if it is held."""
-        self._server.call("ZREM", self._key, self.holder)
-
-
-class Heartbeat:
-    """A thread that calls `beat` at intervals, until `stop`."""
-
-    def __init__(self, beat: Callable[[], object], lease_seconds: float) -> None:
-        self._ending = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run,
-            args=(beat, lease_seconds / _BEATS_PER_LEASE),
-            name="scrapy_simhash-heartbeat",
-            daemon=True,
-        )
-        self._thread.start()
-
-    def _run(self, beat: Callable[[], object], seconds: float) -> None:
-        while not self._ending.wait(seconds):
+    def _keep(self) -> None:
+        while not self._ending.wait(self._seconds / _BEATS_PER_LEASE):
             with suppress(StoreError):
-                beat()
+                self.renew()
 
-    def stop(self) -> None:
-        """End the thread; waits for a call that is running."""
+    def end(self) -> None:
+        """Give it back; if the server is gone, it ends by itself."""
         self._ending.set()
         self._thread.join()
+        with suppress(StoreError):
+            self._server.call("ZREM", self._key, self.holder)
 
 
 class RedisLeases(Leases):
-    """The leases of the crawls that this process runs; a thread renews them."""
+    """The leases of the crawls that this process runs."""
 
     def __init__(self, server: Server, key: bytes) -> None:
         super().__init__()
         self._server = server
         self._key = key
         self._living: set[str] = set()
-        self._heartbeat: Heartbeat | None = None
 
     def take_over(self, holders: Iterable[bytes]) -> None:
         """Take over which leases are valid, by their holders."""
@@ -89,29 +97,9 @@ class RedisLeases(Leases):
 
     def _take(self, crawl: str) -> Held | None:
         self._server.warn_of_loss()
-        lease = Held(self._server, self._key, crawl, LEASE_SECONDS)
-        if not lease.renew("take"):
-            return None
-        if self._heartbeat is None:
-            self._heartbeat = Heartbeat(self._keep, LEASE_SECONDS)
-        return lease
+        lease = Held(self._server, self._key, crawl, LEASE_SECONDS, "keep")
+        return lease if lease.take() else None
 
     def _end(self, crawl: str, lease: Held) -> None:
         del crawl
         lease.end()
-
-    def _keep(self) -> None:
-        for crawl, lease in list(self._held.items()):
-            with suppress(StoreError):
-                lease.renew("keep")
-                if crawl not in self._held:  # given back meanwhile
-                    lease.end()
-
-    def give_back(self, crawl: str) -> None:
-        with suppress(StoreError):  # then it ends by itself
-            super().give_back(crawl)
-
-    def close(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        super().close()

@@ -14,7 +14,7 @@ and the field has the others::
     {P}:seq                   number of the last commit: microseconds since 1970, always growing
     {P}:applied               in a cluster, the last commit that is in all slots
     {P}:log                   stream of the last commits, see `commits`
-    {P}:lock                  token of a process that writes alone
+    {P}:lock                  zset of at most one: the process that writes alone, as in leases
     {P}:next                  number of the last document
     {P}:leases                zset: crawl and token -> time of expiry, see `leases`
     {P}:generation            number of the last tables that were begun
