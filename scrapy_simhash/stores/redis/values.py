@@ -26,7 +26,7 @@ from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Command, Write, sc
 from scrapy_simhash.tables.probing import unpack_buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.server import Server
@@ -266,47 +266,55 @@ class RedisValues(KeyValues):
     ) -> None:
         self._ahead = max(self._ahead, numbers)
         reserved = self._numbers[self.taken :][: self._ahead]
-        reads = self._list_reads(chain(wanted, ((DOCUMENTS, octets(each)) for each in reserved)))
+        by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
+        for table, key in chain(wanted, ((DOCUMENTS, octets(each)) for each in reserved)):
+            by_table[table][key] = None
+        known = self._known[FINGERPRINTS]
+        rows = [key for key in by_table.pop(FINGERPRINTS, ()) if key[:8] not in known]
+        if self._server.address.cluster:  # where no script can read what rows lead to
+            by_table[FINGERPRINTS] = {key[:8]: None for key in rows}
+            rows = []
+        commands, read = self._list_reads(by_table)
+        others: list[Read] = [
+            (self._follow(some), partial(self._keep_followed, some))
+            for some in cut(rows, _FIELDS_PER_CALL)
+        ]
         for table in counts:
             length = ("HLEN", self._places[table].single)
             if length not in self._answers:
-                reads.append((length, partial(self._answers.__setitem__, length)))
+                others.append((length, partial(self._answers.__setitem__, length)))
         # One that only reads reserves none.
         missing = self.writing * numbers - len(self._numbers) + self.taken
         if missing > 0:
             more = ("INCRBY", self._places.next, missing)
-            reads.append(
+            others.append(
                 (more, lambda last: self._numbers.extend(range(last + 1 - missing, last + 1)))
             )
-        if reads:
-            answers = self.run([command for command, _ in reads])
-            for (_, keep), answer in zip(reads, answers, strict=True):
-                keep(answer)
+        commands += [command for command, _ in others]
+        answers = iter(self.run(commands) if commands else ())
+        for (table, keys), values in zip(read, answers, strict=False):  # there are more answers
+            self._known[table].update(zip(keys, values, strict=True))
+        for (_, keep), answer in zip(others, answers, strict=True):
+            keep(answer)
 
-    def _list_reads(self, wanted: Iterable[tuple[str, bytes]]) -> list[Read]:
-        """List what reads the keys that are not known yet."""
-        hashes: defaultdict[tuple[str, bytes], dict[bytes, None]] = defaultdict(dict)
-        rows: dict[bytes, None] = {}
-        for table, wanted_key in wanted:
-            key = wanted_key[:8] if table == FINGERPRINTS else wanted_key
-            if key in self._known[table]:
-                continue
-            # In a cluster no script can read what rows lead to.
-            if table == FINGERPRINTS and not self._server.address.cluster:
-                rows[wanted_key] = None
-            else:
-                hashes[table, self._places[table].name(key)][key] = None
-        reads: list[Read] = []
-        for (table, name), keys in hashes.items():
-            field = self._places[table].field
-            for some in cut(keys, _FIELDS_PER_CALL):
-                command = ("HMGET", name, *map(field, some))
-                reads.append((command, partial(self._keep, table, some)))
-        followed = cut(rows, _FIELDS_PER_CALL)
-        return [
-            *reads,
-            *((self._follow(each), partial(self._keep_followed, each)) for each in followed),
-        ]
+    def _list_reads(
+        self, wanted: Mapping[str, Iterable[bytes]]
+    ) -> tuple[list[Command], list[tuple[str, list[bytes]]]]:
+        """Make the commands that read keys not known yet; also returns table and keys of each."""
+        commands: list[Command] = []
+        read: list[tuple[str, list[bytes]]] = []
+        for table, keys in wanted.items():
+            known, place = self._known[table], self._places[table]
+            hashes: defaultdict[bytes, list[bytes]] = defaultdict(list)
+            for key in keys:
+                if key not in known:
+                    hashes[place.name(key)].append(key)
+            single = bool(place.single)
+            for name, found in hashes.items():
+                for some in cut(found, _FIELDS_PER_CALL) if single else (found,):
+                    commands.append(("HMGET", name, *map(place.field, some)))
+                    read.append((table, some))
+        return commands, read
 
     def _follow(self, rows: Iterable[bytes]) -> Command:
         """Make the command that reads rows of fingerprints, and the records to which they lead."""
@@ -315,13 +323,10 @@ class RedisValues(KeyValues):
         tables = (self._places[table].parts() for table in _FOLLOWED)
         return script(FOLLOW, [], *chain.from_iterable(chain(tables, sets)))
 
-    def _keep(self, table: str, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        self._known[table].update(zip(keys, values, strict=True))
-
     def _keep_followed(self, rows: Iterable[bytes], answer: Sequence[Sequence[bytes]]) -> None:
         """Keep what `_follow` found."""
         sets, found = answer
-        self._keep(FINGERPRINTS, (row[:8] for row in rows), sets)
+        self._known[FINGERPRINTS].update(zip((row[:8] for row in rows), sets, strict=True))
         for at, table in enumerate(_FOLLOWED, 1):
             known = self._known[table]
             for key, value in zip(found[::3], found[at::3], strict=True):
