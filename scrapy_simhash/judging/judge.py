@@ -255,7 +255,7 @@ class Judge(Matcher):
         changed = own.text_digest != document.text_digest or own.scope != document.scope
         if (writing := self.writing) is not None:
             # The whole text changes with every advertisement: indexed anew, but not "changed".
-            moved = changed or (own.fingerprints, own.url) != (document.fingerprints, document.url)
+            moved = changed or _placed_by(own) != _placed_by(document)
             if moved:
                 writing.take_out(number, own)
             if changed or not self.counts(own):
@@ -300,6 +300,11 @@ class Judge(Matcher):
             if match.pending and (original := writing.get(match.document)):
                 waiting = Waiting(match.document, original.text_digest, document.crawl)
         return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
+
+
+def _placed_by(page: PageFacts) -> tuple[object, ...]:
+    """Tell by what a document with one text is found."""
+    return page.fingerprints, page.url, bool(page.sketch)
 
 
 def make_duplicate(record: Record, match: Match) -> None:

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import CrawlRecord, Document, Record, State, Waiting
+from scrapy_simhash.judging.documents import (
+    CrawlRecord,
+    Document,
+    PageFacts,
+    Record,
+    State,
+    Waiting,
+)
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
 from scrapy_simhash.judging.rows import VERSION, pack_row, read_rows, unpack_row
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -27,7 +35,9 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     FORMS,
     IDENTITIES,
+    SAMPLE,
     SINKS,
+    SITES,
     TABLES,
     TEXTS,
     WAITING,
@@ -40,6 +50,8 @@ from scrapy_simhash.stores.records import (
     octets,
     pack_identity,
     scope_hash,
+    site_key,
+    site_row,
     unpack_identity,
 )
 from scrapy_simhash.stores.rulebook import find_form
@@ -64,13 +76,15 @@ class Documents:
     Args:
         values: the transaction.
         prober: of the design that the tables have.
+        seed: of the store.
     """
 
-    def __init__(self, values: KeyValues, prober: Prober) -> None:
+    def __init__(self, values: KeyValues, prober: Prober, seed: int) -> None:
         self.values = values
         self.remote = values.remote
         """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
+        self._seed = seed
         # On a server: what was probed ahead, for judging asks again; and the fingerprints that this
         # transaction added to the tables (True) or removed.
         self._probed: dict[_Query, Probe] = {}
@@ -91,6 +105,15 @@ class Documents:
         key = octets(number)
         packed = self.values.get(DOCUMENTS, key)
         return None if packed is None else unpack_row(Record, key, packed)
+
+    def glance(self, numbers: Sequence[int]) -> dict[int, Record]:
+        """Get records in one round trip, as they happen to be; leaves out missing and damaged ones.
+
+        What changes in them meanwhile makes no transaction begin again.
+        """
+        keys = list(map(octets, numbers))
+        rows = zip(keys, self.values.glance(keys), strict=True)
+        return {number_of(key): record for key, record in read_rows(Record, rows)}
 
     def put(
         self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
@@ -237,9 +260,12 @@ class Documents:
                         values.add(TABLES, *table_row)
                 self._changed[fingerprint] = True
             values.add(FINGERPRINTS, key, row)
+        self.enter_sample(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
+        if (site := site_row(number, record, self._seed)) is not None:
+            self.values.discard(SITES, *site)
         values, row = self.values, scope_hash(record.scope) + octets(number)
         for fingerprint in record.fingerprints:
             key = octets(fingerprint)
@@ -250,6 +276,28 @@ class Documents:
                 for table_row in self._prober.split(fingerprint):
                     values.discard(TABLES, *table_row)
                 self._changed[fingerprint] = False
+
+    def enter_sample(self, number: int, record: Record) -> None:
+        """Make a document one of the sample of its host, if it is among the smallest."""
+        site = site_row(number, record, self._seed)
+        if site is None:
+            return
+        key, member = site
+        there = self.values.members(SITES, key)
+        kept = sorted({*there, member})[:SAMPLE]
+        if member in kept:
+            self.values.add(SITES, key, member)
+        for beyond in set(there).difference(kept):
+            self.values.discard(SITES, key, beyond)
+
+    def sample(self, host: str) -> tuple[int, ...]:
+        """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents.
+
+        They are no near-duplicates and no stubs, have sketches, and their order depends on nothing
+        that a site can choose. A gap that a deletion left is filled by later documents.
+        """
+        found = self.values.members(SITES, site_key(host, self._seed), most=SAMPLE)
+        return tuple(number_of(member[8:]) for member in found)
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
@@ -433,7 +481,9 @@ class Documents:
         """Read what judging documents and marking others will need: three steps for a group.
 
         Identities and buckets; then the documents of the neighbours; then their records. `rows` and
-        `counts` come along, with the documents that normal forms among them lead to.
+        `counts` come along, with the documents that normal forms among them lead to, and the
+        samples of hosts. Where records come last, those of other hosts than the documents' are a
+        step more.
         """
         if not self.remote:
             return
@@ -448,6 +498,7 @@ class Documents:
         wanted = [(IDENTITIES, identity) for identity in identities]
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
         wanted += self._list_keys({probe[1:] for probe in probes})
+        wanted += self._list_sites(documents)
         self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
@@ -474,8 +525,18 @@ class Documents:
             for fingerprint in record.fingerprints
         }
         originals = {record.original for number in formed if (record := self.get(number))}
+        candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
+        if self.values.follows:
+            rows += self._list_sites(self.glance([*candidates]).values())
         self.prefetch_rows(rows, records=(candidates | originals) - {0})
+        if not self.values.follows:
+            self.values.fetch(self._list_sites(self.glance([*candidates]).values()))
+
+    def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
+        """List the keys of the samples of pages' hosts, each once."""
+        hosts = {host_of(page.url) for page in pages} - {""}
+        return [(SITES, site_key(host, self._seed)) for host in hosts]
 
     def _list_keys(self, probes: Iterable[tuple[int, int]]) -> list[tuple[str, bytes]]:
         """List the keys that probes read, each once."""

@@ -22,6 +22,7 @@ mending, merging. The rows of all kinds are::
     fingerprints   fingerprint                    scope hash (8) + number (8)
     duplicates     number of an original          number of a near-duplicate
     addresses      digest of a URL (2)            1 byte more of the digest + number (5)
+    sites          digest of a host (8)           digest of an identity (8) + number (8): its sample
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -70,6 +71,7 @@ ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
 DUPLICATES = "duplicates"
 ADDRESSES = "addresses"
+SITES = "sites"
 TABLES = "tables"
 
 # Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
@@ -77,7 +79,10 @@ ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, TABLES: -1}
+SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 16, TABLES: -1}
+# The most members of a set of SITES that count, the smallest ones; a few more may be there where
+# others commit meanwhile.
+SAMPLE = 16
 _ROWS_PER_SLICE = 65_536
 
 
@@ -91,11 +96,15 @@ class KeyValues(ABC):
     sense: a probe reads thousands of keys of TABLES, of which there is always one that somebody
     writes. In place of them `many` names the fingerprint and the distance: another transaction
     matters if it wrote a key of FINGERPRINTS (these are fingerprints) within that distance. `has`
-    on TABLES is covered by that, too.
+    on TABLES is covered by that, too. SITES and what `glance` reads are never read in this sense,
+    either: else all that add pages of one host would wait for each other.
     """
 
     remote: ClassVar[bool] = False
     """Whether a read is a round trip; only then is it worthwhile to call `fetch`."""
+
+    follows: bool = False
+    """Whether `fetch` brings documents with the rows of FINGERPRINTS that lead to them."""
 
     marks_bulk_loaded: ClassVar[bool] = False
     """Whether rows of one table may be lost and not those of another, see `stores.documents`."""
@@ -166,6 +175,10 @@ class KeyValues(ABC):
         del wanted, counts, numbers
 
     # What follows is right for every kind, and worth writing anew for a large one.
+
+    def glance(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Get values of DOCUMENTS in one round trip; reads none of them in the above sense."""
+        return [self.get(DOCUMENTS, key) for key in keys]
 
     def has(self, table: str, key: bytes, member: bytes) -> bool:
         """Whether a set has a member."""

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from struct import Struct
+from typing import TYPE_CHECKING
 
 import xxhash
 
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.judging.documents import State
+from scrapy_simhash.pages.addresses import host_of
+
+if TYPE_CHECKING:
+    from scrapy_simhash.judging.documents import Record
 
 # Makes keys from document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
@@ -46,6 +52,26 @@ def address_row(url: str, number: int) -> tuple[bytes, bytes]:
 def number_in(member: bytes) -> int:
     """Get the number of the document from a row of the index of URLs."""
     return number_of(member[-_NUMBER_BYTES:])
+
+
+@lru_cache(maxsize=1_024)
+def site_key(host: str, seed: int) -> bytes:
+    """Make the key of the sample of a host; `seed` is the store's."""
+    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
+
+
+def site_row(number: int, record: Record, seed: int) -> tuple[bytes, bytes] | None:
+    """Make key and member of a document in the sample of its host; None where it is in none.
+
+    Near-duplicates and stubs tell nothing of a site, and without a sketch nothing can be asked. The
+    seed of a store is secret, so nobody can choose which pages are in a sample.
+    """
+    if record.state == State.DUPLICATE or record.stub or not record.sketch:
+        return None
+    host = host_of(record.url)
+    if not host:
+        return None
+    return site_key(host, seed), xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
 
 
 @lru_cache(maxsize=1_024)

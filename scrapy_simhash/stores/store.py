@@ -190,7 +190,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(values, self._prober)
+        return Documents(values, self._prober, self._header.seed)
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""

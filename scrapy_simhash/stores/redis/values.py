@@ -15,6 +15,7 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     SETS,
     SINKS,
+    SITES,
     TABLES,
     KeyValues,
     cut,
@@ -48,6 +49,8 @@ _FIELDS_DRAWN = 2**14
 _HASHES_PER_CALL = 64
 # The tables whose rows come along with those of FINGERPRINTS.
 _FOLLOWED = (DOCUMENTS, SINKS)
+# Others may write these meanwhile, see `KeyValues`.
+_NEVER_READ = (TABLES, SITES)
 # After a prefix, it is greater than all members that begin so.
 _BEYOND = b"\xff" * 64
 
@@ -79,6 +82,8 @@ class RedisValues(KeyValues):
         self.probed: dict[int, int] = {}
         self.writes: list[Write] = []
         self.writer = writer
+        # In a cluster no script can read what rows lead to.
+        self.follows = not server.address.cluster
         self._server = server
         self._places = places
         self._numbers = numbers
@@ -124,6 +129,11 @@ class RedisValues(KeyValues):
         self.read.add((table, key))
         return self._get_stored(table, key)
 
+    def glance(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        own, known = self._own[DOCUMENTS], self._known[DOCUMENTS]
+        self.fetch((DOCUMENTS, key) for key in keys if key not in own)
+        return [own[key] if key in own else known[key] for key in keys]
+
     def _get_stored(self, table: str, key: bytes) -> bytes | None:
         known = self._known[table]
         if key not in known:
@@ -131,7 +141,8 @@ class RedisValues(KeyValues):
         return known[key]
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        self.read.add((table, b""))
+        if table != SITES:
+            self.read.add((table, b""))
         own = {*self._own[table], *self._changed[table]}
         stored = (row for row in self._scan_stored(table, prefix) if row[0] not in own)
         written = sorted(key for key in own if key.startswith(prefix))
@@ -199,7 +210,7 @@ class RedisValues(KeyValues):
     def members(
         self, table: str, key: bytes, prefix: bytes = b"", most: int | None = None
     ) -> list[bytes]:
-        if table != TABLES:  # see `KeyValues`
+        if table not in _NEVER_READ:
             self.read.add((table, key))
         changed = self._changed[table].get(key, {})
         stored = self._own[table][key] if key in self._own[table] else self._get_stored(table, key)
@@ -271,7 +282,7 @@ class RedisValues(KeyValues):
             by_table[table][key] = None
         known = self._known[FINGERPRINTS]
         rows = [key for key in by_table.pop(FINGERPRINTS, ()) if key[:8] not in known]
-        if self._server.address.cluster:  # where no script can read what rows lead to
+        if not self.follows:
             by_table[FINGERPRINTS] = {key[:8]: None for key in rows}
             rows = []
         commands, read = self._list_reads(by_table)
@@ -369,7 +380,7 @@ class RedisValues(KeyValues):
         self._write(Code.DISCARD, table, key, member)
 
     def _write(self, code: Code, table: str, key: bytes, value: bytes = b"") -> None:
-        if table != TABLES:  # their rows are found by those of FINGERPRINTS
+        if table not in _NEVER_READ:
             self.written.add((table, key))
         place = self._places[table]
         self.writes.append((code, place.name(key), place.field(key), value, place.most))
