@@ -34,7 +34,8 @@ def make_documents(count: int) -> Iterator[Document]:
             bits = [each ^ 1 << int(draw.integers(64)) for each in bits]
         else:
             bits = draw.integers(0, 2**64, 2, np.uint64).tolist()
-            sketch = 2 * sketch_text(draw.integers(0, 2**64, _SHINGLES, np.uint64))
+            text = draw.integers(0, 2**64, _SHINGLES, np.uint64)
+            sketch = sketch_text(text, text)
         yield Document(
             identity=b"%d" % number,
             fingerprints=tuple(bits),

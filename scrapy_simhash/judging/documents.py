@@ -37,7 +37,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         title, heading, canonical: what names it, for the confirmation.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
-        sketch: of main and whole text, 512 bytes (`sketch.sketch_text` of each); b"" for none.
+        sketch: of main and whole text, 768 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.

@@ -48,7 +48,7 @@ class PageFingerprint:
             visible and other text, attributes. For pages with too little text for a simhash;
             b"" for others where `min_features` was given.
         text_digest: 16 bytes, XXH3-128 of the normalised main text.
-        sketch: of main and whole text, 512 bytes; see `sketch`.
+        sketch: of main and whole text, 768 bytes; see `sketch`.
         link_sketch: a sample of its links; see `links`.
         features, whole_features: numbers of distinct features of main and whole text.
         words, whole_words: numbers of tokens of both.
@@ -61,7 +61,7 @@ class PageFingerprint:
         fell_back: whether that happened.
         text: the main text.
         extract_ms: milliseconds for decoding, parsing and extraction.
-        fingerprint_ms: milliseconds for features, simhashes and sketches.
+        fingerprint_ms: milliseconds for features, simhashes and sketch.
         second_opinion: why the second reader gave the text: the fast one `raised`, or its
             `worker_died`; "" where it did not.
         targets: where its links lead; not kept with it.
@@ -206,7 +206,7 @@ def fingerprint_text(
     main, whole, normal = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    sketch = sketch_text(main.shingle(SKETCH_WINDOW), whole.shingle(SKETCH_WINDOW))
+    sketch = sketch_text(whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW))
     link_sketch, targets = read_links(page.links, base)
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     return PageFingerprint(

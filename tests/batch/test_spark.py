@@ -346,7 +346,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": [5],
         "stub": False,
         "text_digest": b"",
-        "sketch": bytes([17]) * 512,
+        "sketch": bytes([17]) * 768,
         "title": "A",
         **dict.fromkeys(("heading", "canonical"), ""),
         **dict.fromkeys(("words", "whole_words"), 400),
@@ -413,7 +413,7 @@ def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
 def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) -> None:
     """Its fingerprint is not confirmed by the sketch of another version."""
     versions: list[dict[str, Any]] = [
-        {"id": b"1", "fingerprints": [6], "text_digest": b"b", "sketch": bytes([34]) * 512},
+        {"id": b"1", "fingerprints": [6], "text_digest": b"b", "sketch": bytes([34]) * 768},
         {"id": b"1", "fingerprints": [5], "text_digest": b"a"},
     ]
     for order in (versions, versions[::-1]):

@@ -108,7 +108,8 @@ def check_judging(made: PageFingerprint) -> None:
     verdict = compare(document, document, Rule(7, 0.8))
     similar = compare_sketches(made.sketch, [made.sketch])
     if made.words:
-        assert similar.main[0] == similar.whole[0] == 1.0
+        assert similar.whole[0] == 1.0
+        assert similar.main[0] in {0.0, 1.0}  # no shingle of a short one may be in the sketch
         assert verdict.confirmed, verdict
     assert all(len(test) < 1_000 for test in verdict.tests)
     assert share_of_new_links(made.link_sketch, [made.link_sketch]) in {None, 0.0}

@@ -18,6 +18,7 @@ import xxhash
 
 from scrapy_simhash import open_store
 from scrapy_simhash.judging.documents import Document, Version
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ STORES: tuple[tuple[int | None, float | None, str], ...] = (
 GROUPS = (1, 1, 2, 3, 5, 8, 13, 30, 64, 150)
 STATE_LINES_OF = 50
 SPIDERS = ("spider", "other")
-TEXT_BYTES = 256
+HALF_OF_SKETCH = SKETCH_BYTES // 2
 WORDS = (
     *("create table", "create index", "drop table", "27.4. Hot Standby", "26.4. Hot Standby"),
     *("Fire in the old harbour - The Daily", "Fire in the old harbour", "Fire in the old harbour"),
@@ -112,10 +113,10 @@ class _World:
         return fingerprint
 
     def change(self, half: bytes) -> bytes:
-        """Change a part of the sketch of a text: nothing, a little, or much."""
+        """Change a part of half a sketch: nothing, a little, or much."""
         share = self.choose((0, 0, 0.02, 0.08, 0.15, 0.2, 0.25, 0.5, 1))
-        count = int(share * self.random.random() * TEXT_BYTES)
-        start = int(self.random.random() * (TEXT_BYTES - count + 1))
+        count = int(share * self.random.random() * HALF_OF_SKETCH)
+        start = int(self.random.random() * (HALF_OF_SKETCH - count + 1))
         return half[:start] + self.random.randbytes(count) + half[start + count :]
 
     def name(self) -> str:
@@ -180,7 +181,7 @@ class _World:
             canonical=self.make_url(f"page{number}") if self.draw(0.2) else "",
             words=words,
             whole_words=int(words * self.choose((1, 1.1, 1.5, 3, 8))),
-            sketch=self.random.randbytes(2 * TEXT_BYTES) if self.draw(0.93) else b"",
+            sketch=self.random.randbytes(SKETCH_BYTES) if self.draw(0.93) else b"",
             features=words // 2,
         )
 
@@ -190,7 +191,7 @@ class _World:
         others = page.fingerprints[1:] if self.draw(0.7) else (self.random.getrandbits(64),)
         sketch = page.sketch
         if sketch and self.draw(0.8):
-            sketch = self.change(sketch[:TEXT_BYTES]) + self.change(sketch[TEXT_BYTES:])
+            sketch = self.change(sketch[:HALF_OF_SKETCH]) + self.change(sketch[HALF_OF_SKETCH:])
         words = max(1, page.words + self.choose((0, 0, 0, 5, -5, 200)))
         return replace_document(
             page,
@@ -229,7 +230,7 @@ class _World:
         return replace_document(
             made,
             fingerprints=(self.flip(calm.getrandbits(64), 1),),
-            sketch=calm.randbytes(2 * TEXT_BYTES),
+            sketch=calm.randbytes(SKETCH_BYTES),
             title=f"Log in {wall}",
             heading="Log in",
             canonical="",
@@ -250,7 +251,7 @@ class _World:
             url=self.make_url(f"page{number}"),
             title=self.name(),
             stub=True,
-            sketch=b"" if len(digest) == 32 else calm.randbytes(2 * TEXT_BYTES),
+            sketch=b"" if len(digest) == 32 else calm.randbytes(SKETCH_BYTES),
         )
 
 

@@ -3,6 +3,7 @@
 What stores hold was made by these steps, so the fast ones have to give the same bits.
 """
 
+import struct
 import unicodedata
 from itertools import pairwise
 from typing import NamedTuple
@@ -28,7 +29,7 @@ class SlowText(NamedTuple):
     words: int
     features: dict[int, int]
     fingerprint: int
-    sketch: bytes
+    triples: list[int]
 
 
 def normalise_slowly(text: str) -> str:
@@ -83,13 +84,15 @@ def simhash_slowly(features: dict[int, int]) -> int:
     return fingerprint
 
 
-def sketch_slowly(shingles: list[int]) -> bytes:
-    """Take the smallest hash of each bin; all ones stand for none."""
-    bins = [_MASK] * 512
-    for each in shingles:
-        bins[each >> 55] = min(bins[each >> 55], each)
-    nibbles = [each % 15 + 1 if each != _MASK else 0 for each in bins]
-    return bytes(high << 4 | low for high, low in zip(nibbles[0::2], nibbles[1::2], strict=True))
+def sketch_slowly(whole: list[int], main: list[int]) -> bytes:
+    """Take the smallest hash of each bin, its place, and whether the main text has it."""
+    values, octets = [0xFFFF] * 256, [0] * 256
+    for number in range(256):
+        if in_bin := [each for each in whole if each >> 56 == number]:
+            smallest = min(in_bin)
+            values[number] = min(smallest >> 40 & 0xFFFF, 0xFFFE)
+            octets[number] = whole.index(smallest) * 128 // len(whole) * 2 + (smallest in main)
+    return struct.pack("<256H256B", *values, *octets)
 
 
 def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
@@ -97,8 +100,8 @@ def read_slowly(text: str, features: FeatureSet, seed: int) -> SlowText:
     tokens = cut(normalise_slowly(text))
     hashes = [features.hash_token(token.encode(), seed) for token in tokens]
     weighed = weigh_slowly(tokens, hashes, features)
-    sketch = sketch_slowly(hash_shingles_slowly(hashes, 3))
-    return SlowText(len(tokens), weighed, simhash_slowly(weighed), sketch)
+    triples = hash_shingles_slowly(hashes, 3)
+    return SlowText(len(tokens), weighed, simhash_slowly(weighed), triples)
 
 
 def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, int | bytes]:
@@ -110,7 +113,7 @@ def judge_slowly(page: PageText, features: FeatureSet, seed: int) -> dict[str, i
         "whole_fingerprint": whole.fingerprint,
         "stub": xxhash.xxh3_128_digest(all_it_has.encode(), seed),
         "text_digest": xxhash.xxh3_128_digest(normalise_slowly(page.main).encode()),
-        "sketch": main.sketch + whole.sketch,
+        "sketch": sketch_slowly(whole.triples, main.triples),
         "features": len(main.features),
         "whole_features": len(whole.features),
         "words": main.words,

@@ -24,7 +24,8 @@ from tests.helpers.urlrules import RULE, make_facts
 
 CENTRE = 0x0123456789ABCDEF
 POOL = np.random.default_rng(3).integers(0, 2**64, 3_200, np.uint64, endpoint=False)
-SKETCHES = [b"", *(2 * sketch_text(POOL[start : start + 2_000]) for start in (0, 100, 1_200))]
+TEXTS = [POOL[start : start + 2_000] for start in (0, 100, 1_200)]
+SKETCHES = [b"", *(sketch_text(text, text) for text in TEXTS)]
 near_bits = st.lists(st.integers(0, 63), max_size=4).map(
     lambda places: CENTRE ^ sum({1 << place for place in places})
 )

@@ -131,7 +131,7 @@ def test_a_read_only_store_judges_and_writes_nothing(tmp_path: Path) -> None:
         {"fingerprints": (-1,)},
         {"fingerprints": (2**64,)},
         {"fingerprints": (1, 1.5)},
-        {"sketch": bytes(511)},
+        {"sketch": bytes(512)},
     ],
     ids=str,
 )

@@ -51,7 +51,7 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
     # there are more than 1,024, only the first 1,024 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
     # first one by id with the same digest; other pairs follow from these. Cost: four joins, two of
-    # which move 512 bytes and the names of both documents of each candidate pair; 3 us of a core to
+    # which move 768 bytes and the names of both documents of each candidate pair; 3 us of a core to
     # compare the sketches of a pair, and 30 us more for its names. One task numbers all documents
     # of a fingerprint, and sorts their ids.
     require_columns(pairs, "the table of pairs", first="bigint", second="bigint", distance="int")
