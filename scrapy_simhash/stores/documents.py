@@ -264,7 +264,7 @@ class Documents:
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
-        if (site := site_row(number, record, self._seed)) is not None:
+        if (site := self.find_site(number, record)) is not None:
             self.values.discard(SITES, *site)
         values, row = self.values, scope_hash(record.scope) + octets(number)
         for fingerprint in record.fingerprints:
@@ -277,9 +277,13 @@ class Documents:
                     values.discard(TABLES, *table_row)
                 self._changed[fingerprint] = False
 
+    def find_site(self, number: int, record: Record) -> tuple[bytes, bytes] | None:
+        """Find the row of a document in the sample of its host; None if it belongs in none."""
+        return site_row(number, record, self._seed)
+
     def enter_sample(self, number: int, record: Record) -> None:
         """Make a document one of the sample of its host, if it is among the smallest."""
-        site = site_row(number, record, self._seed)
+        site = self.find_site(number, record)
         if site is None:
             return
         key, member = site
@@ -531,7 +535,7 @@ class Documents:
             rows += self._list_sites(self.glance([*candidates]).values())
         self.prefetch_rows(rows, records=(candidates | originals) - {0})
         if not self.values.follows:
-            self.values.fetch(self._list_sites(self.glance([*candidates]).values()))
+            self.prefetch_samples(self.glance([*candidates]).values())
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
@@ -542,6 +546,11 @@ class Documents:
         """List the keys that probes read, each once."""
         keys = (self._prober.keys(self._prober.rows(found), bits) for found, bits in probes)
         return [(TABLES, key) for key in dict.fromkeys(key for some in keys for key in some)]
+
+    def prefetch_samples(self, pages: Iterable[PageFacts]) -> None:
+        """Read the samples of the hosts of pages."""
+        if self.remote:
+            self.values.fetch(self._list_sites(pages))
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""

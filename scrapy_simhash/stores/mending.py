@@ -2,7 +2,8 @@
 
 Identities, rows of fingerprints, lists of near-duplicates and notes about drops must lead to the
 right documents. Mending restores them from the records. A damaged record is reported, and what
-leads to it stays as it is: since its content is lost, its fingerprints stay in the tables, too.
+leads to it stays as it is: since its content is lost, its fingerprints stay in the tables, too. In
+the sample of its host another document takes its place.
 
 Of the rows of URL rules, a damaged one is dropped: rules and forms are learned again, and the page
 of a parked request is fetched when a callback yields its address again.
@@ -13,6 +14,8 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -29,6 +32,7 @@ from scrapy_simhash.judging.rows import (
     read_rows,
     unpack_row,
 )
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
@@ -38,7 +42,9 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     ROW_TABLES,
+    SAMPLE,
     SETS,
+    SITES,
     TEXTS,
     WAITING,
     cut,
@@ -94,6 +100,7 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "links": (Link, 8),
 }
 _ALIASES_PER_READ = 1_000
+_RECORDS_PER_READ = 1_000
 
 
 def find_problems(stored: Documents) -> list[str]:
@@ -163,8 +170,8 @@ class Mender:
 
     Args:
         stored: the documents.
-        in_memory: keep all records, but for their sketches; otherwise there may be more than fit
-            into memory, and they are read several times.
+        in_memory: keep all records, but for most of their sketches; otherwise there may be more
+            than fit into memory, and they are read several times.
     """
 
     def __init__(self, stored: Documents, *, in_memory: bool) -> None:
@@ -177,7 +184,9 @@ class Mender:
             if isinstance(record, DamagedError):
                 self.damaged[number] = record
             elif in_memory:
-                self._records[number] = structs.replace(record, sketch=b"", link_sketch=b"")
+                self._records[number] = structs.replace(
+                    record, sketch=record.sketch[:1], link_sketch=b""
+                )
 
     def _list_records(self) -> Iterator[tuple[int, Record]]:
         """List the undamaged records, in the order of their numbers."""
@@ -215,6 +224,7 @@ class Mender:
                     number = _lead_of(table, (key, member))
                     name, original = self._name_of(number), number_of(key)
                     yield said.format(name=name, key=key.hex(), number=number, original=original)
+        yield from self._check_samples()
         yield from self._check_tables(held)
         yield from self._check_originals()
         for key in self._list_unread():
@@ -235,6 +245,7 @@ class Mender:
         self.mend_rows()
         self._mend(DUPLICATES)
         self._mend(ADDRESSES)
+        self._mend_samples()
         self._mend_waiting()
         return {
             **({"damaged": len(self.damaged)} if self.damaged else {}),
@@ -320,6 +331,51 @@ class Mender:
         for key, identity in self._list_stray_aliases():
             number = number_of(key)
             yield f"identity {identity.hex()} is an alias of document {number}, which is not there"
+
+    def _check_samples(self) -> Iterator[str]:
+        """Find documents that belong in no sample, or another one, and samples that are too large.
+
+        Too small ones are right, too: a deletion leaves a gap.
+        """
+        for _, group in groupby(self._values.scan(SITES), itemgetter(0)):
+            entries = list(group)
+            for entry in entries:
+                number = number_of(entry[1][8:])
+                fault = "" if number in self.damaged else self._find_fault(entry)
+                if fault:
+                    yield f"{self._name_of(number)} is in the sample of a host, but {fault}"
+            # Where others commit meanwhile, the next one to add a document there takes some out.
+            if len(entries) > SAMPLE and not self._values.remote:
+                numbers = (number_of(member[8:]) for _, member in entries)
+                hosts = {host_of(record.url) for record in map(self._get, numbers) if record}
+                host = min(hosts, default="")
+                yield f"the sample of host {host!r} has {len(entries)} documents, not {SAMPLE}"
+
+    def _find_fault(self, entry: Entry) -> str:
+        """Say why a document does not belong in the sample that it is in; "" if it does."""
+        number = number_of(entry[1][8:])
+        record = self._get(number)
+        if record is None:
+            return "is not there"
+        site = self._stored.find_site(number, record)
+        if site == entry:
+            return ""
+        if site is not None:
+            return "is of another host" if site[0] != entry[0] else "with a wrong digest"
+        if record.state == State.DUPLICATE:
+            return "is a near-duplicate"
+        if record.stub:
+            return "is a stub"
+        return "has no host" if record.sketch else "has no sketch"
+
+    def _mend_samples(self) -> None:
+        """Make each sample that of the records: the smallest ones."""
+        for entry in [entry for entry in self._values.scan(SITES) if self._find_fault(entry)]:
+            self._values.discard(SITES, *entry)
+        for some in cut(self._list_records(), _RECORDS_PER_READ):
+            self._stored.prefetch_samples(record for _, record in some)
+            for number, record in some:
+                self._stored.enter_sample(number, record)
 
     def _check_tables(self, held: NDArray[np.uint64]) -> Iterator[str]:
         """Find fingerprints of documents, or bulk-loaded ones, that the tables lack."""

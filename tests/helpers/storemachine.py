@@ -1,14 +1,17 @@
 """Any sequence of what a crawl does to a store, compared with brute force after every step."""
 
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import Marked, StoredDocument, Verdict, Version
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
@@ -32,6 +35,17 @@ def digest_of(fingerprints: tuple[int, ...]) -> bytes:
     return b"%d" % fingerprints[0]
 
 
+def place_of(name: str, fingerprints: tuple[int, ...]) -> dict[str, Any]:
+    """Choose what puts a page into the sample of a host, or into none."""
+    host = {"0": "", "1": "other.example"}.get(name[-1], "site.example")
+    sketch = bytes(SKETCH_BYTES if fingerprints[-1].bit_count() % 4 else 0)
+    return {"url": f"http://{host}/{name}" if host else "", "sketch": sketch}
+
+
+# The most documents in a sample here.
+SAMPLE = 2
+
+
 class StoreMachine(RuleBasedStateMachine):
     """A store, and an oracle that knows what it must say."""
 
@@ -40,6 +54,10 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(store=st.sampled_from(STORES), data=st.data())
     def make(self, store: tuple[str, int], data: st.DataObject) -> None:
         self.patch = pytest.MonkeyPatch()
+        for module in ("documents", "mending"):
+            self.patch.setattr(f"scrapy_simhash.stores.{module}.SAMPLE", SAMPLE)
+        # Whether a sample may have a gap: a page left it since all of them were made anew.
+        self.left = False
         # Too few rows for a bucket, or as many as there are.
         self.crowded = False
         self.design, distance = store
@@ -219,7 +237,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     def add(self, group: list[tuple[str, tuple[int, ...]]], crawl: str) -> None:
         pages = [
-            document(name, *fingerprints, crawl=crawl, text_digest=digest_of(fingerprints))
+            document(
+                name,
+                *fingerprints,
+                crawl=crawl,
+                text_digest=digest_of(fingerprints),
+                **place_of(name, fingerprints),
+            )
             for name, fingerprints in group
         ]
         for page in pages:
@@ -233,6 +257,7 @@ class StoreMachine(RuleBasedStateMachine):
         self, identity: bytes, fingerprints: tuple[int, ...], crawl: str, verdict: Verdict
     ) -> None:
         near = self.oracle.near(*fingerprints, but=identity)
+        self.left = self.left or identity in self.oracle.pages
         expected = self.oracle.add(identity, fingerprints, crawl)
         if verdict.status == "unjudged":
             assert self.crowded
@@ -312,6 +337,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.design = self.store.design
         assert self.design == (design or self.design)
         assert done["fingerprints"] == len(self.expected_fingerprints())
+        self.left = False
         self.rewritten()
 
     @rule(data=st.data(), flips=several_flips)
@@ -353,6 +379,7 @@ class StoreMachine(RuleBasedStateMachine):
                 deleted.add(number)
                 waiting += [other for other, original in originals.items() if original == number]
         assert self.store.delete(chosen) == len(deleted)
+        self.left = self.left or bool(deleted)
         for number in deleted:
             assert self.store.get_document(number) is None
             del self.oracle.pages[named[number]], self.numbers[named[number]]
@@ -379,6 +406,27 @@ class StoreMachine(RuleBasedStateMachine):
             assert kept == self.parked.keys() | self.released.keys()
             rules = self.store.url_rules()
             assert [rule.parked for rule in rules if rule.rule == RULE] in ([], [len(self.parked)])
+
+    @invariant()
+    def samples_are_of_their_hosts(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        hosts: dict[str, dict[int, bytes]] = {"site.example": {}, "other.example": {}}
+        for identity, number in self.numbers.items():
+            page = self.oracle.pages[identity]
+            place = place_of(identity.decode(), page.fingerprints) if number else {}
+            if place and place["url"] and place["sketch"] and not page.duplicate:
+                digest = xxhash.xxh3_64_digest(identity, self.store.seed)
+                hosts[place["url"].split("/")[2]][number] = digest
+        for host, pages in hosts.items():
+            found = self.store.read(methodcaller("sample", host))
+            assert pages.keys() >= set(found)
+            assert len(found) <= SAMPLE
+            expected = tuple(sorted(pages, key=pages.__getitem__))
+            if self.left:
+                assert found == tuple(number for number in expected if number in found)
+            else:
+                assert found == expected[:SAMPLE]
 
     @invariant()
     def everything_fits_together(self) -> None:

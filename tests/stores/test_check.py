@@ -17,6 +17,7 @@ import pytest
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import Waiting
 from scrapy_simhash.judging.rows import pack_row, unpack_row
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import BULK_LOADED, Documents
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -29,6 +30,7 @@ from scrapy_simhash.stores.keyvalues import (
     HEADER,
     IDENTITIES,
     SETS,
+    SITES,
     TABLES,
     TEXTS,
     VALUES,
@@ -52,6 +54,7 @@ from tests.helpers.redisservers import count_trips
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
 URL = "http://site.example/"
+SKETCH = bytes(SKETCH_BYTES)
 # That are flipped in each row, one at a time; 100 for nearly all of them.
 BITS_PER_ROW = int(os.environ.get("SIMHASH_TEST_BITS_PER_ROW", "2"))
 
@@ -64,16 +67,17 @@ def store(home: str) -> Iterator[Store]:
     with begin_crawl(home, tables="4") as store:
         store.bulk_load(np.array([5, C, 7 << 48], np.uint64))
         pages = [
-            document("original", A, D, text="text"),
-            document("near", A ^ 1, aliases=(b"alias",)),
+            document("original", A, D, text="text", sketch=SKETCH),
+            document("near", A ^ 1, aliases=(b"alias",), sketch=SKETCH),
             document("of a loaded one", C ^ 1, scope="s"),
-            document("stub", 5, stub=True),
+            document("stub", 5, stub=True, sketch=SKETCH),
             document("scoped", B, scope="s"),
             document("waiting", B ^ 1, scope="s"),
+            document("elsewhere", ~A & 2**64 - 1, url="http://other.example/", sketch=SKETCH),
         ]
         found = store.find_and_add(pages)
         statuses = ["new", "near_duplicate", "near_duplicate", "new", "new", "near_duplicate"]
-        assert [verdict.status for verdict in found] == statuses
+        assert [verdict.status for verdict in found] == [*statuses, "new"]
         store.mark_done([1], CRAWL)
         store.find_and_add([], requests={6: b"request"})
         assert store.check() == []
@@ -122,6 +126,13 @@ def lead(fingerprint: int, number: int, scope: str = "") -> tuple[bytes, bytes]:
 def leave_tables(values: KeyValues, fingerprint: int) -> None:
     for table in range(4):
         values.discard(TABLES, *row_of(table, fingerprint))
+
+
+def enter(values: KeyValues, number: int) -> None:
+    """Put a document into the sample of the first one's host."""
+    (key,) = {key for key, member in values.scan(SITES) if member.endswith(octets(1))}
+    entered = [row[1] for row in values.scan(SITES) if number_of(row[1][8:]) == number != 1]
+    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number))
 
 
 Plant = Callable[[KeyValues], object]
@@ -210,6 +221,20 @@ MENDED: dict[str, tuple[Plant, str]] = {
         lambda values: values.add(ADDRESSES, *address_row(f"{URL}original", 5)),
         "the index of URLs leads to document 5 by a URL that it does not have",
     ),
+    **{
+        f"sample has document {number}": (
+            partial(enter, number=number),
+            f"document {number}{named} is in the sample of a host, but {fault}",
+        )
+        for number, named, fault in (
+            (1, f" ('{URL}original')", "with a wrong digest"),
+            (2, f" ('{URL}near')", "is a near-duplicate"),
+            (4, f" ('{URL}stub')", "is a stub"),
+            (5, f" ('{URL}scoped')", "has no sketch"),
+            (7, " ('http://other.example/')", "is of another host"),
+            (9, "", "is not there"),
+        )
+    },
 }
 LOST: dict[str, tuple[Plant, str]] = {
     "original gone": (
@@ -271,7 +296,7 @@ def is_harmless(row: Row, flipped: Row) -> bool:
     is; no document has the number of a counter.
     """
     if row[0] == TEXTS:
-        with_text = {1, 2, 3, 4, 5, 6}
+        with_text = {1, 2, 3, 4, 5, 6, 7}
         try:
             same = zlib.decompress(flipped[2]) == zlib.decompress(row[2])
         except zlib.error:
@@ -299,7 +324,7 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
             problems = store.check()
             assert bool(problems) != is_harmless(row, other), (row, other, problems)
             store.rebuild()
-            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, WAITING}:
+            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, WAITING}:
                 assert store.check() == [], (row, other)
                 assert store.fingerprints().tolist() == stored
             now = read_rows(store)
@@ -331,6 +356,8 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     assert f"damaged record at key {number:016x}: checksum differs" in problems
     counted = {"fingerprints": len(stored), "tables": 4, "damaged": 1}
     assert store.rebuild() == counted
+    # In a sample it would be of no use.
+    rows = {row for row in rows if row[0] != SITES or not row[2].endswith(octets(number))}
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
     assert store.stats()["damaged"] == 1
     # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.

@@ -28,6 +28,7 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     LINKS,
+    SITES,
     TABLES,
     TEXTS,
     WAITING,
@@ -49,8 +50,8 @@ from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
-VALUES = (IDENTITIES, TEXTS, WAITING, LINKS)
-SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16}
+VALUES = (IDENTITIES, DOCUMENTS, TEXTS, WAITING, LINKS)
+SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, SITES: 16}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 Result = TypeVar("Result")
@@ -107,6 +108,8 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     elif action == "count" and table in {WAITING, LINKS}:
         assert values.count(table) == len(oracle.scan(table))
     assert values.get(table, key) == oracle.values.get((table, key))
+    glanced = draw.sample(NUMBERS, draw.choice((0, 1, 3)))
+    assert values.glance(glanced) == [oracle.values.get((DOCUMENTS, each)) for each in glanced]
 
 
 def call_set(draw: Random, values: KeyValues, oracle: Oracle) -> None:

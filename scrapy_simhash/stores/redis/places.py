@@ -8,7 +8,7 @@ and the field has the others::
     {P:i<h>}:i<h>             identities; h: two octets of a digest, and the field is the whole key
     {P:f<h>}:f<h>             fingerprints, by their first two octets
     {P:u<h>}:u                addresses, by their first octet
-    {P:s<h>}:s                samples of hosts, by their first octet
+    {P:h<h>}:h                samples of hosts, by their first octet
     {P:t<g>.<h>}:t<h>         tables of generation g: table and first octet, then further ones
     {P}:<name>                any other table
     ...:full:<field>          sorted set: the members of a set that has too many for a field
@@ -64,7 +64,7 @@ _LAYOUT = {
     IDENTITIES: (b"i", b"i", 1, 2),
     FINGERPRINTS: (b"f", b"f", 1, 2),
     ADDRESSES: (b"u", b"u", 1, -1),
-    SITES: (b"s", b"s", 1, 1),
+    SITES: (b"h", b"h", 1, 1),
     TABLES: (b"t", b"t", 2, -1),
 }
 # A set of more members is a key of its own: writing one reads the whole field.

@@ -1,0 +1,267 @@
+"""The sample of each host: up to 16 of its documents, whatever happens to a store."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+from msgspec import structs
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging.documents import Document, Match
+from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, SAMPLE, SITES
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.redis.commits import Committer
+from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.transfer.merging import merge_stores
+from tests.helpers.documents import CRAWL, begin_crawl, document, judge, next_crawl
+from tests.helpers.redisservers import count_trips
+
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+HOST, OTHER = "site.example", "other.example"
+SKETCH = bytes(SKETCH_BYTES)
+
+
+def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Document]:
+    """Make pages, of which those of other numbers are far from each other."""
+    return [
+        document(
+            f"{host} {name}",
+            xxhash.xxh3_64_intdigest(b"%d" % name) ^ flipped,
+            url=f"http://{host}/{name}",
+            sketch=SKETCH,
+        )
+        for name in names
+    ]
+
+
+def rank(store: Store, pages: list[Document]) -> list[bytes]:
+    """Sort the identities of pages as a sample does."""
+    identities = [page.identity for page in pages]
+    return sorted(identities, key=lambda each: xxhash.xxh3_64_digest(each, store.seed))
+
+
+def ask(store: Store, host: str = HOST) -> list[bytes]:
+    """List the identities of the sample of a host."""
+
+    def work(stored: Documents) -> list[bytes]:
+        numbers = stored.sample(host)
+        records = stored.glance(numbers)
+        assert list(records) == list(numbers)
+        return [records[number].identity for number in numbers]
+
+    return store.read(work)
+
+
+def delete(store: Store, identities: list[bytes]) -> None:
+    def find(stored: Documents) -> list[int]:
+        return [stored.find_number(each) or 0 for each in identities]
+
+    assert store.delete(store.read(find)) == len(identities)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("group", [1, 7, 60])
+def test_a_sample_depends_on_no_order(home: str, step: int, group: int) -> None:
+    pages, others = make_pages(range(60)), make_pages(range(100, 103), "Other.example:8080")
+    with begin_crawl(home, distance=0) as store:
+        for at in range(0, 60, group):
+            judge(store, *pages[::step][at : at + group])
+        judge(store, *others)
+        assert ask(store) == rank(store, pages)[:SAMPLE]
+        assert ask(store, OTHER) == rank(store, others)
+        assert ask(store, "nowhere.example") == ask(store, "") == []
+        assert store.check() == []
+
+
+def test_the_seed_decides_who_is_in_a_sample() -> None:
+    pages = make_pages(range(60))
+    samples = []
+    for seed in (1, 2):
+        with begin_crawl("memory:", distance=0, seed=seed) as store:
+            judge(store, *pages)
+            samples.append(set(ask(store)))
+    assert len(samples[0] & samples[1]) < SAMPLE
+
+
+def test_what_tells_nothing_is_in_no_sample(store: Store) -> None:
+    page = make_pages(range(1))[0]
+    outside = [
+        structs.replace(page, identity=b"near"),
+        document("stub", 77, stub=True, sketch=SKETCH),
+        document("unsketched", 77 << 20),
+        document("nowhere", 77 << 40, url="", sketch=SKETCH),
+        document("broken", 55 << 20, url="http://[broken", sketch=SKETCH),
+        document("file", 55 << 40, url="file:///folder/page", sketch=SKETCH),
+    ]
+    assert judge(store, page, *outside) == [
+        "new 1",
+        "near_duplicate 2 of 1",
+        *(f"new {number}" for number in range(3, 8)),
+    ]
+    store.bulk_load(np.array([9 << 50], np.uint64))
+    assert ask(store) == [page.identity]
+    assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == 1
+
+
+def test_a_gap_is_filled_by_what_comes_and_by_rebuilding(store: Store) -> None:
+    pages = make_pages(range(40))
+    judge(store, *pages)
+    ranked = rank(store, pages)
+    next_crawl(store)
+    delete(store, ranked[3:6])
+    left = ranked[:3] + ranked[6:]
+    assert ask(store) == left[: SAMPLE - 3]
+    assert store.check() == []
+    more = make_pages(range(40, 42))
+    judge(store, *more)
+    in_sample = {*left[: SAMPLE - 3], *(page.identity for page in more)}
+    assert ask(store) == [each for each in rank(store, pages + more) if each in in_sample]
+    for _ in range(2):
+        store.rebuild()
+        assert (
+            ask(store)
+            == [each for each in rank(store, pages + more) if each not in ranked[3:6]][:SAMPLE]
+        )
+
+
+def test_a_page_that_is_judged_again_leaves_or_enters(store: Store) -> None:
+    """A revisit may have another address, and a sketch or none; an orphan may be dropped."""
+    page, twin = make_pages(range(1))[0], make_pages(range(1), OTHER)[0]
+    bare = structs.replace(page, sketch=b"")
+    for visit, host in ((page, HOST), (bare, ""), (page, HOST)):
+        judge(store, visit)
+        assert [each for each in (HOST, OTHER) if ask(store, each)] == [host] * bool(host)
+    moved = structs.replace(page, url=f"http://{OTHER}/0")
+    assert judge(store, moved, moved) == ["unchanged 1", "unchanged 1"]
+    assert (ask(store), ask(store, OTHER)) == ([], [page.identity])
+    next_crawl(store)
+    late = structs.replace(page, crawl="crawl-2")
+    assert judge(store, structs.replace(twin, crawl="crawl-2"), late) == [
+        "new 2",
+        "near_duplicate 1 of 2",
+    ]
+    assert (ask(store), ask(store, OTHER)) == ([], [twin.identity])
+
+
+def test_glances_leave_out_what_cannot_be_read(store: Store) -> None:
+    judge(store, *make_pages(range(3)))
+    store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
+
+    def work(stored: Documents) -> list[int]:
+        assert stored.glance([]) == {}
+        stored.put(3, structs.replace(stored.glance([3])[3], title="new title"))
+        assert stored.glance([3])[3].title == "new title"
+        return list(stored.glance([9, 3, 2, 1, 1]))
+
+    assert store.write(work) == [3, 1]
+    assert len(store.read(lambda stored: stored.sample(HOST))) == 3
+    store.rebuild()
+    assert sorted(store.read(lambda stored: stored.sample(HOST))) == [1, 3]
+    store.write(lambda stored: stored.values.delete(DOCUMENTS, octets(2)))
+    store.rebuild()
+
+
+def test_a_sample_that_is_too_large_is_cut(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others commit meanwhile, that is no damage."""
+    pages = make_pages(range(20))
+    with begin_crawl(home) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr("scrapy_simhash.stores.documents.SAMPLE", SAMPLE + 3)
+            judge(store, *pages)
+        assert ask(store) == rank(store, pages)[:SAMPLE]
+        said = [f"the sample of host {HOST!r} has {SAMPLE + 3} documents, not {SAMPLE}"]
+        assert store.check() == ([] if store.engine.shared else said)
+        store.rebuild()
+        assert store.check() == []
+        assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
+
+
+@pytest.mark.parametrize("home", ["lmdb", "redis", "cluster"], indirect=True)
+def test_merged_stores_have_samples_of_all(home: str, tmp_path: Path) -> None:
+    """Those in both stores are in it once, and those that become near-duplicates are not."""
+    halves = [make_pages(range(20)), make_pages(range(15, 40))]
+    twins = make_pages(range(5), "twin.example", flipped=1)
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+    target = f"{home}/target" if home == str(tmp_path) else home
+    for path, half in zip(paths, [halves[0], halves[1] + twins], strict=True):
+        with begin_crawl(path, seed=7) as store:
+            numbers = [verdict.document for verdict in store.find_and_add(half)]
+            store.mark_done(numbers, CRAWL)
+    for answer in merge_stores(Config(confirm=None), paths, target):
+        assert answer["documents"] == 50
+    with open_store(target) as store:
+        assert store.check() == []
+        assert ask(store) == rank(store, make_pages(range(40)))[:SAMPLE]
+        assert ask(store, "twin.example") == []
+
+
+@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+def test_who_changes_one_sample_beside_another_does_not_wait(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is committed between what the other one reads and commits; samples get too large."""
+    commit = Committer.commit
+    late = [make_pages(range(number, number + 10)) for number in range(0, 60, 10)]
+    with begin_crawl(home, seed=7) as store, begin_crawl(home, "crawl-2") as other:
+
+        def overtake(self: Committer, values: RedisValues, **options: bool) -> bool:
+            if values.probed and len(late) % 2:
+                other.find_and_add(late.pop())
+            return commit(self, values, **options)
+
+        monkeypatch.setattr(Committer, "commit", overtake)
+        while late:
+            store.find_and_add(late.pop())
+        assert (store.judged_again, other.judged_again) == (0, 0)
+        monkeypatch.undo()
+        pages = make_pages(range(60))
+        assert ask(store) == ask(other) == rank(store, pages)[:SAMPLE]
+        assert store.check() == []
+        # The next one cuts it.
+        assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) > SAMPLE
+        store.find_and_add(make_pages(range(60, 61)))
+        assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
+
+
+@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+def test_samples_come_along(
+    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of other hosts than the pages' may take one more; so do the records of samples."""
+    trips = count_trips(monkeypatch)
+    most = 6 if "cluster" in request.node.callspec.params["home"] else 3
+    asked: list[bool] = []
+
+    def look(judge: Judge, document: Document) -> tuple[Match | None, Match | None, bool]:
+        found, complete = judge._find_candidates(document)
+        records = [judge.documents.get(each.number) for each in found]
+        hosts = {host_of(page.url) for page in (document, *records) if page}
+        numbers = [number for host in hosts for number in judge.documents.sample(host)]
+        asked.append(bool(numbers))
+        if glancing:
+            assert judge.documents.glance(numbers).keys() == set(numbers)
+        return None, None, complete
+
+    with begin_crawl(home, distance=3) as store:
+        monkeypatch.setattr(Judge, "find_match", look)
+        for number, (group, more) in enumerate(
+            (
+                (make_pages(range(30)), 0),
+                (make_pages(range(30), flipped=1), 0),
+                (make_pages(range(30), OTHER, flipped=2), 1),
+                (make_pages(range(30, 31)), 1),
+            )
+        ):
+            glancing = number == 3
+            asked.clear()
+            trips[0] = 0
+            store.find_and_add(group)
+            assert trips[0] <= most + more
+            assert all(asked) or not number
