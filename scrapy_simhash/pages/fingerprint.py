@@ -52,7 +52,7 @@ class PageFingerprint:
         link_sketch: a sample of its links; see `links`.
         features, whole_features: numbers of distinct features of main and whole text.
         words, whole_words: numbers of tokens of both.
-        title, heading: its title and first heading, at most 300 characters each.
+        title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
         canonical: target of `<link rel="canonical">`, absolute, or "".
         links: number of distinct link targets on the page.

@@ -18,10 +18,10 @@ from scrapy_simhash.pages.text import (
     WHOLE_TEXT,
     PageText,
     choose_declared,
-    choose_headings,
+    choose_heading,
+    choose_title,
     join_embedded,
     make_language,
-    make_name,
     one_line,
     without_surrogates,
 )
@@ -33,9 +33,15 @@ if TYPE_CHECKING:
 
     Extractor: TypeAlias = Callable[[HtmlElement], str | None]
 
+# Images have titles, too.
+_TITLE = etree.XPath("string((//title)[1][not(ancestor::svg)])", smart_strings=False)
 _CANONICAL = etree.XPath("//link[@rel='canonical']/@href", smart_strings=False)
 _LINKS = etree.XPath("//a/@href", smart_strings=False)
 _BASE = etree.XPath("//base/@href", smart_strings=False)
+# Those with a class that contains "title", in any case; most of them are no headings.
+_HEADINGS = etree.XPath(
+    ".//*[self::h1 or self::h2 or self::h3 or contains(translate(@class, 'TILE', 'tile'), 'title')]"
+)
 _INVISIBLE = ("script", "style", "noscript", "template", "iframe", etree.Comment)
 # Shown: declarative shadow roots, and what is within an `object`, which is the rest of the page
 # where its end is missing. Extractors cut them out by their names.
@@ -56,11 +62,18 @@ def whole_text(tree: HtmlElement) -> str | None:
     """Take all visible text, boilerplate included."""
     # trafilatura's own `html2txt` leaves out footers and the like, and with them all text of some
     # pages.
-    body = deepcopy(tree if tree.tag == "body" else tree.find("body"))
-    if body is None:
-        return None
-    etree.strip_elements(body, *_INVISIBLE, with_tail=False)
-    return " ".join(" ".join(body.itertext()).split())
+    return _read_body(_copy_visible(tree))
+
+
+def _copy_visible(tree: HtmlElement) -> HtmlElement:
+    visible = deepcopy(tree)
+    etree.strip_elements(visible, *_INVISIBLE, with_tail=False)
+    return visible
+
+
+def _read_body(visible: HtmlElement) -> str | None:
+    body = visible if visible.tag == "body" else visible.find("body")
+    return None if body is None else " ".join(" ".join(body.itertext()).split())
 
 
 EXTRACTORS: dict[str, Extractor] = {
@@ -75,32 +88,33 @@ def read(html: str, extract: Extractor) -> PageText:
     tree = trafilatura.load_html(html)
     if tree is None:
         raise UnjudgedError("no_text", "the HTML parser found no elements")
-    for element in cast("list[HtmlElement]", _SHOWN(tree)):
+    for element in _find(_SHOWN, tree):
         element.tag = "div"
-    whole = _clean(whole_text(tree))
+    visible = _copy_visible(tree)
+    whole = _clean(_read_body(visible))
     main = _clean(extract(tree))
     if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
-    heading, headings = choose_headings(
-        (element.tag, element.itertext()) for element in tree.iter("h1", "h2", "h3")
+    declared = choose_declared(
+        (meta.get("property") or meta.get("name"), meta.get("content"))
+        for meta in tree.iter("meta")
     )
     return PageText(
         main=main or whole,
         # Extractors may find words outside of the body; a text without any is like no other.
         whole=whole if re.search(r"\w", whole) else main or whole,
-        title=make_name(tree.findtext(".//title")),
-        heading=heading,
+        title=choose_title(cast("str", _TITLE(tree)), declared),
+        heading=choose_heading(
+            (element.tag, element.get("class"), element.itertext())
+            for element in _find(_HEADINGS, visible)
+        ),
         language=make_language(tree.get("lang")),
         canonical=one_line("".join(_strings(_CANONICAL, tree)[:1])),
         base=one_line("".join(_strings(_BASE, tree)[:1])),
         links=tuple(dict.fromkeys(map(without_surrogates, _strings(_LINKS, tree)))),
         read_embedded=partial(_read_embedded, tree),
         fell_back=not main,
-        headings=headings,
-        declared=choose_declared(
-            (meta.get("property") or meta.get("name"), meta.get("content"))
-            for meta in tree.iter("meta")
-        ),
+        declared=declared,
     )
 
 
@@ -108,6 +122,10 @@ def _read_embedded(tree: HtmlElement) -> str:
     """Read all attributes, and all text, what is not shown included."""
     attributes = (dict(element.items()) for element in tree.iter("*"))
     return join_embedded(attributes, [" ".join("".join(tree.itertext()).split())])
+
+
+def _find(path: etree.XPath, tree: HtmlElement) -> list[HtmlElement]:
+    return cast("list[HtmlElement]", path(tree))
 
 
 def _strings(path: etree.XPath, tree: HtmlElement) -> list[str]:

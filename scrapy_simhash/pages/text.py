@@ -46,7 +46,12 @@ _SECRETS = re.compile(
 _SECRET = re.compile(r"[\w+/=.:|~-]{10,}")
 _NAME_CHARACTERS = 300
 _LANGUAGE_CHARACTERS = 35  # as many suffice, says RFC 5646
-_MOST_HEADINGS = 8
+# Doxygen, among others, writes the name of a page into `<div class="title">`, and has no `<h1>`.
+TITLE_CLASSES = ("title", "page-title", "entry-title")
+_TITLES = frozenset(TITLE_CLASSES)
+# Where the first element of these classes is another one, a link or a `<span>`, they are those of
+# the items of a list.
+_BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "dt"})
 # A page may be made of headings, each in the other, and the text of each takes as long as it is.
 _MOST_HEADINGS_READ = 256
 _MOST_DECLARED = 16
@@ -57,8 +62,11 @@ class PageText(NamedTuple):
 
     main: str  # its main text, or all visible text where `fell_back`
     whole: str  # all its visible text, boilerplate included
-    title: str = ""  # white space collapsed, at most 300 characters
-    heading: str = ""  # its first `<h1>`, or else its first `<h2>` or `<h3>`; as `title`
+    # `<title>`, or else `og:title`: white space collapsed, at most 300 characters
+    title: str = ""
+    # Its first visible `<h1>` with text, or else its first element with the class of a title, if it
+    # is a block, or else its first `<h2>` or `<h3>`; as `title`.
+    heading: str = ""
     language: str = ""  # as `<html lang>` declares it, lower case, or ""
     canonical: str = ""  # target of `<link rel="canonical">` as written, or ""
     base: str = ""  # `<base href>`, against which addresses on the page are resolved, or ""
@@ -70,7 +78,6 @@ class PageText(NamedTuple):
     # Where `main` begins in `whole`, in characters, if it is a stretch of it, with white space at
     # both ends; None where the two were read independently.
     main_at: int | None = None
-    headings: tuple[str, ...] = ()  # the first eight `<h1>` to `<h3>`, each as `title`
     # The first 16 `<meta>` elements whose property or name begins with `og:`, with their content,
     # as `title`.
     declared: tuple[tuple[str, str], ...] = ()
@@ -160,22 +167,32 @@ def join_embedded(elements: Iterable[Mapping[str, Any]], texts: Iterable[str]) -
     return without_surrogates("\0".join((*pieces, *texts)))
 
 
-def choose_headings(
-    elements: Iterable[tuple[str, Iterator[str]]],
-) -> tuple[str, tuple[str, ...]]:
-    """Choose the heading of a page, and its first ones, of its `<h1>` to `<h3>` in their order.
+def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) -> str:
+    """Choose the heading of a page of its visible elements in their order.
 
-    Each is a tag and the pieces of its text, which are read only if they are needed.
+    Each is a tag, what its `class` says, and the pieces of its text, which are read only if they
+    are needed.
     """
-    heading, names = "", list[str]()
-    for tag, pieces in islice(elements, _MOST_HEADINGS_READ):
-        if len(names) >= _MOST_HEADINGS and (heading or tag != "h1"):
+    found, read = dict[str, str](), 0
+    for tag, classes, pieces in elements:
+        kind = tag if tag == "h1" else "h2" if tag in {"h2", "h3"} else ""
+        titled = classes and not _TITLES.isdisjoint(classes.lower().split())
+        if kind != "h1" and titled and "title" not in found:
+            kind = "title"
+        if not kind or kind in found or read >= _MOST_HEADINGS_READ:
             continue
+        read += 1
         if name := make_name(" ".join(pieces)):
-            names.append(name)
-            if tag == "h1":
-                heading = heading or name
-    return heading or next(iter(names), ""), tuple(names[:_MOST_HEADINGS])
+            found[kind] = name if kind != "title" or tag in _BLOCKS else ""
+            if kind == "h1":
+                break
+    return found.get("h1") or found.get("title") or found.get("h2", "")
+
+
+def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:
+    """Choose the title of a page of its `<title>` and what its `<meta>` declare."""
+    open_graph = (content for name, content in declared if name == "og:title")
+    return make_name(title) or next(filter(None, open_graph), "")
 
 
 def choose_declared(

@@ -9,23 +9,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from turbohtml import Element, Text, XPath, parse
+from turbohtml import Element, Namespace, Text, XPath, parse
 
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
+    TITLE_CLASSES,
     PageText,
     choose_declared,
-    choose_headings,
+    choose_heading,
+    choose_title,
     join_embedded,
     make_language,
-    make_name,
     one_line,
 )
 
 if TYPE_CHECKING:
     from turbohtml import Document
 
+_HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
 _NAMING = 'base[href], link[rel~="canonical" i][href], meta[property^="og:"], meta[name^="og:"]'
 # What is within an `object` shows where its data cannot be, and is the rest of the page where its
 # end is missing.
@@ -61,6 +63,10 @@ def read(html: str) -> PageText:
     invisible = document.select(_INVISIBLE)
     for element in invisible:
         element.extract()
+    heading = choose_heading(
+        (element.tag, element.attr("class"), element.strings)
+        for element in document.select(_HEADINGS)
+    )
     before, main, after = _read_texts(document)
     whole = " ".join(filter(None, (before, main, after)))
     if not whole:
@@ -68,6 +74,7 @@ def read(html: str) -> PageText:
     return names._replace(
         main=main or whole,
         whole=whole,
+        heading=heading,
         read_embedded=partial(_read_embedded, document, invisible),
         fell_back=not main,
         main_at=len(before) + 1 if main and before else 0,
@@ -75,30 +82,27 @@ def read(html: str) -> PageText:
 
 
 def _read_names(document: Document) -> PageText:
-    """Read all but the texts."""
+    """Read all but the texts and the heading."""
     title = document.find("title")
+    if title is not None and title.namespace is not Namespace.HTML:  # images have titles, too
+        title = None
     named: dict[str, list[Element]] = {"base": [], "link": [], "meta": []}
     for element in document.select(_NAMING):
         named[element.tag].append(element)
-    metas = [
+    declared = choose_declared(
         (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
-    ]
-    heading, headings = choose_headings(
-        (element.tag, element.strings) for element in document.iter_elements(("h1", "h2", "h3"))
     )
     return PageText(
         main="",
         whole="",
-        title=make_name(None if title is None else title.text),
-        heading=heading,
+        title=choose_title(None if title is None else title.text, declared),
         language=make_language(None if document.root is None else document.root.attr("lang")),
-        declared=choose_declared(metas),
+        declared=declared,
         canonical=_first_address(named["link"]),
         base=_first_address(named["base"]),
         links=tuple(
             dict.fromkeys([link.attr("href") or "" for link in document.select("a[href]")])
         ),
-        headings=headings,
     )
 
 

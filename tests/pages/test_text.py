@@ -338,14 +338,55 @@ def test_a_byte_order_mark_is_no_text(extractor: str) -> None:
     assert read._replace(read_embedded=str) == other._replace(read_embedded=str)
 
 
-def test_headings_and_what_is_declared(extractor: str) -> None:
+def test_heading_and_what_is_declared(extractor: str) -> None:
     head = "".join(f'<meta property="og:n{number}" content=" a\n{number}">' for number in range(20))
     head += '<meta name="description" content="x"><meta content="y">'
     body = "<h2> First </h2><h3></h3><h1>The <i>one</i></h1>" + "<h3>More</h3>" * 20
     read = read_page(page(body + article(), head).encode(), "utf-8", extractor)
     assert read.heading == "The one"
-    assert read.headings == ("First", "The one", *["More"] * 6)
     assert read.declared == tuple((f"og:n{number}", f"a {number}") for number in range(16))
+
+
+@pytest.mark.parametrize(
+    ("markup", "heading"),
+    [
+        ("<div class=title>Class A</div><h2>Members</h2>", "Class A"),
+        ("<h2>Members</h2><div class='header Page-Title'>Class <b>A</b></div>", "Class A"),
+        ("<h3>Members</h3><h2 class=entry-title>Class A</h2>", "Class A"),
+        ("<p class=title>Class A</p><td class=title>B</td>", "Class A"),
+        ("<div class=title> </div><p class=title><br></p><p class=title>Class A</p>", "Class A"),
+        ("<div class=title>Class A</div><h2>Members</h2><h1></h1>", "Class A"),
+        (
+            "<div class=title>Class A</div>" * 300 + "<h3>x</h3>" * 300 + "<h1>Class B</h1>",
+            "Class B",
+        ),
+        ("<div class='subtitle titles title-1'>Class A</div><h3>Members</h3>", "Members"),
+        ("<a class=title>An item</a><div class=title>Another</div><h3>News</h3>", "News"),
+        ("<h3><span class=title>News</span></h3><div class=title>An item</div>", "News"),
+        ("<span class=title>An item</span><div class=title>Another</div>", ""),
+        ("<template><h1>Hidden</h1></template><h2>Shown</h2>", "Shown"),
+        ("<noscript><div class=title>Hidden</div></noscript><h2>Shown</h2>", "Shown"),
+        ("<h1>Shown<script>hide()</script><style>b {}</style></h1>", "Shown"),
+    ],
+)
+def test_the_heading_is_what_names_the_page(markup: str, heading: str, extractor: str) -> None:
+    words = f"<p>{' '.join(PARAGRAPHS)}</p>"
+    assert read_page(page(markup + words).encode(), "utf-8", extractor).heading == heading
+
+
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        ("", "Open"),
+        ("<title> </title>", "Open"),
+        ("<title>Own</title>", "Own"),
+        ("<meta property='og:title' content='Second'><title></title>", "Open"),
+    ],
+)
+def test_a_missing_title_is_the_one_that_is_declared(head: str, title: str, extractor: str) -> None:
+    head = f"<meta name='og:title' content=''><meta property='og:title' content=' Open '>{head}"
+    body = "<svg><title>Icon</title></svg>" + article()
+    assert read_page(page(body, head).encode(), "utf-8", extractor).title == title
 
 
 def read_embedded(markup: str, extractor: str, length: int = 30) -> str:
