@@ -1,40 +1,76 @@
-"""The rule: simhash proposes, the sketches, names and sizes of two documents decide.
+"""The rule: simhash proposes; the names and the content of two documents decide.
 
-A candidate within k bits is confirmed when
+A candidate within k bits is confirmed when its names do not say that it is another page, and
 
-1. one of the two texts, main or whole, is at least `SIMHASH_CONFIRM` alike; short texts more,
-2. the other text does not contradict that, and
-3. title or first heading name the same thing, or so long a text names itself.
+1. whole texts are alike, or
+2. the content agrees: what other documents of the site have does not count, nor as much what
+   stands before and behind the common part; the less the names tell, the more is asked, or
+3. main texts are alike, and a good part of the pages.
 
+A site is known from some other documents of its host (`sites`); until then all text is content.
 Pages with too little text for a simhash are compared exactly; in plain simhash the distance alone
 decides, and without a sketch the distance within the paper's k. Every test leaves a line that a
-person can read; `docs/study.md` has the measurements behind each constant, and what else was tried.
+person can read; `docs/study.md` has the measurements behind each constant.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_simhash.judging.content import Content, compare_contents
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.judging.names import call_differently, compare_names
+from scrapy_simhash.judging.names import Relation, Relations, call_differently, key_of, relate_names
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
-from scrapy_simhash.judging.texts import compare_texts, share_contained
-from scrapy_simhash.pages.sketch import compare_sketches
+from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_simhash.judging.documents import PageFacts, Record
 
+# Whole texts so alike are one document where no name speaks against it.
+LEAST_WHOLE = 0.9
+# Main texts so alike are, too, where they are such a share of all that both pages have.
+LEAST_MAIN = 0.9
+LEAST_SHARE_OF_MAIN = 0.3
+# What must agree of the content within its common part: where names are the same, but for one or
+# two edits; otherwise with them.
+LEAST_BUT_FOR_EDITS = 0.9
+LEAST_WITHIN = 0.93
+# What must agree of all content, by what the names say; at least SIMHASH_CONFIRM where the site is
+# not known.
+LEAST_AGREED = {
+    Relation.SAME: 0.5,
+    Relation.SILENT: 0.6,
+    Relation.MIXED: 0.75,
+    Relation.MORE: 0.9,
+    Relation.DIFFER: 0.9,
+}
+# Triples that both have: fewer bear no edits, nor does a text of fewer outweigh a name that says
+# more; with so many it is one document under two names where only title or heading speaks.
+TRIPLES_FOR_EDITS = 32
+TRIPLES_OF_A_TEXT = 100
+TRIPLES_OF_A_LONG_TEXT = 1_500
+# A name that more documents have beside the two tells nothing.
+MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
 LEAST_ALIKE = 0.6
 # Sketches of shorter texts are uncertain.
 LEAST_WORDS = 64
+# Of a text that is shorter, or much shorter than the other, sketches cannot tell which share of it
+# is in the other: bins that agree by chance are as good as .2 of it at 16 times the length.
+LEAST_WORDS_CONTAINED = 50
+MOST_TIMES_AS_LONG = 16
 # A page that was fetched a day later may have been changed in between.
 STALE_SECONDS = 86_400
+
+
+UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
 
 
 class Deciding(StrEnum):
@@ -85,7 +121,9 @@ def compare(
     rule: Rule,
     *,
     distance: int | None = None,
-    alike: tuple[float, float] | None = None,
+    sites: tuple[Site, Site] = UNKNOWN_SITES,
+    called_alike: int = 0,
+    content: Content | None = None,
 ) -> Answer:
     """Compare two documents; it makes no difference which one is named first.
 
@@ -94,9 +132,10 @@ def compare(
         second: another one.
         rule: by which they are compared.
         distance: bits between their nearest fingerprints; None to count them.
-        alike: similarities of their main and of their whole texts, 0 to 1, where texts and names
-            decide; None to compare their sketches, which takes 30 us, and 3 us for each of many
-            that are compared at once.
+        sites: those of the two, as other documents tell them; none is known unless both are.
+        called_alike: how many other documents near by are called like one of the two.
+        content: what their texts have in common by these sites, where texts and names decide; None
+            to compare their sketches, which takes 200 us, and less where many are compared at once.
     """
     deciding = find_deciding(first, second, rule)
     if distance is None:
@@ -106,16 +145,16 @@ def compare(
     proposal = name_proposal(
         distance, stub=first.stub or second.stub, file=deciding is Deciding.FILE
     )
-    similarity, tests = None, []
+    similarity, tests = None, ()
     if deciding is Deciding.TEXTS:
         assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
-        ((main, whole),) = [alike] if alike else _compare_sketches(first, [second])
-        similarity = round(max(main, whole), 4)
-        said, confirmed = compare_texts(first, second, main, whole, rule.confirm)
-        tests.append(f"main text {main:.2f} alike, whole text {whole:.2f}: {said}")
-        if confirmed:
-            said, confirmed = compare_names(first, second, main, whole)
-            tests.append(said)
+        sites = know_both(*sites)
+        if content is None:
+            (content,) = compare_contents([(first, second)], [sites])
+        similarity = round(max(content.main_alike, content.whole), 4)
+        names = relate_names(first, second, sites[0].names, sites[1].names)
+        said, confirmed = _decide(content, names, called_alike, rule.confirm, known=sites[0].known)
+        tests = (said, _describe_names(names, called_alike), _describe_content(content, sites))
     else:
         confirmed = {
             Deciding.SCOPE: False,
@@ -126,26 +165,110 @@ def compare(
             Deciding.NO_SKETCH: distance <= PLAIN_DISTANCE_BITS,
         }[deciding]
     duplicate = near and confirmed
-    return Answer(
-        deciding, distance, near, confirmed, duplicate, proposal, similarity, tuple(tests)
-    )
+    return Answer(deciding, distance, near, confirmed, duplicate, proposal, similarity, tests)
 
 
 def compare_many(
-    page: PageFacts, others: Sequence[PageFacts], rule: Rule, distances: Sequence[int]
+    page: PageFacts,
+    others: Sequence[PageFacts],
+    rule: Rule,
+    distances: Sequence[int],
+    sites: Sequence[tuple[Site, Site]],
 ) -> list[Answer]:
-    """Compare a page with others at these distances in bits; all sketches are compared at once."""
+    """Compare a page with others, by distances in bits and sites; all sketches at once."""
     sketched = [
         place
         for place, other in enumerate(others)
         if find_deciding(page, other, rule) is Deciding.TEXTS
     ]
-    similar = _compare_sketches(page, [others[place] for place in sketched])
-    alike = dict(zip(sketched, similar, strict=True))
-    return [
-        compare(page, other, rule, distance=distance, alike=alike.get(place))
-        for place, (other, distance) in enumerate(zip(others, distances, strict=True))
-    ]
+    found = compare_contents(
+        [(page, others[place]) for place in sketched],
+        [know_both(*sites[place]) for place in sketched],
+    )
+    contents = dict(zip(sketched, found, strict=True))
+    called = Counter(map(_called, others))
+    answers = []
+    for place, other in enumerate(others):
+        names = {_called(page), _called(other)}
+        alike = max(called[name] - (name == _called(other)) for name in names)
+        answer = compare(
+            page,
+            other,
+            rule,
+            distance=distances[place],
+            sites=sites[place],
+            called_alike=alike,
+            content=contents.get(place),
+        )
+        answers.append(answer)
+    return answers
+
+
+def know_both(first: Site, second: Site) -> tuple[Site, Site]:
+    """Take the sites of two pages, or none where one of them is not known."""
+    return (first, second) if first.known and second.known else UNKNOWN_SITES
+
+
+def _called(page: PageFacts) -> tuple[str, object]:
+    """Get by what pages of one host are called alike."""
+    return host_of(page.url), key_of(page.title, page.heading)
+
+
+def _decide(
+    content: Content, names: Relations, called_alike: int, confirm: float, *, known: bool
+) -> tuple[str, bool]:
+    """Whether content and names make two pages one document, and why, for people."""
+    together = names.together
+    if together is Relation.SAME and called_alike > MOST_CALLED_ALIKE:
+        together = Relation.SILENT
+    asked = LEAST_AGREED[together] if known else max(LEAST_AGREED[together], confirm)
+    agrees = content.agreed >= asked
+    wholly = agrees and content.agreed_within >= max(LEAST_WITHIN, confirm)
+    if together is Relation.DIFFER:
+        one_speaks = Relation.SILENT in names
+        if wholly and one_speaks and content.triples >= TRIPLES_OF_A_LONG_TEXT:
+            return "the name differs, but so long a content agrees nearly wholly", True
+        return "names differ", False
+    same = together is Relation.SAME
+    bears_edits = same and content.triples >= TRIPLES_FOR_EDITS
+    if content.whole >= max(LEAST_WHOLE, confirm) and together in {Relation.SAME, Relation.SILENT}:
+        within = content.agreed_within >= max(LEAST_WITHIN, confirm)
+        if bears_edits or within or content.triples >= TRIPLES_OF_A_TEXT:
+            return "whole texts are alike", True
+    if wholly and (together is not Relation.MORE or content.triples >= TRIPLES_OF_A_TEXT):
+        return "content agrees nearly wholly", True
+    but_for_edits = content.agreed_but_for_edits >= max(LEAST_BUT_FOR_EDITS, confirm)
+    if agrees and bears_edits and but_for_edits:
+        return "content agrees but for some edits", True
+    main = content.main_alike >= max(LEAST_MAIN, confirm)
+    if same and main and content.share_of_main >= LEAST_SHARE_OF_MAIN:
+        return "main texts are alike", True
+    return "content differs" if same else "content does not agree wholly, as these names need", False
+
+
+def _describe_names(names: Relations, called_alike: int) -> str:
+    """Say how names are related."""
+    said = f"titles: {names.title}; headings: {names.heading}"
+    if names.together is Relation.SAME and called_alike > MOST_CALLED_ALIKE:
+        said += f"; but {called_alike} others near by are called so"
+    return said
+
+
+def _describe_content(content: Content, sites: tuple[Site, Site]) -> str:
+    """Say what was counted, and who told which of it is template."""
+    bins = content.both + content.first + content.second
+    texts = f"main text {content.main_alike:.2f} alike, whole text {content.whole:.2f}; "
+    counted = (
+        f"{content.shared:.1f} on both pages, {content.mine:.1f} and {content.theirs:.1f} on one, "
+        f"of these {content.within:.1f} within the common part"
+    )
+    if not sites[0].known:
+        return f"{texts}site not known: of {bins} samples {counted}"
+    asked = ", ".join(map(str, sorted({*sites[0].numbers, *sites[1].numbers})))
+    return (
+        f"{texts}site known from documents {asked}: of {bins} samples {content.template} stand on "
+        f"other pages of the host; by how few have the rest, {counted}"
+    )
 
 
 def find_deciding(first: PageFacts, second: PageFacts, rule: Rule) -> Deciding:
@@ -172,27 +295,6 @@ def name_proposal(distance: int, *, stub: bool, file: bool = False) -> str:
     if file:
         return "same file"
     return "same short page" if stub else f"distance {distance} bit{'s' * (distance != 1)}"
-
-
-def _compare_sketches(
-    document: PageFacts, others: Sequence[PageFacts]
-) -> list[tuple[float, float]]:
-    if not others:
-        return []
-    similar = compare_sketches(document.sketch, [other.sketch for other in others])
-    return list(zip(similar.main.tolist(), similar.whole.tolist(), strict=True))
-
-
-def measure_shared(first: PageFacts, second: PageFacts) -> float:
-    """Estimate which share of the shorter text is in the longer one, main or whole, about 0 to 1.
-
-    Of two documents with sketches; 0 where a text is too short to tell, or much the shorter one.
-    """
-    ((main, whole),) = _compare_sketches(first, [second])
-    return max(
-        share_contained(main, first.words, second.words),
-        share_contained(whole, first.whole_words, second.whole_words),
-    )
 
 
 # Evidence: whether two pages that a rule about addresses makes one are the same page.
@@ -233,10 +335,20 @@ def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
         return Outcome.GREY
     if call_differently(first, second):
         return Outcome.DIFFERENT
-    assert answer.similarity is not None  # noqa: S101 - texts decide
-    unlike = (
-        min(first.words, second.words) >= LEAST_WORDS
-        and answer.similarity < LEAST_ALIKE
-        and measure_shared(first, second) < LEAST_ALIKE
+    (content,) = compare_contents([(first, second)], [UNKNOWN_SITES])
+    shared = max(
+        _share_contained(content.main_alike, first.words, second.words),
+        _share_contained(content.whole, first.whole_words, second.whole_words),
     )
+    alike = max(content.main_alike, content.whole, shared) >= LEAST_ALIKE
+    unlike = min(first.words, second.words) >= LEAST_WORDS and not alike
     return Outcome.DIFFERENT if unlike else Outcome.GREY
+
+
+def _share_contained(similarity: float, words: int, others: int) -> float:
+    """Estimate which share of the shorter text, 0 to 1 or a little more, is in the longer one."""
+    # Of shingles, of which a text has about as many as words: |A and B| = J (|A| + |B|) / (1 + J).
+    shorter, longer = sorted((words, others))
+    if shorter < LEAST_WORDS_CONTAINED or longer > MOST_TIMES_AS_LONG * shorter:
+        return 0.0
+    return similarity * (words + others) / (1 + similarity) / shorter

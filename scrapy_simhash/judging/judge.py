@@ -11,7 +11,7 @@ be: a crawl of the same spider requests the page again, or it is listed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
+    UNKNOWN_SITES,
     Answer,
     compare,
     compare_many,
@@ -38,6 +39,7 @@ from scrapy_simhash.judging.documents import (
     facts_of,
 )
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
+from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.interface import Documents, Reading
     from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.judging.sites import Site
 
 
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
@@ -79,20 +82,24 @@ class Matcher:
     documents: Reading
     rule: Rule
     alive: Callable[[str], bool]
+    # Lasts from one matcher to the next.
+    sites: Sites = field(default_factory=Sites)
 
     def counts(self, record: Record) -> bool:
         """Whether this record makes another document a near-duplicate."""
         return counts(record, self.alive)
 
-    def find_match(self, document: Document) -> tuple[Match | None, Match | None, bool]:
+    def find_match(
+        self, document: Document, own: int = 0
+    ) -> tuple[Match | None, Match | None, bool]:
         """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
         # Of more than 256 candidates the nearest are asked first, and the first that agree decide.
-        # The document's own record must not count. Returns the match; or else the record that would
+        # The document's own record, of the number `own`, must not count. Returns the match; or else the record that would
         # have been it, had it been confirmed; and whether every document that could be one was
         # asked.
         candidates, complete = self._find_candidates(document)
         parted: list[_Asked] = []
-        for asked in self._ask_in_passes(document, candidates, document.not_before):
+        for asked in self._ask_in_passes(document, candidates, own):
             if matches := [each for each in asked if each.answer.duplicate]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             parted = [min((*parted, *asked), key=_rank)] if asked else parted
@@ -105,9 +112,9 @@ class Matcher:
 
     def _ask_in_passes(
         self,
-        page: PageFacts,
+        page: Document,
         candidates: Sequence[_Candidate],
-        not_before: float,
+        own: int,
     ) -> Iterator[list[_Asked]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
         asked = candidates[:MOST_CANDIDATES]
@@ -116,10 +123,10 @@ class Matcher:
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
                 record = self.documents.get(candidate.number) if candidate.number else None
                 if not candidate.number or (
-                    record is not None and self.counts(record) and record.time >= not_before
+                    record is not None and self.counts(record) and record.time >= page.not_before
                 ):
                     found.append((candidate, record))
-            yield self._ask(page, found)
+            yield self._ask(page, found, own)
 
     def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
         """Find the documents within the distance, each once, nearest first."""
@@ -145,19 +152,27 @@ class Matcher:
         return sorted(nearest.values()), complete and len(nearest) <= MOST_CANDIDATES
 
     def _ask(
-        self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]]
+        self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]], own: int
     ) -> list[_Asked]:
         """Compare candidates; a bulk-loaded one has no record."""
-        answers = compare_many(
-            page,
-            [record or _bulk_loaded(candidate, page.scope) for candidate, record in found],
-            self.rule,
-            [candidate.distance for candidate, _ in found],
-        )
+        pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
+        sites = [
+            self._find_sites(page, other, {own, candidate.number})
+            for (candidate, _), other in zip(found, pages, strict=True)
+        ]
+        distances = [candidate.distance for candidate, _ in found]
+        answers = compare_many(page, pages, self.rule, distances, sites)
         return [
             _Asked(candidate, record, answer)
             for (candidate, record), answer in zip(found, answers, strict=True)
         ]
+
+    def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:
+        """Find the sites of two pages, as all but these two documents tell them."""
+        if page.stub:
+            return UNKNOWN_SITES
+        mine, theirs = (self.sites.find(self.documents, one.url, two) for one in (page, other))
+        return mine, theirs
 
 
 def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:
@@ -214,7 +229,7 @@ class Judge(Matcher):
         number, own = self._find_own(document)
         if own is not None and self._seen(own):
             return self._revisit(document, number, own)
-        match, nearest, complete = self.find_match(document)
+        match, nearest, complete = self.find_match(document, number)
         if own is not None and own.spared:
             match, complete = None, True
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"

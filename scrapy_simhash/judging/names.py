@@ -1,182 +1,268 @@
-"""Whether two pages whose texts agree are called the same, by their titles and first headings."""
+"""What two pages are called: title and heading, without what their site calls all its pages.
+
+A name is cut into parts ("Fire in the harbour - The Daily" has two), and these into words, numbers
+and signs. What many pages of the host have is the site's; the rest is the *subject*, and pages with
+other subjects are other pages: `operator<` is not `operator>=`, `vec2` not `vec3`, part 1 not part
+2. A number is known by the word before it and stands for any: where all pages carry a release, as
+"Django 4.2" and "Django 5.0", it is the site's, too.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
+from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from scrapy_simhash.judging.texts import share_contained
-from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from scrapy_simhash.judging.documents import PageFacts
 
-# Share of their words that two names have in common where one has words that the other lacks.
-LEAST_ALIKE_NAMES = 0.8
-# A name of fewer words may be that of a site or of a part of it.
-WORDS_OF_A_HEADLINE = 4
-# One page with another heading, that of a cookie banner or a notification: whole texts are so much
-# alike, and one has all that the other has. Siblings each have something of their own.
-LEAST_WHOLE_OF_ONE_NAME = 0.95
-ALL_CONTAINED = 0.98
-# Pages of one template with nearly the same wording are short; the longest ones of two corpora have
-# 1,156 words. Two main texts of at least so many words, so much alike, are one document whatever it
-# is called.
-LONG_TEXTS = ((1_500, 0.9), (5_000, 0.85))
+# A part is known by its words and signs, a word or sign by itself.
+Key: TypeAlias = str | frozenset[str]
+
+# Of the pages of a sample. A word that so many have is the site's. On reference manuals, titles and
+# headings of 581 of 604 distinct pairs differ in what fewer pages have (docs/study.md).
+_OF_THE_SITE = 0.4
+# A part that more of them have ("Member List") is nobody's; it takes two, or each would be.
+_OF_MANY = 0.1
+_LEAST_MANY = 2
+# "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
+_PARTS = re.compile(
+    r"\s+[|–—―·:»›~-]+\s+|(?<=\w)[|»›·](?=\w)|(?<=[\w)+])::?\s+|："  # noqa: RUF001
+)
+_TOKENS = re.compile(r"\d+(?:[.,:/-]\d+)*|(?:(?![\d_])\w)+|[^\w\s]+")
 # "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what is written as
 # numbering is cut: "Chapter 1" and "Chapter 2" are different names.
 _NUMBERING = re.compile(
     r"^\s*(?:\d{1,3}(?:\.\d{1,3})*\.|\d{1,3}(?:\.\d{1,3})+|[a-z](?:\.\d{1,3})+\.?)\s",
     re.IGNORECASE,
 )
-# A title names the release of a manual, "Django 4.2 documentation"; what a heading numbers is its
-# subject, "What's new in 4.2". Neither "12.05.2024" nor "9.99 EUR" is a version. No
-# possessive groups: Python before 3.11.5 matches them wrongly.
-_VERSION = re.compile(
-    r"(?<![\d.$€£¥])"
-    r"(?!\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})(?!\d))"
-    r"\d+(?:\.\d+)+(?!\d|\.\d)"
-    r"(?!\s?(?:[$€£¥%]|(?:eur|usd|gbp|chf|pln|rub)\b))",
-    re.IGNORECASE,
-)
-# "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour".
-_TITLE_PARTS = re.compile(r"\s[|–—·:»›-]++\s")  # noqa: RUF001
+# Punctuation is the writer's habit: quotation marks, commas, colons, a full stop, but not "...".
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")  # noqa: RUF001
+_MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
+# What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
+_IDENTIFIERS = re.compile(r"[^\W\d_](?:[\w.:/-]*\w)?")
+_NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAMES_REMEMBERED = 4_096
 
 
-def compare_names(
-    document: PageFacts, candidate: PageFacts, main: float, whole: float
-) -> tuple[str, bool]:
-    """Whether two pages whose texts agree are called the same, or need no name."""
-    said, named = _relate_names(document, candidate, whole)
-    words = min(document.words, candidate.words)
-    if named or not any(words >= enough and main >= least for enough, least in LONG_TEXTS):
-        return said, named
-    return f"{said}, but a main text of {words:,} words, {main:.2f} alike, names itself", True
+class Relation(StrEnum):
+    """How two names are related, or all names of two pages."""
+
+    SAME = "same"
+    """Their subjects are equal."""
+    SILENT = "silent"
+    """They tell nothing: one is missing, or both are the site's."""
+    MORE = "one says more"
+    """One has words that the other lacks."""
+    LITTLE_MORE = "one says a little more"
+    """One has signs that the other lacks, or no subject at all."""
+    DIFFER = "differ"
+    """Either has what the other lacks."""
+    MIXED = "one is the same, one is not"
+    """Of all names: title and heading disagree, and the one that is the same is named in the other
+    one."""
+
+
+class _Part(NamedTuple):
+    """A part of a name: each word with the key that it is known by, and its signs, counted."""
+
+    words: dict[str, str]
+    signs: frozenset[str]
+
+    @property
+    def key(self) -> frozenset[str]:
+        return self.signs.union(self.words.values())
+
+
+class Subject(NamedTuple):
+    """What of a name is its page's."""
+
+    words: frozenset[str]
+    signs: frozenset[str]
+
+
+class NameShares:
+    """Which share of a sample's pages has a word, a sign or a part in its names of one kind.
+
+    Args:
+        names: the titles of these pages, or their headings; none where nothing is known.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        counted: Counter[Key] = Counter()
+        pages = 0
+        for name in names:
+            pages += 1
+            counted.update({key for part in _read(name) for key in (part.key, *part.key)})
+        self._shares = {key: n / pages for key, n in counted.items() if n >= _LEAST_MANY}
+
+    def find_subject(self, name: str) -> Subject:
+        """Take from a name what is the site's or many pages'."""
+        shares = self._shares
+        own = [part for part in _read(name) if shares.get(part.key, 0.0) <= _OF_MANY]
+        return Subject(
+            frozenset(
+                word
+                for part in own
+                for word, key in part.words.items()
+                if shares.get(key, 0.0) < _OF_THE_SITE
+            ),
+            frozenset(
+                sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
+            ),
+        )
+
+    def list_own(self, name: str) -> frozenset[str]:
+        """List the words and signs of a name that are not the site's, any number for any."""
+        keys = {key for part in _read(name) for key in part.key}
+        return frozenset(key for key in keys if self._shares.get(key, 0.0) < _OF_THE_SITE)
+
+
+class SiteNames(NamedTuple):
+    """What is the site's in the names of its pages."""
+
+    titles: NameShares
+    headings: NameShares
+
+
+UNKNOWN_NAMES = SiteNames(NameShares(), NameShares())
+
+
+class Relations(NamedTuple):
+    """How the names of two pages are related, by kind and together."""
+
+    title: Relation
+    heading: Relation
+    together: Relation
+
+
+def relate_names(
+    first: PageFacts,
+    second: PageFacts,
+    mine: SiteNames = UNKNOWN_NAMES,
+    theirs: SiteNames = UNKNOWN_NAMES,
+) -> Relations:
+    """Relate the titles and headings of two pages, each by what its site calls its pages."""
+    title = _relate(first.title, second.title, mine.titles, theirs.titles)
+    heading = _relate(first.heading, second.heading, mine.headings, theirs.headings)
+    said = {title, heading} - {Relation.SILENT}
+    if Relation.LITTLE_MORE in said:  # it tells nothing beside a name that is the same
+        said.remove(Relation.LITTLE_MORE)
+        said = said if said == {Relation.SAME} else said | {Relation.MORE}
+    if len(said) == 1:
+        (together,) = said
+    elif not said:
+        together = Relation.SILENT
+    elif Relation.SAME not in said:
+        together = Relation.DIFFER
+    elif Relation.MORE in said:
+        together = Relation.MIXED
+    else:
+        together = _weigh_names(first, second, mine, theirs, title)
+    return Relations(title, heading, together)
+
+
+def _weigh_names(
+    first: PageFacts, second: PageFacts, mine: SiteNames, theirs: SiteNames, title: Relation
+) -> Relation:
+    """Whether a name that is the same outweighs the other one, which differs."""
+    my_title = mine.titles.find_subject(first.title).words
+    my_heading = mine.headings.find_subject(first.heading).words
+    if title is Relation.SAME:
+        # "Member List", of which both headings say more, is a kind of page.
+        their_heading = theirs.headings.find_subject(second.heading).words
+        return Relation.DIFFER if my_title <= my_heading & their_heading else Relation.MIXED
+    # A heading that no title names is that of a section.
+    their_title = theirs.titles.find_subject(second.title).words
+    return Relation.MIXED if my_heading & (my_title | their_title) else Relation.DIFFER
 
 
 def call_differently(first: PageFacts, second: PageFacts) -> bool:
-    """Whether two pages have names to compare, and each of one has words that the other's lacks."""
-    relations = _relate_kinds(first, second).values()
-    return bool(relations) and all(relation.differ for relation in relations)
+    """Whether two pages have names to compare, and each of one has what the other's lacks."""
+    title, heading, _ = relate_names(first, second)
+    return {title, heading} - {Relation.SILENT} == {Relation.DIFFER}
 
 
-def _relate_names(document: PageFacts, candidate: PageFacts, whole: float) -> tuple[str, bool]:
-    relations = _relate_kinds(document, candidate)
-    if not relations:
-        return "no title or heading in common to compare", True
-    said = ", ".join(f"{kind}s {relation}" for kind, relation in relations.items())
-    differing = sum(relation.differ for relation in relations.values())
-    if _share_canonical(document, candidate):
-        return f"{said}, same canonical address", differing < len(relations)
-    if not differing:
-        return said, max(relation.share for relation in relations.values()) >= LEAST_ALIKE_NAMES
-    same = {kind for kind, relation in relations.items() if relation.same}
-    if same and _is_one_page(document, candidate, whole):
-        return f"{said}, but one page has all that the other has", True
-    if "heading" in same:
-        return _trust_heading(document, candidate, said)
-    headline = _is_headline(document, candidate) or _is_headline(candidate, document)
-    return said + ", but the heading of one is the other's title" * headline, headline
-
-
-def _is_headline(page: PageFacts, other: PageFacts) -> bool:
-    """Whether the heading of a page is a part of another one's title, whose heading is a banner's.
-
-    So it is, too, where titles end in the names of two sites.
-    """
-    heading = read_names("", page.heading)["heading"]
-    if len(heading) < WORDS_OF_A_HEADLINE:
-        return False
-    parts = (read_names(part, "")["title"] for part in _TITLE_PARTS.split(other.title))
-    return any(
-        relation.share >= LEAST_ALIKE_NAMES and not relation.differ
-        for part in parts
-        if (relation := _relate(heading, part)) is not None
-    )
-
-
-def _is_one_page(document: PageFacts, candidate: PageFacts, whole: float) -> bool:
-    """Whether one of two whole texts is the other and little more."""
-    contained = share_contained(whole, document.whole_words, candidate.whole_words)
-    return whole >= LEAST_WHOLE_OF_ONE_NAME and contained >= ALL_CONTAINED
-
-
-def _trust_heading(document: PageFacts, candidate: PageFacts, said: str) -> tuple[str, bool]:
-    """Whether the same heading outweighs titles that differ; it may be a site's logo."""
-    # An article that two sites have, whose titles end in their names.
-    hosts = {host_of(document.url), host_of(candidate.url)}
-    if len(hosts) > 1 and "" not in hosts:
-        return f"{said}, on two hosts", True
-    mine = read_names(document.title, document.heading)
-    theirs = read_names(candidate.title, candidate.heading)
-    if (mine["title"] ^ theirs["title"]) & mine["heading"]:
-        return f"{said}, and named in a title", True
-    return f"{said}, but named in neither title", False
-
-
-def _share_canonical(document: PageFacts, candidate: PageFacts) -> bool:
-    """Whether both call one address their own; many sites name their home page everywhere."""
-    return (
-        bool(document.canonical)
-        and document.canonical == candidate.canonical
-        and urlsplit(document.canonical).path not in {"", "/"}
-    )
-
-
-class _Relation(NamedTuple):
-    """Which share of their words two names have in common, and whether they differ."""
-
-    share: float
-    # Both have words that the other lacks, as "create table" and "create index".
-    differ: bool
-
-    @property
-    def same(self) -> bool:
-        return self.share == 1.0
-
-    def __str__(self) -> str:
-        return "same" if self.same else "differ" if self.differ else f"{self.share:.2f} alike"
-
-
-def _relate_kinds(document: PageFacts, candidate: PageFacts) -> dict[str, _Relation]:
-    """Compare titles and headings, by kind, where both pages have them."""
-    mine = read_names(document.title, document.heading)
-    theirs = read_names(candidate.title, candidate.heading)
-    written = {
-        "title": (document.title, candidate.title),
-        "heading": (document.heading, candidate.heading),
-    }
-    relations = {}
-    for kind, (name, other) in written.items():
-        relation = _relate(mine[kind], theirs[kind])
-        # Names without any word, of signs or of what could not be decoded, can only differ.
-        if not mine[kind] and not theirs[kind] and name and other and name != other:
-            relation = _Relation(0.0, differ=True)
-        if relation is not None:
-            relations[kind] = relation
-    return relations
-
-
-def _relate(mine: frozenset[str], theirs: frozenset[str]) -> _Relation | None:
-    """Compare the words of two names; None where one of them has none."""
-    if not mine or not theirs:
-        return None
-    share = len(mine & theirs) / len(mine | theirs)
-    return _Relation(share, bool(mine - theirs) and bool(theirs - mine))
+def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Relation:
+    """Relate two names of one kind, by what the sites of either page call their pages."""
+    if not name or not other:
+        return Relation.SILENT
+    mine, theirs = shares.find_subject(name), others.find_subject(other)
+    if not any(mine) and not any(theirs):
+        # Two names that many pages have are two names all the same.
+        equal = shares.list_own(name) == others.list_own(other)
+        return Relation.SILENT if equal else Relation.MORE
+    if mine.words - theirs.words and theirs.words - mine.words:
+        return Relation.DIFFER
+    if not any(mine) or not any(theirs):
+        return Relation.LITTLE_MORE
+    if mine.words != theirs.words:
+        first, second = _list_identifiers(name), _list_identifiers(other)
+        return Relation.DIFFER if first - second and second - first else Relation.MORE
+    signs_differ = mine.signs - theirs.signs and theirs.signs - mine.signs
+    if signs_differ or _differ_in_case(name, other):
+        return Relation.DIFFER
+    return Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
-def read_names(title: str, heading: str) -> Mapping[str, frozenset[str]]:
-    """Get the words of both by kind, without numbering; those of a title also without versions."""
-    bare = _VERSION.sub(" ", _NUMBERING.sub(" ", title)), _NUMBERING.sub(" ", heading)
-    own, others = map(tokenise, map(normalise, bare))
-    return {
-        "title": frozenset(own or tokenise(normalise(title))),
-        "heading": frozenset(others or tokenise(normalise(heading))),
-    }
+def list_words(name: str) -> frozenset[str]:
+    """List the words of a name, any number for any."""
+    return frozenset(key for part in _read(name) for key in part.words.values())
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def key_of(title: str, heading: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Get what pages are called alike by, any number for any."""
+    title_keys, heading_keys = (
+        frozenset(key for part in _read(name) for key in part.key) for name in (title, heading)
+    )
+    return title_keys, heading_keys
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _read(name: str) -> tuple[_Part, ...]:
+    """Read the parts of a name."""
+    parts = []
+    for text in _PARTS.split(_NUMBERING.sub(" ", normalise(name))):
+        words: dict[str, str] = {}
+        signs: Counter[str] = Counter()
+        before = ""
+        for token in _TOKENS.findall(text):
+            if token[0].isdigit():
+                words[f"{before} {token}"] = f"{before} #"
+            elif unicodedata.category(token[0])[0] in "LMN":
+                found = tokenise(token)
+                words.update(zip(found, found, strict=True))
+                before = found[-1] if found else before
+            else:
+                signs.update(_MUTE.sub(" ", token.translate(_DASHES)).split())
+        # Twice the same sign is more than once.
+        counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
+        if words or counted:
+            parts.append(_Part(words, counted))
+    return tuple(parts)
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _list_identifiers(name: str) -> frozenset[str]:
+    """List what stands together in a name, any number for any."""
+    found = _IDENTIFIERS.findall(normalise(name))
+    return frozenset(_NUMBERS.sub("#", identifier) for identifier in found)
+
+
+def _differ_in_case(name: str, other: str) -> bool:
+    """Whether case tells two names apart: not that all of one is in capitals or begins with them."""
+    if name == other or name.lower() != other.lower():
+        return False
+    if {name, other} & {name.upper(), name.lower()}:
+        return False
+    pairs = zip(name.split(), other.split(), strict=False)
+    return any(word[1:] != another[1:] for word, another in pairs)

@@ -36,6 +36,7 @@ from scrapy_simhash.judging.judge import (
 from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
+from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores import upkeep
 from scrapy_simhash.stores.documents import Documents
@@ -219,6 +220,10 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         return self.distance if distance is None else distance
 
     @cached_property
+    def _sites(self) -> Sites:
+        return Sites()
+
+    @cached_property
     def _siblings(self) -> Siblings:
         return Siblings(Rule(self.distance, self.confirm))
 
@@ -329,7 +334,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             if requests:
                 keep_requests(stored, requests)
             writing = None if self.readonly else stored
-            judge = Judge(stored, rule, alive, writing, self._siblings)
+            judge = Judge(stored, rule, alive, self._sites, writing, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
             answers[:] = self._note_addresses(stored, documents, verdicts, parking, alive)
             return verdicts

@@ -12,7 +12,7 @@ import numpy as np
 from scrapy_simhash._printable import show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.judging.names import read_names
+from scrapy_simhash.judging.names import list_words
 from scrapy_simhash.pages.addresses import find_places, list_places, split_url
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
 
@@ -284,7 +284,7 @@ class Group(NamedTuple):
 
     def _has_many_names(self) -> bool:
         """Whether the titles of near-duplicates name different things."""
-        titles = [read_names(member.title, "")["title"] for member in self.members if member.title]
+        titles = [list_words(member.title) for member in self.members if member.title]
         return len(set(titles)) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(titles))
 
 

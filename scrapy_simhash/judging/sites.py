@@ -1,0 +1,95 @@
+"""What the pages of a site share: template and names, as a sample of its host's documents tells.
+
+Two pages alone cannot tell which of their text is template. Some other documents of the host can:
+what many of them have counts for little, in the text as in the names (docs/study.md).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrapy_simhash.judging.names import NameShares, SiteNames
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.sketch import read_sketches
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from numpy.typing import NDArray
+
+    from scrapy_simhash.judging.documents import PageFacts
+    from scrapy_simhash.judging.interface import Reading
+
+# With fewer documents beside the two that are compared, nothing is known of their host. Better than
+# 3 on two corpora, as good on the third (docs/study.md).
+LEAST_KNOWN = 6
+# A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
+_SHARE_OF_TEMPLATE = 0.2
+_LEAST_OF_TEMPLATE = 3
+_SITES_REMEMBERED = 256
+
+
+class Site:
+    """A sample of a host's documents.
+
+    Args:
+        documents: some of them by their numbers, with sketches; fewer than six tell nothing.
+
+    Attributes:
+        known: whether there are enough.
+        numbers: those of the documents, if there are.
+        names: what is the site's in the names of its pages.
+    """
+
+    def __init__(self, documents: Mapping[int, PageFacts] = MappingProxyType({})) -> None:
+        self.known = len(documents) >= LEAST_KNOWN
+        self.numbers = tuple(documents) if self.known else ()
+        known = [documents[number] for number in self.numbers]
+        self._values = read_sketches([page.sketch for page in known]).values
+        self.names = SiteNames(
+            NameShares(page.title for page in known), NameShares(page.heading for page in known)
+        )
+
+    def weigh(self, smallest: NDArray[np.uint16]) -> NDArray[np.float64]:
+        """Weigh triples by how few of the sample have them, 0 to 1; all 1 where nothing is known.
+
+        Args:
+            smallest: of each bin of n pairs of sketches the triple that decides, shape (n, 256).
+        """
+        count = len(self._values)
+        if not count:
+            return np.ones(smallest.shape)
+        values = self._values[:, np.newaxis]
+        having = np.count_nonzero(values == smallest, axis=0)
+        # A smaller triple hides whether the page has this one.
+        telling = np.count_nonzero(values >= smallest, axis=0)
+        had_by = count * having / np.maximum(1, telling)
+        most = max(_LEAST_OF_TEMPLATE, _SHARE_OF_TEMPLATE * count)
+        weights: NDArray[np.float64] = np.maximum(0.0, 1 - np.log1p(had_by) / np.log1p(most))
+        return weights
+
+
+UNKNOWN_SITE = Site()
+
+
+class Sites:
+    """Finds the sites of the documents in one store, and remembers those asked for last."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[int, ...], Site] = OrderedDict()
+
+    def find(self, documents: Reading, url: str, without: Container[int]) -> Site:
+        """Find the site of a document by its address, as all but certain documents tell it."""
+        host = host_of(url)
+        asked = tuple(n for n in documents.sample(host) if n not in without) if host else ()
+        if len(asked) < LEAST_KNOWN:
+            return UNKNOWN_SITE
+        site = self._found.pop(asked, None) or Site(documents.glance(asked))
+        self._found[asked] = site
+        if len(self._found) > _SITES_REMEMBERED:
+            self._found.popitem(last=False)
+        return site
