@@ -29,7 +29,7 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy_simhash.judging.documents import PageFacts, Record
 
@@ -71,6 +71,26 @@ STALE_SECONDS = 86_400
 
 
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
+
+
+class Context(NamedTuple):
+    """What other documents tell of two.
+
+    Attributes:
+        sites: of either; both are known, or none.
+        called_alike: how many other documents near by are called like one of the two.
+    """
+
+    sites: tuple[Site, Site] = UNKNOWN_SITES
+    called_alike: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether the sites are known."""
+        return self.sites[0].known
+
+
+NO_CONTEXT = Context()
 
 
 class Deciding(StrEnum):
@@ -121,8 +141,7 @@ def compare(
     rule: Rule,
     *,
     distance: int | None = None,
-    sites: tuple[Site, Site] = UNKNOWN_SITES,
-    called_alike: int = 0,
+    context: Context = NO_CONTEXT,
     content: Content | None = None,
 ) -> Answer:
     """Compare two documents; it makes no difference which one is named first.
@@ -132,9 +151,8 @@ def compare(
         second: another one.
         rule: by which they are compared.
         distance: bits between their nearest fingerprints; None to count them.
-        sites: those of the two, as other documents tell them; none is known unless both are.
-        called_alike: how many other documents near by are called like one of the two.
-        content: what their texts have in common by these sites, where texts and names decide; None
+        context: what other documents tell of the two.
+        content: what their texts have in common in this context, where texts and names decide; None
             to compare their sketches, which takes 200 us, and less where many are compared at once.
     """
     deciding = find_deciding(first, second, rule)
@@ -145,16 +163,23 @@ def compare(
     proposal = name_proposal(
         distance, stub=first.stub or second.stub, file=deciding is Deciding.FILE
     )
-    similarity, tests = None, ()
+    similarity: float | None = None
+    tests: tuple[str, ...] = ()
     if deciding is Deciding.TEXTS:
         assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
-        sites = know_both(*sites)
+        sites = context.sites
         if content is None:
             (content,) = compare_contents([(first, second)], [sites])
         similarity = round(max(content.main_alike, content.whole), 4)
         names = relate_names(first, second, sites[0].names, sites[1].names)
-        said, confirmed = _decide(content, names, called_alike, rule.confirm, known=sites[0].known)
-        tests = (said, _describe_names(names, called_alike), _describe_content(content, sites))
+        common = names.together is Relation.SAME and context.called_alike > MOST_CALLED_ALIKE
+        if common:
+            names = names._replace(together=Relation.SILENT)
+        said, confirmed = _decide(content, names, rule.confirm, known=context.known)
+        called = f"titles: {names.title}; headings: {names.heading}"
+        if common:
+            called += f"; but {context.called_alike} others near by are called so"
+        tests = (said, called, _describe(content, sites))
     else:
         confirmed = {
             Deciding.SCOPE: False,
@@ -176,37 +201,33 @@ def compare_many(
     sites: Sequence[tuple[Site, Site]],
 ) -> list[Answer]:
     """Compare a page with others, by distances in bits and sites; all sketches at once."""
+    called, mine = Counter(map(_called, others)), _called(page)
+    contexts = []
+    for other, two in zip(others, sites, strict=True):
+        theirs = _called(other)
+        alike = max(called[theirs] - 1, called[mine] - (mine == theirs))
+        contexts.append(make_context(*two, alike))
     sketched = [
         place
         for place, other in enumerate(others)
         if find_deciding(page, other, rule) is Deciding.TEXTS
     ]
     found = compare_contents(
-        [(page, others[place]) for place in sketched],
-        [know_both(*sites[place]) for place in sketched],
+        [(page, others[place]) for place in sketched], [contexts[place].sites for place in sketched]
     )
     contents = dict(zip(sketched, found, strict=True))
-    called = Counter(map(_called, others))
-    answers = []
-    for place, other in enumerate(others):
-        names = {_called(page), _called(other)}
-        alike = max(called[name] - (name == _called(other)) for name in names)
-        answer = compare(
-            page,
-            other,
-            rule,
-            distance=distances[place],
-            sites=sites[place],
-            called_alike=alike,
-            content=contents.get(place),
+    return [
+        compare(page, other, rule, distance=bits, context=context, content=contents.get(place))
+        for place, (other, bits, context) in enumerate(
+            zip(others, distances, contexts, strict=True)
         )
-        answers.append(answer)
-    return answers
+    ]
 
 
-def know_both(first: Site, second: Site) -> tuple[Site, Site]:
-    """Take the sites of two pages, or none where one of them is not known."""
-    return (first, second) if first.known and second.known else UNKNOWN_SITES
+def make_context(first: Site, second: Site, called_alike: int = 0) -> Context:
+    """Make the context of two pages; where one of their sites is not known, none is."""
+    known = first.known and second.known
+    return Context((first, second) if known else UNKNOWN_SITES, called_alike)
 
 
 def _called(page: PageFacts) -> tuple[str, object]:
@@ -214,47 +235,51 @@ def _called(page: PageFacts) -> tuple[str, object]:
     return host_of(page.url), key_of(page.title, page.heading)
 
 
-def _decide(
-    content: Content, names: Relations, called_alike: int, confirm: float, *, known: bool
-) -> tuple[str, bool]:
+def _decide(content: Content, names: Relations, confirm: float, *, known: bool) -> tuple[str, bool]:
     """Whether content and names make two pages one document, and why, for people."""
     together = names.together
-    if together is Relation.SAME and called_alike > MOST_CALLED_ALIKE:
-        together = Relation.SILENT
+    same = together is Relation.SAME
     asked = LEAST_AGREED[together] if known else max(LEAST_AGREED[together], confirm)
     agrees = content.agreed >= asked
-    wholly = agrees and content.agreed_within >= max(LEAST_WITHIN, confirm)
-    if together is Relation.DIFFER:
-        one_speaks = Relation.SILENT in names
-        if wholly and one_speaks and content.triples >= TRIPLES_OF_A_LONG_TEXT:
-            return "the name differs, but so long a content agrees nearly wholly", True
-        return "names differ", False
-    same = together is Relation.SAME
+    nearly = content.agreed_within >= max(LEAST_WITHIN, confirm)
+    edited = content.agreed_but_for_edits >= max(LEAST_BUT_FOR_EDITS, confirm)
+    long = content.triples >= TRIPLES_OF_A_TEXT
     bears_edits = same and content.triples >= TRIPLES_FOR_EDITS
-    if content.whole >= max(LEAST_WHOLE, confirm) and together in {Relation.SAME, Relation.SILENT}:
-        within = content.agreed_within >= max(LEAST_WITHIN, confirm)
-        if bears_edits or within or content.triples >= TRIPLES_OF_A_TEXT:
-            return "whole texts are alike", True
-    if wholly and (together is not Relation.MORE or content.triples >= TRIPLES_OF_A_TEXT):
-        return "content agrees nearly wholly", True
-    but_for_edits = content.agreed_but_for_edits >= max(LEAST_BUT_FOR_EDITS, confirm)
-    if agrees and bears_edits and but_for_edits:
-        return "content agrees but for some edits", True
-    main = content.main_alike >= max(LEAST_MAIN, confirm)
-    if same and main and content.share_of_main >= LEAST_SHARE_OF_MAIN:
-        return "main texts are alike", True
-    return "content differs" if same else "content does not agree wholly, as these names need", False
+    if together is Relation.DIFFER:
+        # Where title and heading both differ, no text outweighs them.
+        very_long = content.triples >= TRIPLES_OF_A_LONG_TEXT and Relation.SILENT in names
+        reasons = {
+            "the name differs, but so long a content agrees nearly wholly": (
+                agrees and nearly and very_long
+            )
+        }
+    else:
+        reasons = {
+            "whole texts are alike": (
+                together in {Relation.SAME, Relation.SILENT}
+                and content.whole >= max(LEAST_WHOLE, confirm)
+                and (nearly or bears_edits or long)
+            ),
+            "content agrees nearly wholly": (
+                agrees and nearly and (long or together is not Relation.MORE)
+            ),
+            "content agrees but for some edits": agrees and edited and bears_edits,
+            "main texts are alike": (
+                same
+                and content.main_alike >= max(LEAST_MAIN, confirm)
+                and content.share_of_main >= LEAST_SHARE_OF_MAIN
+            ),
+        }
+    for reason, holds in reasons.items():
+        if holds:
+            return reason, True
+    return {
+        Relation.DIFFER: "names differ",
+        Relation.SAME: "names are the same, but content differs",
+    }.get(together, "content does not agree as nearly as these names need"), False
 
 
-def _describe_names(names: Relations, called_alike: int) -> str:
-    """Say how names are related."""
-    said = f"titles: {names.title}; headings: {names.heading}"
-    if names.together is Relation.SAME and called_alike > MOST_CALLED_ALIKE:
-        said += f"; but {called_alike} others near by are called so"
-    return said
-
-
-def _describe_content(content: Content, sites: tuple[Site, Site]) -> str:
+def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     """Say what was counted, and who told which of it is template."""
     bins = content.both + content.first + content.second
     texts = f"main text {content.main_alike:.2f} alike, whole text {content.whole:.2f}; "
@@ -267,7 +292,7 @@ def _describe_content(content: Content, sites: tuple[Site, Site]) -> str:
     asked = ", ".join(map(str, sorted({*sites[0].numbers, *sites[1].numbers})))
     return (
         f"{texts}site known from documents {asked}: of {bins} samples {content.template} stand on "
-        f"other pages of the host; by how few have the rest, {counted}"
+        f"other pages of the host; of the rest, by how few have them, {counted}"
     )
 
 

@@ -117,7 +117,14 @@ def compare_contents(
     in_main = (both & (mine.main | theirs.main)) | (first & mine.main) | (second & theirs.main)
     counted = [
         np.count_nonzero(bins, axis=1)
-        for bins in (both, first, second, there & (weights == 0), in_main, both & mine.main & theirs.main)
+        for bins in (
+            both,
+            first,
+            second,
+            there & (weights == 0),
+            in_main,
+            both & mine.main & theirs.main,
+        )
     ]
     union = np.maximum(1, counted[0] + counted[1] + counted[2])
     # |A or B| by |A| + |B| and the similarity of the two.

@@ -94,9 +94,9 @@ class Matcher:
     ) -> tuple[Match | None, Match | None, bool]:
         """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
         # Of more than 256 candidates the nearest are asked first, and the first that agree decide.
-        # The document's own record, of the number `own`, must not count. Returns the match; or else the record that would
-        # have been it, had it been confirmed; and whether every document that could be one was
-        # asked.
+        # The document's own record, of the number `own`, must not count. Returns the match; or else
+        # the record that would have been it, had it been confirmed; and whether every document that
+        # could be one was asked.
         candidates, complete = self._find_candidates(document)
         parted: list[_Asked] = []
         for asked in self._ask_in_passes(document, candidates, own):

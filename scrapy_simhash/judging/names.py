@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from scrapy_simhash.judging.documents import PageFacts
 
@@ -100,7 +100,10 @@ class NameShares:
         pages = 0
         for name in names:
             pages += 1
-            counted.update({key for part in _read(name) for key in (part.key, *part.key)})
+            keys: set[Key] = set()
+            for part in _read(name):
+                keys.update((part.key, *part.key))
+            counted.update(keys)
         self._shares = {key: n / pages for key, n in counted.items() if n >= _LEAST_MANY}
 
     def find_subject(self, name: str) -> Subject:
@@ -199,17 +202,21 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
         # Two names that many pages have are two names all the same.
         equal = shares.list_own(name) == others.list_own(other)
         return Relation.SILENT if equal else Relation.MORE
-    if mine.words - theirs.words and theirs.words - mine.words:
+    if _differ(mine.words, theirs.words):
         return Relation.DIFFER
     if not any(mine) or not any(theirs):
         return Relation.LITTLE_MORE
     if mine.words != theirs.words:
-        first, second = _list_identifiers(name), _list_identifiers(other)
-        return Relation.DIFFER if first - second and second - first else Relation.MORE
-    signs_differ = mine.signs - theirs.signs and theirs.signs - mine.signs
-    if signs_differ or _differ_in_case(name, other):
-        return Relation.DIFFER
-    return Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
+        differ, otherwise = _differ(*map(_list_identifiers, (name, other))), Relation.MORE
+    else:
+        differ = _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
+        otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
+    return Relation.DIFFER if differ else otherwise
+
+
+def _differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
+    """Whether either has what the other lacks."""
+    return bool(mine - theirs and theirs - mine)
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
@@ -259,10 +266,8 @@ def _list_identifiers(name: str) -> frozenset[str]:
 
 
 def _differ_in_case(name: str, other: str) -> bool:
-    """Whether case tells two names apart: not that all of one is in capitals or begins with them."""
-    if name == other or name.lower() != other.lower():
-        return False
-    if {name, other} & {name.upper(), name.lower()}:
+    """Whether case tells two names apart, but for names in capitals and words that begin so."""
+    if name.lower() != other.lower() or {name, other} & {name.upper(), name.lower()}:
         return False
     pairs = zip(name.split(), other.split(), strict=False)
     return any(word[1:] != another[1:] for word, another in pairs)

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import require_columns
-from scrapy_simhash.judging.comparison import compare, name_proposal
+from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, name_proposal
+from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
 from scrapy_simhash.judging.rule import Rule
@@ -157,14 +158,13 @@ def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
     similar = compare_pairs(*(batch.column(f"{side}_sketch").to_pylist() for side in _SIDES))
     alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= rule.confirm)
     near = batch.take(pa.array(alike))
-    texts = zip(similar.main[alike].tolist(), similar.whole[alike].tolist(), strict=True)
+    firsts, seconds = (_facts(near, side) for side in _SIDES)
+    pairs = list(zip(firsts, seconds, strict=True))
+    contents = compare_contents(pairs, [UNKNOWN_SITES] * len(pairs))
     found = [
-        compare(first, second, rule, distance=distance, alike=each)
-        for first, second, distance, each in zip(
-            *(_facts(near, side) for side in _SIDES),
-            near.column("distance").to_pylist(),
-            texts,
-            strict=True,
+        compare(first, second, rule, distance=distance, content=content)
+        for (first, second), distance, content in zip(
+            pairs, near.column("distance").to_pylist(), contents, strict=True
         )
     ]
     tests = [[each.proposal, *each.tests] for each in found]
