@@ -40,9 +40,9 @@ def split_url(url: str) -> SplitResult | None:
 
 
 def host_of(url: str) -> str:
-    """Get the host name of a URL in lower case, without port; "" if there is none."""
+    """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
     parts = split_url(url)
-    return (parts and parts.hostname) or ""
+    return ((parts and parts.hostname) or "").removeprefix("www.")
 
 
 def join_url(base: str, link: str) -> str:

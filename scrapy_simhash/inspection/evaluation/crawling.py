@@ -48,7 +48,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
         )
     corpus = read_corpus(folder)
     truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
-    known, problems = _forget_addresses(corpus), list(corpus.problems)
+    known, problems = _tell_apart(corpus), list(corpus.problems)
     made: dict[str, PageFingerprint | str] = {}
     crawled: list[dict[str, Any]] = []
     with show_steps("pages", orders * len(corpus.pages)) as advance:
@@ -77,16 +77,16 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return rounded(fmean(known)) if known else None
 
 
-def _forget_addresses(corpus: Corpus) -> Corpus:
-    """Leave only addresses that a crawl could fetch, and that no other page has."""
-    # A crawl takes an equal address for a revisit. "" is of no host, so it speaks for nothing.
+def _tell_apart(corpus: Corpus) -> Corpus:
+    """Give each page an address of its own on its host; its source is one, where it has none."""
+    # A crawl takes an equal address for a revisit.
     shared = Counter(page.url for page in corpus.pages.values())
-    pages = {
-        name: page
-        if shared[page.url] == 1 and page.url.startswith(("http://", "https://"))
-        else structs.replace(page, url="")
-        for name, page in corpus.pages.items()
-    }
+    pages = {}
+    for name, page in corpus.pages.items():
+        fetched = page.url.startswith(("http://", "https://"))
+        url = page.url if fetched else f"http://{page.source}.invalid/"
+        alone = fetched and shared[url] == 1
+        pages[name] = structs.replace(page, url=url if alone else f"{url}#{name}")
     return replace(corpus, pages=pages)
 
 
