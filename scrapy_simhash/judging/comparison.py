@@ -25,7 +25,7 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.names import Relation, Relations, call_differently, key_of, relate_names
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import host_of, split_url
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -33,29 +33,28 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import PageFacts, Record
 
-# Whole texts so alike are one document where no name speaks against it.
-LEAST_WHOLE = 0.9
-# Main texts so alike are, too, where they are such a share of all that both pages have.
-LEAST_MAIN = 0.9
-LEAST_SHARE_OF_MAIN = 0.3
-# What must agree of the content within its common part: where names are the same, but for one or
-# two edits; otherwise with them.
-LEAST_BUT_FOR_EDITS = 0.9
-LEAST_WITHIN = 0.93
-# What must agree of all content, by what the names say; at least SIMHASH_CONFIRM where the site is
-# not known.
+# What must agree of all content, by what the names say; SIMHASH_CONFIRM says what must agree within
+# its common part.
 LEAST_AGREED = {
     Relation.SAME: 0.5,
-    Relation.SILENT: 0.6,
+    Relation.SILENT: 0.5,
     Relation.MIXED: 0.75,
     Relation.MORE: 0.9,
-    Relation.DIFFER: 0.9,
 }
-# Triples that both have: fewer bear no edits, nor does a text of fewer outweigh a name that says
-# more; with so many it is one document under two names where only title or heading speaks.
+# What main texts that are alike must be, at least, of all that both pages have.
+LEAST_SHARE_OF_MAIN = 0.3
+# What must agree within the common part of two files of one folder, which are two entries of a
+# manual more often than two copies, and of pages that have another name.
+NEARLY_ALL = 0.95
+# Triples that both have: fewer bear no edits; a text of fewer is not enough where names are not the
+# same; one of so many outweighs a name that differs where the other name tells nothing.
 TRIPLES_FOR_EDITS = 32
 TRIPLES_OF_A_TEXT = 100
-TRIPLES_OF_A_LONG_TEXT = 1_500
+TRIPLES_OF_A_LONG_TEXT = 1_000
+# Until the site is known, its words in a name may be what differs: then so many triples outweigh
+# names, if so much agrees.
+TRIPLES_OF_A_BOOK = 3_000
+LEAST_OF_A_BOOK = 0.85
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -175,7 +174,13 @@ def compare(
         common = names.together is Relation.SAME and context.called_alike > MOST_CALLED_ALIKE
         if common:
             names = names._replace(together=Relation.SILENT)
-        said, confirmed = _decide(content, names, rule.confirm, known=context.known)
+        said, confirmed = _decide(
+            content,
+            names,
+            rule.confirm,
+            known=context.known,
+            siblings=_are_siblings(first.url, second.url),
+        )
         called = f"titles: {names.title}; headings: {names.heading}"
         if common:
             called += f"; but {context.called_alike} others near by are called so"
@@ -235,48 +240,58 @@ def _called(page: PageFacts) -> tuple[str, object]:
     return host_of(page.url), key_of(page.title, page.heading)
 
 
-def _decide(content: Content, names: Relations, confirm: float, *, known: bool) -> tuple[str, bool]:
+def _decide(
+    content: Content, names: Relations, confirm: float, *, known: bool, siblings: bool
+) -> tuple[str, bool]:
     """Whether content and names make two pages one document, and why, for people."""
     together = names.together
-    same = together is Relation.SAME
-    asked = LEAST_AGREED[together] if known else max(LEAST_AGREED[together], confirm)
-    agrees = content.agreed >= asked
-    nearly = content.agreed_within >= max(LEAST_WITHIN, confirm)
-    edited = content.agreed_but_for_edits >= max(LEAST_BUT_FOR_EDITS, confirm)
-    long = content.triples >= TRIPLES_OF_A_TEXT
-    bears_edits = same and content.triples >= TRIPLES_FOR_EDITS
     if together is Relation.DIFFER:
-        # Where title and heading both differ, no text outweighs them.
-        very_long = content.triples >= TRIPLES_OF_A_LONG_TEXT and Relation.SILENT in names
-        reasons = {
-            "the name differs, but so long a content agrees nearly wholly": (
-                agrees and nearly and very_long
-            )
-        }
-    else:
-        reasons = {
-            "whole texts are alike": (
-                together in {Relation.SAME, Relation.SILENT}
-                and content.whole >= max(LEAST_WHOLE, confirm)
-                and (nearly or bears_edits or long)
-            ),
-            "content agrees nearly wholly": (
-                agrees and nearly and (long or together is not Relation.MORE)
-            ),
-            "content agrees but for some edits": agrees and edited and bears_edits,
-            "main texts are alike": (
-                same
-                and content.main_alike >= max(LEAST_MAIN, confirm)
-                and content.share_of_main >= LEAST_SHARE_OF_MAIN
-            ),
-        }
-    for reason, holds in reasons.items():
-        if holds:
-            return reason, True
-    return {
-        Relation.DIFFER: "names differ",
-        Relation.SAME: "names are the same, but content differs",
-    }.get(together, "content does not agree as nearly as these names need"), False
+        said = "names differ"
+        if not siblings and _outweighs_names(content, names, confirm, known=known):
+            return f"{said}, but so long a content agrees nearly wholly", True
+        return said, False
+    whole, within = content.whole >= confirm, content.agreed_within >= confirm
+    if siblings:
+        nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
+        named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
+        return "files of one folder: what differs is the subject", named and whole and nearly
+    same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
+    edited = same and content.triples >= TRIPLES_FOR_EDITS
+    silent = together is Relation.SILENT
+    if (same or silent) and whole and (edited or within or long):
+        return "whole texts are alike", True
+    within = within or (edited and content.agreed_but_for_edits >= confirm)
+    agrees = within and content.agreed >= LEAST_AGREED[together]
+    if agrees and (long or together is not Relation.MORE):
+        return "content agrees", True
+    if same and content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN:
+        return "main texts are alike", True
+    return "content differs", False
+
+
+def _outweighs_names(content: Content, names: Relations, confirm: float, *, known: bool) -> bool:
+    """Whether so much agrees that names which differ do not matter: one may be translated."""
+    if known:
+        return (
+            Relation.SILENT in names
+            and content.triples >= TRIPLES_OF_A_LONG_TEXT
+            and content.agreed >= LEAST_AGREED[Relation.MORE]
+            and content.agreed_within >= max(NEARLY_ALL, confirm)
+        )
+    agreed = min(content.agreed, content.agreed_within)
+    return content.triples >= TRIPLES_OF_A_BOOK and agreed >= LEAST_OF_A_BOOK
+
+
+def _are_siblings(first: str, second: str) -> bool:
+    """Whether two addresses are those of two files in one folder of a host."""
+    mine, theirs = split_url(first), split_url(second)
+    if mine is None or theirs is None or not mine.netloc or mine.query or theirs.query:
+        return False
+    (folder, _, file), (another, _, other) = (
+        parts.path.rpartition("/") for parts in (mine, theirs)
+    )
+    one_folder = (mine.netloc, folder) == (theirs.netloc, another)
+    return one_folder and bool(file) and bool(other) and file != other
 
 
 def _describe(content: Content, sites: tuple[Site, Site]) -> str:

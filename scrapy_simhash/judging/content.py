@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.sketch import Sketches
 
 # The common part begins and ends where so much of what both have stands outside of it.
-_FRAME = 0.03
+_FRAME = 0.05
 # One or two edits touch so many bins; of little content at most such a share.
 _EDITED_BINS = 8.0
 _MOST_EDITED = 0.3

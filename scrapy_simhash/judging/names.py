@@ -48,6 +48,8 @@ _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")  # noqa: RUF001
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
 # What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
 _IDENTIFIERS = re.compile(r"[^\W\d_](?:[\w.:/-]*\w)?")
+# "django 4.2", as `_read` gives it.
+_RELEASE = re.compile(r".* \d+\.[\d.]+")
 _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAMES_REMEMBERED = 4_096
 
@@ -93,9 +95,11 @@ class NameShares:
 
     Args:
         names: the titles of these pages, or their headings; none where nothing is known.
+        releases: a release is the site's in any case, see `UNKNOWN_NAMES`.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), *, releases: bool = False) -> None:
+        self._releases = releases
         counted: Counter[Key] = Counter()
         pages = 0
         for name in names:
@@ -116,6 +120,7 @@ class NameShares:
                 for part in own
                 for word, key in part.words.items()
                 if shares.get(key, 0.0) < _OF_THE_SITE
+                and not (self._releases and _RELEASE.fullmatch(word))
             ),
             frozenset(
                 sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
@@ -135,7 +140,9 @@ class SiteNames(NamedTuple):
     headings: NameShares
 
 
-UNKNOWN_NAMES = SiteNames(NameShares(), NameShares())
+# A title names the release of a manual, "Django 4.2 documentation"; what a heading numbers is its
+# subject, "What's new in 4.2".
+UNKNOWN_NAMES = SiteNames(NameShares(releases=True), NameShares())
 
 
 class Relations(NamedTuple):
@@ -182,9 +189,12 @@ def _weigh_names(
         # "Member List", of which both headings say more, is a kind of page.
         their_heading = theirs.headings.find_subject(second.heading).words
         return Relation.DIFFER if my_title <= my_heading & their_heading else Relation.MIXED
-    # A heading that no title names is that of a section.
+    # A heading that no title names is that of a section. Until the site is known, one that both
+    # titles name, beside something else, may be the site's.
     their_title = theirs.titles.find_subject(second.title).words
-    return Relation.MIXED if my_heading & (my_title | their_title) else Relation.DIFFER
+    the_sites = mine is UNKNOWN_NAMES and my_heading <= my_title & their_title
+    named = my_heading & (my_title | their_title)
+    return Relation.MIXED if named and not the_sites else Relation.DIFFER
 
 
 def call_differently(first: PageFacts, second: PageFacts) -> bool:
@@ -200,8 +210,10 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
     mine, theirs = shares.find_subject(name), others.find_subject(other)
     if not any(mine) and not any(theirs):
         # Two names that many pages have are two names all the same.
-        equal = shares.list_own(name) == others.list_own(other)
-        return Relation.SILENT if equal else Relation.MORE
+        own, another = shares.list_own(name), others.list_own(other)
+        if own == another:
+            return Relation.SILENT
+        return Relation.DIFFER if _differ(own, another) else Relation.MORE
     if _differ(mine.words, theirs.words):
         return Relation.DIFFER
     if not any(mine) or not any(theirs):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrapy_simhash.judging.names import NameShares, SiteNames
+from scrapy_simhash.judging.names import UNKNOWN_NAMES, NameShares, SiteNames
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 
@@ -50,9 +50,8 @@ class Site:
         self.numbers = tuple(documents) if self.known else ()
         known = [documents[number] for number in self.numbers]
         self._values = read_sketches([page.sketch for page in known]).values
-        self.names = SiteNames(
-            NameShares(page.title for page in known), NameShares(page.heading for page in known)
-        )
+        titles, headings = (page.title for page in known), (page.heading for page in known)
+        self.names = SiteNames(NameShares(titles), NameShares(headings)) if known else UNKNOWN_NAMES
 
     def weigh(self, smallest: NDArray[np.uint16]) -> NDArray[np.float64]:
         """Weigh triples by how few of the sample have them, 0 to 1; all 1 where nothing is known.
