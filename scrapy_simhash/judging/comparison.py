@@ -246,26 +246,34 @@ def _decide(
     """Whether content and names make two pages one document, and why, for people."""
     together = names.together
     if together is Relation.DIFFER:
-        said = "names differ"
         if not siblings and _outweighs_names(content, names, confirm, known=known):
-            return f"{said}, but so long a content agrees nearly wholly", True
-        return said, False
+            return "names differ, but so long a content agrees nearly wholly", True
+        return "names differ", False
+    same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
     whole, within = content.whole >= confirm, content.agreed_within >= confirm
     if siblings:
-        nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
         named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
-        return "files of one folder: what differs is the subject", named and whole and nearly
-    same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
+        nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
+        alike = named and whole and nearly
+        return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     edited = same and content.triples >= TRIPLES_FOR_EDITS
-    silent = together is Relation.SILENT
-    if (same or silent) and whole and (edited or within or long):
-        return "whole texts are alike", True
-    within = within or (edited and content.agreed_but_for_edits >= confirm)
-    agrees = within and content.agreed >= LEAST_AGREED[together]
-    if agrees and (long or together is not Relation.MORE):
-        return "content agrees", True
-    if same and content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN:
-        return "main texts are alike", True
+    within_edits = within or (edited and content.agreed_but_for_edits >= confirm)
+    main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
+    for reason, holds in (
+        (
+            "whole texts are alike",
+            whole and together in {Relation.SAME, Relation.SILENT} and (edited or within or long),
+        ),
+        (
+            "content agrees",
+            within_edits
+            and content.agreed >= LEAST_AGREED[together]
+            and (long or together is not Relation.MORE),
+        ),
+        ("main texts are alike", same and main),
+    ):
+        if holds:
+            return reason, True
     return "content differs", False
 
 
