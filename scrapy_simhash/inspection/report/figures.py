@@ -229,7 +229,7 @@ _LEAST_NAMES = 3
 _LARGE_SHARE_OF_NAMES = 0.5
 # Two standard errors of an estimated similarity (see `sketch`): the texts themselves may be less
 # alike than SIMHASH_CONFIRM.
-_EDGE_SIMILARITY = 0.036
+_EDGE_SIMILARITY = 0.048
 
 TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "very large", "edge of the rule"
 WALL = "wall"
