@@ -1,6 +1,7 @@
 """The sample of each host: up to 16 of its documents, whatever happens to a store."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,10 @@ def delete(store: Store, identities: list[bytes]) -> None:
         return [stored.find_number(each) or 0 for each in identities]
 
     assert store.delete(store.read(find)) == len(identities)
+
+
+def give_title(stored: Documents, number: int, title: str) -> None:
+    stored.put(number, structs.replace(stored.glance([number])[number], title=title))
 
 
 @pytest.mark.parametrize("step", [1, -1])
@@ -156,7 +161,7 @@ def test_glances_leave_out_what_cannot_be_read(store: Store) -> None:
 
     def work(stored: Documents) -> list[int]:
         assert stored.glance([]) == {}
-        stored.put(3, structs.replace(stored.glance([3])[3], title="new title"))
+        give_title(stored, 3, "new title")
         assert stored.glance([3])[3].title == "new title"
         return list(stored.glance([9, 3, 2, 1, 1]))
 
@@ -228,6 +233,27 @@ def test_who_changes_one_sample_beside_another_does_not_wait(
         assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) > SAMPLE
         store.find_and_add(make_pages(range(60, 61)))
         assert store.read(lambda stored: len(list(stored.values.scan(SITES)))) == SAMPLE
+
+
+@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+def test_what_changes_after_a_glance_matters_to_nobody(home: str) -> None:
+    """What is got matters."""
+    with begin_crawl(home) as store, open_store(home) as other:
+        store.find_and_add(make_pages(range(2)))
+        for look, restarts in ((Documents.glance, 0), (Documents.get, 1)):
+            title = f"after {restarts}"
+
+            def work(stored: Documents, look: Any = look, title: str = title) -> None:
+                look(stored, 1 if look is Documents.get else [1])
+                own = stored.glance([2])[2]
+                if other.read(lambda documents: documents.glance([1])[1].title) != title:
+                    other.write(lambda documents: give_title(documents, 1, title))
+                stored.put(2, structs.replace(own, title=title))
+
+            before = store.engine.restarts
+            store.write(work)
+            assert store.engine.restarts - before == restarts
+            assert store.read(lambda stored: stored.glance([2])[2].title) == title
 
 
 @pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
