@@ -141,8 +141,7 @@ class RedisValues(KeyValues):
         return known[key]
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        if table != SITES:
-            self.read.add((table, b""))
+        self.read.add((table, b""))
         own = {*self._own[table], *self._changed[table]}
         stored = (row for row in self._scan_stored(table, prefix) if row[0] not in own)
         written = sorted(key for key in own if key.startswith(prefix))
