@@ -276,7 +276,8 @@ def test_samples_come_along(
     most = 6 if "cluster" in request.node.callspec.params["home"] else 3
     asked: list[bool] = []
 
-    def look(judge: Judge, document: Document) -> tuple[Match | None, Match | None, bool]:
+    def look(judge: Judge, document: Document, own: int) -> tuple[Match | None, Match | None, bool]:
+        del own
         found, complete = judge._find_candidates(document)
         records = [judge.documents.get(each.number) for each in found]
         hosts = {host_of(page.url) for page in (document, *records) if page}
