@@ -3,10 +3,10 @@
     python benchmarks/study/open_world.py NAME=FOLDER... [--most 4000] [--confirmed drops.json]
 
 Each FOLDER holds the HTML of one site, such as `boost=/usr/share/doc/libboost-doc/HTML/doc/html`.
-Its pages are judged in the order in which a spider that follows all links meets them, breadth first from its
-index pages; what no link leads to comes last. Each drop is listed with its names, what the rule
-counted, and the exact similarity of the shingles, which the rule does not know. A drop is *clear*
-where nearly all shingles are the same and no name differs; a person has to read the others.
+Its pages are judged in the order in which a spider that follows all links meets them, breadth first
+from its index pages; what no link leads to comes last. Each drop is listed with its names, what the
+rule counted, and the exact similarity of the shingles, which the rule does not know. A drop is
+*clear* where nearly all shingles are the same and no name differs; a person reads the others.
 Verdicts of people, `{"NAME": {"DROPPED < KEPT": "right" or "wrong"}}`, are counted from a file.
 """
 
