@@ -281,6 +281,7 @@ class Judge(Matcher):
             if changed:
                 writing.drop_text(number)
                 forget_sink(writing, number)
+                self.sites.forget(number)
             names = (document.identity, *document.aliases)
             if moved:
                 writing.add(number, own, document.text, aliases=names)
@@ -301,6 +302,7 @@ class Judge(Matcher):
         if own is not None:
             writing.take_out(number, own)
             forget_sink(writing, number)
+            self.sites.forget(number)
         record = Record(
             **facts_of(document),
             state=State.PENDING,

@@ -17,7 +17,7 @@ from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import read_sketches
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -80,6 +80,16 @@ class Sites:
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[int, ...], Site] = OrderedDict()
+
+    def prepare(self, documents: Reading, pages: Iterable[PageFacts]) -> None:
+        """Read what is not known of the sites of pages; one round trip, where reads are some."""
+        samples = {documents.sample(host_of(page.url)) for page in pages}
+        documents.glance([n for asked in samples - self._found.keys() for n in asked])
+
+    def forget(self, number: int) -> None:
+        """Forget what a document told that has changed."""
+        for asked in [asked for asked in self._found if number in asked]:
+            del self._found[asked]
 
     def find(self, documents: Reading, url: str, without: Container[int]) -> Site:
         """Find the site of a document by its address, as all but certain documents tell it."""

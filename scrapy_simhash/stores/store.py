@@ -121,6 +121,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.readonly = engine.readonly
         self.engine = engine
         self._unsettled = set()
+        self._sites, self._judging = Sites(), False
         try:
             check_confirm(confirm)
             automatic = tables == "auto"
@@ -218,10 +219,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
     def _bits(self, distance: int | None) -> int:
         return self.distance if distance is None else distance
-
-    @cached_property
-    def _sites(self) -> Sites:
-        return Sites()
 
     @cached_property
     def _siblings(self) -> Siblings:
@@ -322,12 +319,16 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
+            if self._judging:  # numbers of a transaction that was given up went to other documents
+                self._sites = Sites()
+            self._judging = True
             if stored.remote:
                 rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
                 rows += [("forms", document.form) for document in documents if document.form]
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
                 counts = () if parking is None else ("parked",)
                 stored.prefetch(documents, marked, self.distance, rows, counts)
+                self._sites.prepare(stored, documents)
             if done or withdrawn:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
@@ -339,10 +340,11 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             answers[:] = self._note_addresses(stored, documents, verdicts, parking, alive)
             return verdicts
 
-        if self.readonly:
-            return self.read(work)
         before = self.engine.restarts
-        verdicts = self.write(work)
+        verdicts = self.read(work) if self.readonly else self.write(work)
+        self._judging = False
+        if self.readonly:
+            return verdicts
         self.judged_again += len(documents) * (self.engine.restarts - before)
         if parking is not None:
             parking.answers = answers
