@@ -7,7 +7,8 @@ A candidate within k bits is confirmed when its names do not say that it is anot
    stands before and behind the common part; the less the names tell, the more is asked, or
 3. main texts are alike, and a good part of the pages.
 
-A site is known from some other documents of its host (`sites`); until then all text is content.
+A site is known from some other documents of its host (`sites`); until then all text is content, but
+pages of one template have main texts of their own.
 Pages with too little text for a simhash are compared exactly; in plain simhash the distance alone
 decides, and without a sketch the distance within the paper's k. Every test leaves a line that a
 person can read; `docs/study.md` has the measurements behind each constant.
@@ -43,6 +44,12 @@ LEAST_AGREED = {
 }
 # What main texts that are alike must be, at least, of all that both pages have.
 LEAST_SHARE_OF_MAIN = 0.3
+# Until the site is known, two texts of which more stands on one page only are not one, however much
+# of their template agrees: it takes pages that were kept to know it.
+MOST_OF_MAIN_ALONE = 0.5
+# Until then, of two pages of one host with one main text, one has so little alone, as a share of
+# that: a print view, fewer comments. Where both have more, they are two pages of a list.
+LITTLE_ALONE = 0.5
 # What must agree within the common part of two files of one folder, which are two entries of a
 # manual more often than two copies, and of pages that have another name.
 NEARLY_ALL = 0.95
@@ -175,11 +182,7 @@ def compare(
         if common:
             names = names._replace(together=Relation.SILENT)
         said, confirmed = _decide(
-            content,
-            names,
-            rule.confirm,
-            known=context.known,
-            siblings=_are_siblings(first.url, second.url),
+            (first.url, second.url), content, names, rule.confirm, known=context.known
         )
         called = f"titles: {names.title}; headings: {names.heading}"
         if common:
@@ -241,24 +244,34 @@ def _called(page: PageFacts) -> tuple[str, object]:
 
 
 def _decide(
-    content: Content, names: Relations, confirm: float, *, known: bool, siblings: bool
+    urls: tuple[str, str], content: Content, names: Relations, confirm: float, *, known: bool
 ) -> tuple[str, bool]:
     """Whether content and names make two pages one document, and why, for people."""
-    together = names.together
+    together, siblings = names.together, _are_siblings(*urls)
+    if not known and content.main_alone > MOST_OF_MAIN_ALONE:
+        return "main texts differ", False
     if together is Relation.DIFFER:
         if not siblings and _outweighs_names(content, names, confirm, known=known):
             return "names differ, but so long a content agrees nearly wholly", True
         return "names differ", False
     same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
     whole, within = content.whole >= confirm, content.agreed_within >= confirm
+    nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
     if siblings:
         named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
-        nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
         alike = named and whole and nearly
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     edited = same and content.triples >= TRIPLES_FOR_EDITS
-    within_edits = within or (edited and content.agreed_but_for_edits >= confirm)
+    # A stricter similarity overlooks less, and none at 1.
+    overlooked = min(1.0, (1 - confirm) / (1 - CONFIRM))
+    within_edits = within or (edited and content.agree_but_for_edits(overlooked) >= confirm)
     main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
+    if not known:  # the title, or what was taken for main texts, may be all pages'
+        within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
+        alone = min(content.first, content.second)
+        main = main and (
+            alone <= LITTLE_ALONE * content.main_both or len(set(map(host_of, urls))) > 1
+        )
     for reason, holds in (
         (
             "whole texts are alike",
@@ -306,8 +319,9 @@ def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     """Say what was counted, and who told which of it is template."""
     bins = content.both + content.first + content.second
     texts = f"main text {content.main_alike:.2f} alike, whole text {content.whole:.2f}; "
+    most, least = sorted((content.mine, content.theirs), reverse=True)
     counted = (
-        f"{content.shared:.1f} on both pages, {content.mine:.1f} and {content.theirs:.1f} on one, "
+        f"{content.shared:.1f} on both pages, {most:.1f} and {least:.1f} on one, "
         f"of these {content.within:.1f} within the common part"
     )
     if not sites[0].known:

@@ -38,6 +38,7 @@ class Content(NamedTuple):
         shared, mine, theirs: the same bins by their weights.
         within: of `mine` and `theirs`, those within the common part.
         main, main_both: bins that the main text of either has; that those of both have.
+        main_alone: which share of a main text stands on its page alone; the larger one of the two.
         triples_a_bin: how many triples of the texts stand behind a bin, about.
     """
 
@@ -51,6 +52,7 @@ class Content(NamedTuple):
     within: float
     main: int
     main_both: int
+    main_alone: float
     triples_a_bin: float
 
     @property
@@ -71,17 +73,16 @@ class Content(NamedTuple):
     @property
     def agreed(self) -> float:
         """Agreement of the content, 0 to 1."""
-        return _divide(self.shared, self.shared + self.mine + self.theirs)
+        return _divide(self.shared, self.shared + (self.mine + self.theirs))
 
     @property
     def agreed_within(self) -> float:
         """Agreement of the content within its common part, 0 to 1."""
         return _divide(self.shared, self.shared + self.within)
 
-    @property
-    def agreed_but_for_edits(self) -> float:
-        """The same, if one or two edits are overlooked."""
-        edits = min(_EDITED_BINS, _MOST_EDITED * self.shared)
+    def agree_but_for_edits(self, overlooked: float) -> float:
+        """The same, if one or two edits are overlooked, or such a share of them."""
+        edits = overlooked * min(_EDITED_BINS, _MOST_EDITED * self.shared)
         return _divide(self.shared, self.shared + max(0.0, self.within - edits))
 
     @property
@@ -115,6 +116,13 @@ def compare_contents(
     )
     weights = shared + alone[0] + alone[1]
     in_main = (both & (mine.main | theirs.main)) | (first & mine.main) | (second & theirs.main)
+    main_alone = np.maximum(
+        *(
+            np.count_nonzero(alone & page.main, axis=1)
+            / np.maximum(1, np.count_nonzero((alone | both) & page.main, axis=1))
+            for alone, page in ((first, mine), (second, theirs))
+        )
+    )
     counted = [
         np.count_nonzero(bins, axis=1)
         for bins in (
@@ -131,7 +139,7 @@ def compare_contents(
     words = np.array([one.whole_words + other.whole_words for one, other in pairs])
     scale = words / (1 + counted[0] / union) / union
     summed = [values.sum(axis=1) for values in (shared, *alone)]
-    columns = [*counted[:4], *summed, within, *counted[4:], scale]
+    columns = [*counted[:4], *summed, within, *counted[4:], main_alone, scale]
     return [Content(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 

@@ -9,6 +9,7 @@ other subjects are other pages: `operator<` is not `operator>=`, `vec2` not `vec
 
 from __future__ import annotations
 
+import operator
 import re
 import unicodedata
 from collections import Counter
@@ -48,9 +49,16 @@ _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")  # noqa: RUF001
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
 # What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
 _IDENTIFIERS = re.compile(r"[^\W\d_](?:[\w.:/-]*\w)?")
-# "django 4.2", as `_read` gives it.
-_RELEASE = re.compile(r".* \d+\.[\d.]+")
+# "4.2", but neither "12.05.2024" nor "9.99 EUR".
+_RELEASE = re.compile(
+    r"(?<![\d.$€£¥])"
+    r"(?!(?:\d{1,2}\.\d{1,2}\.\d{4}|\d{4}\.\d\d\.\d\d|\d\d\.\d\d\.\d\d)(?![\d.]))"
+    r"\d+(?:\.\d+)+(?!\d|[,:/-]\d)"
+    r"(?!\s?(?:[$€£¥%]|(?:eur|usd|gbp|chf|pln|rub)\b))"
+)
 _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
+# Of a word in a name that is all in capitals or small letters, so many letters are others.
+_LEAST_IN_CAPITALS = 0.5
 _NAMES_REMEMBERED = 4_096
 
 
@@ -73,10 +81,14 @@ class Relation(StrEnum):
 
 
 class _Part(NamedTuple):
-    """A part of a name: each word with the key that it is known by, and its signs, counted."""
+    """A part of a name: each word with the key that it is known by, and its signs, counted.
+
+    `releases` are those of its words that end in one: "django 4.2".
+    """
 
     words: dict[str, str]
     signs: frozenset[str]
+    releases: frozenset[str]
 
     @property
     def key(self) -> frozenset[str]:
@@ -120,7 +132,7 @@ class NameShares:
                 for part in own
                 for word, key in part.words.items()
                 if shares.get(key, 0.0) < _OF_THE_SITE
-                and not (self._releases and _RELEASE.fullmatch(word))
+                and not (self._releases and word in part.releases)
             ),
             frozenset(
                 sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
@@ -253,10 +265,14 @@ def _read(name: str) -> tuple[_Part, ...]:
     for text in _PARTS.split(_NUMBERING.sub(" ", normalise(name))):
         words: dict[str, str] = {}
         signs: Counter[str] = Counter()
+        releases = set()
         before = ""
-        for token in _TOKENS.findall(text):
+        for found_token in _TOKENS.finditer(text):
+            token = found_token[0]
             if token[0].isdigit():
                 words[f"{before} {token}"] = f"{before} #"
+                if _RELEASE.match(text, found_token.start()):
+                    releases.add(f"{before} {token}")
             elif unicodedata.category(token[0])[0] in "LMN":
                 found = tokenise(token)
                 words.update(zip(found, found, strict=True))
@@ -266,7 +282,7 @@ def _read(name: str) -> tuple[_Part, ...]:
         # Twice the same sign is more than once.
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
-            parts.append(_Part(words, counted))
+            parts.append(_Part(words, counted, frozenset(releases)))
     return tuple(parts)
 
 
@@ -279,7 +295,13 @@ def _list_identifiers(name: str) -> frozenset[str]:
 
 def _differ_in_case(name: str, other: str) -> bool:
     """Whether case tells two names apart, but for names in capitals and words that begin so."""
-    if name.lower() != other.lower() or {name, other} & {name.upper(), name.lower()}:
+    if name.lower() != other.lower():
         return False
-    pairs = zip(name.split(), other.split(), strict=False)
-    return any(word[1:] != another[1:] for word, another in pairs)
+    in_one_case = {name, other} & {name.upper(), name.lower()}
+    for word, another in zip(name.split(), other.split(), strict=False):
+        if word[1:] != another[1:]:
+            changed = sum(map(operator.ne, word, another))
+            # "KIWI" is "Kiwi", but `A_B_C` is not `A_B_c`.
+            if not in_one_case or changed < _LEAST_IN_CAPITALS * len(word):
+                return True
+    return False
