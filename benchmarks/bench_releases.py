@@ -32,6 +32,7 @@ from machine import write_result
 from scrapy_simhash._progress import track
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.inspection.contexts import FolderContexts
 from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.evaluation.quality import tally
@@ -45,7 +46,10 @@ from scrapy_simhash.pages.fingerprint import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.inspection.evaluation.quality import Judged
 
 READER = "turbohtml"
 
@@ -112,13 +116,21 @@ def make_documents(pages: Pages, config: Config) -> dict[str, Document | None]:
     }
 
 
+def _judge(
+    corpus: Corpus, documents: Mapping[str, Document | None], config: Config
+) -> list[Judged]:
+    contexts = FolderContexts(corpus, documents, config.distance)
+    judged, _ = judge_pairs(
+        corpus.pairs, documents, config, lambda pair: contexts.find(pair.first, pair.second)
+    )
+    return judged
+
+
 def compare_releases(corpus: Corpus, first: Pages, second: Pages) -> dict[str, Any]:
     """Count what differs between two releases."""
     config = Config()
     documents, others = make_documents(first, config), make_documents(second, config)
-    judged, judged_by_other = (
-        judge_pairs(corpus.pairs, made, config)[0] for made in (documents, others)
-    )
+    judged, judged_by_other = (_judge(corpus, made, config) for made in (documents, others))
     both = [
         (one, other)
         for one, other in ((first[name], second[name]) for name in first)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scrapy_simhash.inspection.evaluation.crawling import Truth
-from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus
+from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.log import LogFilter, read_log
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.sinks import find_witness
@@ -25,7 +25,7 @@ def list_pages(path: Path) -> Iterator[tuple[str, str, str]]:
     """List pages: name of the document, URL, canonical URL."""
     if path.is_dir():
         corpus = read_corpus(path)
-        truth = Truth(corpus, read_clusters(path, corpus), ())
+        truth = Truth(corpus, ())
         yield from ((truth.document_of(page.id), page.url, "") for page in corpus.pages.values())
         return
     canonical: dict[str, str] = {}

@@ -19,6 +19,7 @@ from scoring import print_table, share, update_json
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.config import Config
+from scrapy_simhash.inspection.contexts import FolderContexts
 from scrapy_simhash.inspection.evaluation.crawling import Truth
 from scrapy_simhash.inspection.evaluation.evaluation import (
     fingerprint_all,
@@ -27,7 +28,6 @@ from scrapy_simhash.inspection.evaluation.evaluation import (
 )
 from scrapy_simhash.inspection.evaluation.labels import (
     LabelledPair,
-    read_clusters,
     read_corpus,
     read_grey,
 )
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.inspection.evaluation.labels import Corpus, Label
     from scrapy_simhash.inspection.evaluation.quality import Judged
+    from scrapy_simhash.judging.comparison import Context
     from scrapy_simhash.judging.documents import Document
 
 CONFIG = Config()
@@ -86,7 +87,12 @@ def measure(corpus: Corpus, truth: Truth, labels: int, samples: int) -> list[dic
         for first, second, _ in rows.tolist()
     }
     told = np.array([answers[first, second] in _SAID for first, second, _ in rows.tolist()], bool)
-    everything, _ = judge_pairs(corpus.pairs, documents, CONFIG)
+    contexts = FolderContexts(corpus, documents, CONFIG.distance)
+
+    def find_context(pair: LabelledPair) -> Context:
+        return contexts.find(pair.first, pair.second)
+
+    everything, _ = judge_pairs(corpus.pairs, documents, CONFIG, find_context)
     figures = []
     for seed in range(samples):
         known = draw_pairs(len(names), rows[told], 1.0, seed)
@@ -94,7 +100,7 @@ def measure(corpus: Corpus, truth: Truth, labels: int, samples: int) -> list[dic
             LabelledPair(names[first - 1], names[second - 1], _SAID[answers[first, second]])
             for first, second in known.order((), (), reach_bits)[:labels]
         ]
-        judged, _ = judge_pairs(shown, documents, CONFIG)
+        judged, _ = judge_pairs(shown, documents, CONFIG, find_context)
         advised = advise(known, judged, CONFIG.rule, reach_bits)
         used = {frozenset((pair.first, pair.second)) for pair in shown}
         rest = [
@@ -141,7 +147,7 @@ def main() -> None:
     rows = []
     for place, folder in enumerate(options.folders, 1):
         corpus = read_corpus(folder)
-        truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
+        truth = Truth(corpus, read_grey(folder, corpus))
         figures = measure(forget_addresses(corpus), truth, options.labels, options.samples)
         rows += [_make_row(place, sample, of) for sample, of in enumerate(figures)]
         update_json(options.output, {**about, str(place): figures})

@@ -13,6 +13,7 @@ from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.commands.frame import format_ratio, format_share
 from scrapy_simhash.commands.look import list_features
 from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.inspection.contexts import StoredContexts
 from scrapy_simhash.inspection.difference import compare_fingerprints, compare_texts
 from scrapy_simhash.inspection.evaluation.evaluation import judge_labels
 from scrapy_simhash.inspection.evaluation.labels import (
@@ -81,6 +82,7 @@ def _ask_for_labels(
     store: Store, config: Config, writer: LabelWriter, queue: Sequence[tuple[int, int]]
 ) -> Iterator[dict[str, Any]]:
     """Show pairs and write the answers, until there are no more pairs or answers."""
+    contexts = StoredContexts(store, config.rule)
     labelled: list[int] = []  # indexes in the queue
     place = 0
     while place < len(queue):
@@ -88,7 +90,7 @@ def _ask_for_labels(
         if first is None or second is None:  # deleted meanwhile
             place += 1
             continue
-        shown = describe_pair(store, first, second, config)
+        shown = describe_pair(store, first, second, config, contexts)
         yield {"pair": {"labelled": len(writer.labels.rows) + len(labelled), **shown}}
         answer = yield from _read_answer(can_undo=bool(labelled))
         if answer == "quit":
@@ -141,14 +143,19 @@ def _read_key_or_line() -> str | None:
 
 
 def describe_pair(
-    store: Store, first: StoredDocument, second: StoredDocument, config: Config
+    store: Store,
+    first: StoredDocument,
+    second: StoredDocument,
+    config: Config,
+    contexts: StoredContexts,
 ) -> dict[str, Any]:
     """Describe a pair for labelling, the older page first."""
     nearest = find_nearest(first.fingerprints, second.fingerprints)
     compared = compare_fingerprints(*nearest, parse_design(store.design))
     # Similarity and tests are shown in plain simhash, too.
     least = CONFIRM if config.confirm is None else config.confirm
-    answer = compare(first, second, config.rule._replace(confirm=least))
+    context = contexts.find(first, second)
+    answer = compare(first, second, config.rule._replace(confirm=least), context=context)
     shown = {
         "pages": [
             {name: getattr(each, name) for name in _SHOWN_OF_PAGE} for each in (first, second)
@@ -156,7 +163,7 @@ def describe_pair(
         **compared,
         "similarity": answer.similarity or 0.0,
         "tests": list(answer.why),
-        "judged": compare(first, second, config.rule).duplicate,
+        "judged": compare(first, second, config.rule, context=context).duplicate,
     }
     if first.text is None or second.text is None:
         return {**shown, "note": "texts were not kept (SIMHASH_KEEP_TEXT): open both URLs"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
@@ -45,6 +46,7 @@ _DISTANCE_COLUMNS = {
     "plain_recall": "plain recall",
 }
 _ORDERS = 3
+_WIDTH = 100
 _WHAT_IF_LIMITS = (
     "This fetches and changes nothing. It judges the stored pages one after the other, in the "
     "order in which they arrived, starting with only the imported fingerprints. A page that was "
@@ -146,20 +148,31 @@ def _print_pairs(answer: dict[str, Any]) -> Iterable[Part]:
         yield ""
         yield f"{error['label']}, judged {error['judged']} ({plural(error['distance'], 'bit')})"
         yield from (f"  {printable(error[key])}" for key in ("first", "second", "why"))
-        yield from (f"  {printable(test)}" for test in error["tests"])
+        yield from _list_tests(error["tests"])
 
 
 def _print_rule(answer: dict[str, Any]) -> Iterable[Part]:
     """Print how often the current rule is right; for comparison plain simhash and other seeds."""
     yield f"{answer['pages']:,} pages, {answer['pairs']:,} pairs, {answer['unknown']:,} unknown"
     yield _name_rule(answer)
-    yield f"  precision {format_share(answer, 'precision')}, {answer['false_positives']} wrong"
-    yield f"  recall    {format_share(answer, 'recall')}, {answer['false_negatives']} missed"
-    plain = answer["plain"]
-    yield (
-        f"plain simhash within {PLAIN_DISTANCE_BITS} bits: "
-        f"precision {format_share(plain, 'precision')}, recall {format_share(plain, 'recall')}"
+    states = {
+        "site known": answer["site_known"],
+        "site unknown": answer["site_unknown"],
+        f"plain simhash, {PLAIN_DISTANCE_BITS} bits": answer["plain"],
+    }
+    yield make_table(
+        {"": "whole", "precision": "left", "recall": "left", "wrong": "right", "missed": "right"},
+        (
+            (
+                state,
+                *(format_share(row, name) for name in ("precision", "recall")),
+                row["false_positives"],
+                row["false_negatives"],
+            )
+            for state, row in states.items()
+        ),
     )
+    yield f"known is the site of {answer['site_known']['known']:,} pairs, by the pages beside them"
 
 
 def _name_rule(answer: dict[str, Any]) -> str:
@@ -194,7 +207,12 @@ def _print_crawl(answer: dict[str, Any]) -> Iterable[Part]:
             yield f"order {order['seed']}, wrong drop ({plural(drop['distance'], 'bit')})"
             for role in ("dropped", "kept"):
                 yield f"  {role}: {printable(drop[role])} {printable(drop[f'{role}_url'])}"
-            yield from (f"  {printable(test)}" for test in drop["tests"])
+            yield from _list_tests(drop["tests"])
+
+
+def _list_tests(tests: Iterable[str]) -> Iterable[str]:
+    for test in tests:
+        yield from wrap(printable(test), _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _crawl_cell(row: dict[str, Any], name: str) -> str:

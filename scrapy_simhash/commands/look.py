@@ -90,7 +90,8 @@ def _print_decision(answer: Answer) -> Iterable[Part]:
     elif answer.get("nearest_tests"):
         nearest = _describe_match(answer, "nearest_")
         yield f"    kept, {nearest} from {name_page(answer.get('nearest_url'))}:"
-        yield f"    {printable(answer['nearest_tests'][-1])}"
+        # What decided, and by what names; counts are in the log.
+        yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
 
 def _describe_match(answer: Answer, prefix: str = "") -> str:

@@ -16,13 +16,14 @@ from msgspec import structs
 from scrapy_simhash._printable import plural
 from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
+from scrapy_simhash.inspection.contexts import StoredContexts
 from scrapy_simhash.inspection.difference import (
     compare_fingerprints,
     compare_side_by_side,
     compare_texts,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
-from scrapy_simhash.judging.comparison import Deciding, compare, find_nearest
+from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, Deciding, compare, find_nearest
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 _Page: TypeAlias = Document | StoredDocument
 _MOST_SUGGESTED = 3
+# As `comparison.compare` names the documents of a sample.
+_SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 _SHOWN_OF_PAGE = (
     *("features", "words", "language", "title"),
     *("extractor", "extract_ms", "fingerprint_ms"),
@@ -258,7 +261,10 @@ def _explain(
             else _make_document(config, name, recipe, seed)
             for name in what
         )
-    compared = _compare_pages(config, first, second, design, recipe.features)
+        context = NO_CONTEXT
+        if opened is not None:
+            context = _find_context(config, opened, first, second)
+    compared = _compare_pages(config, first, second, design, recipe.features, context)
     yield {**compared, "seed": "of the store" if stored else "0"}
 
 
@@ -267,7 +273,16 @@ def compare_stored(
 ) -> dict[str, Any]:
     """Say how two documents of a store compare, as `explain` does."""
     ours, theirs = (_look_at(config, document) for document in (first, second))
-    return _compare_pages(config, ours, theirs, parse_design(store.design), store.recipe.features)
+    context = _find_context(config, store, ours, theirs)
+    design = parse_design(store.design)
+    return _compare_pages(config, ours, theirs, design, store.recipe.features, context)
+
+
+def _find_context(config: Config, store: Store, first: _Page, second: _Page) -> Context:
+    """Find what the store tells of two of its documents; of a file it tells nothing."""
+    if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
+        return NO_CONTEXT
+    return StoredContexts(store, config.rule).find(first, second)
 
 
 def _look_at(config: Config, document: StoredDocument) -> StoredDocument:
@@ -281,17 +296,23 @@ def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Docu
 
 
 def _compare_pages(
-    config: Config, first: _Page, second: _Page, design: Design, features: str
+    config: Config,
+    first: _Page,
+    second: _Page,
+    design: Design,
+    features: str,
+    context: Context,
 ) -> dict[str, Any]:
     """Say how two pages compare, and how a crawl with the current settings would judge them."""
     within = min(config.distance, design.reach_bits)
     compared = _compare_contents(first, second, design, features)
     if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
         second = structs.replace(second, scope=first.scope)  # the scope of a file is unknown
-    answer = compare(first, second, replace(config, distance=within).rule)
+    answer = compare(first, second, replace(config, distance=within).rule, context=context)
     why: dict[str, Any] = {}
     if answer.deciding is Deciding.TEXTS:
         why = {"similarity": answer.similarity, "confirmed": answer.confirmed}
+        why["site_known"] = context.known
         why["tests"] = list(answer.tests)
     elif answer.deciding is not Deciding.DISTANCE:
         why = {"tests": list(answer.why)}
@@ -360,13 +381,34 @@ def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
         }
     if original is None:
         return {"verdict": f"kept ({document.state})", "pages": [_describe(document)]}
+    asked = _list_sample(document.tests)
+    changed = _list_changed(store, asked, document.time)
     return {
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
         "pages": [_describe(document), _describe(original)],
         **_compare_contents(document, original, parse_design(store.design), store.recipe.features),
         "similarity": document.similarity,
-        "tests": list(document.tests),
+        "tests": [*document.tests, *changed],
+        "site_known": bool(asked),
     }
+
+
+def _list_sample(tests: Sequence[str]) -> list[int]:
+    """List the documents that told the site of a judgement, as its tests name them."""
+    found = map(_SAMPLE.search, tests)
+    return [int(number) for match in found if match for number in match[1].split(", ")]
+
+
+def _list_changed(store: Store, asked: Sequence[int], since: float) -> list[str]:
+    """Say which documents of a sample were fetched again, or deleted, after a judgement."""
+    there = {each.document: each for each in store.get_documents(asked)}
+    gone = [number for number in asked if number not in there]
+    again = [number for number in asked if number in there and there[number].time > since]
+    return [
+        f"of these documents {', '.join(map(str, numbers))} {said} since"
+        for numbers, said in ((again, "fetched again"), (gone, "deleted"))
+        if numbers
+    ]
 
 
 def _describe(document: _Page) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def replay(
         for stored in _read(store, documents):
             facts = facts_of(stored) | {"fingerprints": look_at(stored, rule), "link_sketch": b""}
             document = Document(
-                **facts | {"identity": b"%d" % stored.document, "scope": scope_of(stored)},
+                **facts | {"scope": scope_of(stored)},
                 crawl=_CRAWL,
                 not_before=stored.time - lifetime,
             )

@@ -238,6 +238,12 @@ def make_context(first: Site, second: Site, called_alike: int = 0) -> Context:
     return Context((first, second) if known else UNKNOWN_SITES, called_alike)
 
 
+def count_called_alike(first: PageFacts, second: PageFacts, others: Iterable[PageFacts]) -> int:
+    """Count which of the others near two pages are called like one of them, as in `Context`."""
+    called = Counter(map(_called, others))
+    return max(called[_called(first)], called[_called(second)])
+
+
 def _called(page: PageFacts) -> tuple[str, object]:
     """Get by what pages of one host are called alike."""
     return host_of(page.url), key_of(page.title, page.heading)

@@ -21,8 +21,11 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     UNKNOWN_SITES,
     Answer,
+    Context,
     compare,
     compare_many,
+    count_called_alike,
+    make_context,
 )
 from scrapy_simhash.judging.documents import (
     Document,
@@ -109,6 +112,15 @@ class Matcher:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
+
+    def find_context(self, page: PageFacts, other: PageFacts, two: set[int]) -> Context:
+        """Find what tells of a page and its candidate, all but these two documents."""
+        candidates, _ = self._find_candidates(page)
+        near = (each.number for each in candidates[:_CANDIDATES_PER_PASS])
+        records = (self.documents.get(number) for number in near if number and number not in two)
+        others = (record for record in records if record is not None and self.counts(record))
+        alike = count_called_alike(page, other, others)
+        return make_context(*self._find_sites(page, other, two), alike)
 
     def _ask_in_passes(
         self,

@@ -85,7 +85,9 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert judgement["status"] == "new"
     assert judgement["nearest_url"] == ONE
     assert 0 <= judgement["nearest_distance"] <= 7
-    assert judgement["nearest_tests"][-1].startswith("titles differ")
+    decided, names = judgement["nearest_tests"][1:3]
+    assert names == "titles: differ; headings: differ"
+    assert decided == "names differ"
     lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
     place = lines.index("when it was last compared with others:")
     assert lines[place + 1].endswith(f"  new             {TWO}")
@@ -93,7 +95,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
         f"    kept, {plural(judgement['nearest_distance'], 'bit')}, "
     )
     assert lines[place + 2].endswith(f" alike from {ONE}:")
-    assert lines[place + 3].startswith("    titles differ")
+    assert lines[place + 3] == "    names differ; titles: differ; headings: differ"
     # Of the other one there was nothing near.
     answer = run.answer("explain", ONE, "--store", tmp_path)
     assert (answer["judgement"], answer["decision"]["nearest_url"]) == (None, None)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrapy_simhash.judging.rule import CONFIRM
 from tests.helpers.commanding import Done, Run, assert_printable
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import CRAWL, document, open_in_crawl
@@ -93,7 +94,7 @@ def test_what_is_listed_and_what_is_imported(run: Run, store: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "given", "expected"),
     [
-        ([], [], (7, 0.78)),
+        ([], [], (7, CONFIRM)),
         ([], ["--confirm", "none"], (3, None)),
         ([], ["--confirm", "0.5"], (7, 0.5)),
         ([], ["--distance", "9", "--confirm", "None"], (9, None)),

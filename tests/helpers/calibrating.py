@@ -70,7 +70,7 @@ def make_store(folder: Path, kinds: Iterable[Kind], *, titles_differ: bool = Tru
 
     Where the titles of different pages differ, the plugin keeps them both.
     """
-    with open_in_crawl(folder, distance=7, confirm=0.8) as store:
+    with open_in_crawl(folder, distance=7, confirm=0.9) as store:
         verdicts = store.find_and_add(make_documents(kinds, titles_differ=titles_differ))
         store.mark_done([verdict.document for verdict in verdicts], CRAWL)
     return folder

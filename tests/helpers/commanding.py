@@ -74,7 +74,7 @@ async def crawl_into(store: Path, **fields: Any) -> None:
     """Fill a store and its log with an original, a copy, a relation, a villain, an empty page."""
     async with running(store, extractor="trafilatura", **fields) as detector:
         for url, html in (
-            (ONE, page(1)),
+            (ONE, page(1, title=HOSTILE_TITLE)),
             (AGAIN, page(1, title=HOSTILE_TITLE, menu="Other menu")),
             (TWO, make_page(edit_words(make_words(1), 150))),
             (HOSTILE, page(3, title=HOSTILE_TITLE)),

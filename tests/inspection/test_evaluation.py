@@ -51,8 +51,9 @@ def test_errors_are_listed_with_their_reasons(run: Run, folder: Path) -> None:
     text = run("evaluate", folder, "--errors").out
     for said in ("dup, judged distinct", "empty passes unjudged"):
         assert said in text
-    assert "precision 1.000" in text
-    assert "recall    0.500" in text
+    for state in ("site known  ", "site unknown"):
+        (line,) = (line for line in text.splitlines() if line.startswith(state))
+        assert line.split()[2:] == ["1.000", "(0.206-1.000)", "0.500", "(0.095-0.905)", "0", "1"]
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -142,7 +143,8 @@ def mixed(tmp_path: Path) -> Path:
         words = edit_words(make_words(ord(name[0])), 2, seed=ord(name[-1]))
         html = "" if name == "empty" else make_page(words, title=f"Page {name[0]}")
         (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
-        url = URLS.get(name, f"https://site.example/{name}")
+        # In a folder each: two files of one are compared more strictly.
+        url = URLS.get(name, f"https://site.example/{name}/")
         rows.append((name, f"{name}.html", url, "en", "made"))
     write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
     pairs = [("b1", "b2", "dup"), ("w1", "w2", "distinct"), ("a1", "w1", "distinct")]
@@ -168,7 +170,7 @@ def test_each_order_says_what_was_right_and_what_was_lost(run: Run, mixed: Path)
         }  # fmt: skip
         (drop,) = order["wrong_drops"]
         assert {drop["dropped"], drop["kept"]} == {"w1", "w2"}
-        assert drop["dropped_url"] == f"https://site.example/{drop['dropped']}"
+        assert drop["dropped_url"] == f"https://site.example/{drop['dropped']}/"
         assert drop["tests"][0].startswith("distance ")
         assert order["lost_documents"] == [drop["dropped"]]
         assert order["redundant_kept"] == []
@@ -198,7 +200,7 @@ def test_text_names_wrong_drops(run: Run, mixed: Path) -> None:
     assert rows["mean"] == ["6", "3", "1", "2", "0.250", "1.000", "1"]
     (place,) = [place for place, line in enumerate(lines) if line.startswith("order 0, wrong drop")]
     named = {line.strip() for line in lines[place + 1 : place + 3]}
-    names = [f"{name} https://site.example/{name}" for name in ("w1", "w2")]
+    names = [f"{name} https://site.example/{name}/" for name in ("w1", "w2")]
     assert named in ({f"dropped: {names[0]}", f"kept: {names[1]}"},
                      {f"dropped: {names[1]}", f"kept: {names[0]}"})  # fmt: skip
     assert max(map(len, lines)) <= 100
@@ -210,7 +212,7 @@ def test_orders_differ_and_can_be_repeated(mixed: Path) -> None:
     assert len({order["lost_documents"][0] for order in first["orders"]}) == 2
 
 
-def test_only_addresses_of_one_page_are_evidence(
+def test_each_page_has_an_address_of_its_own_on_its_host(
     mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -222,8 +224,10 @@ def test_only_addresses_of_one_page_are_evidence(
 
     monkeypatch.setattr(Workers, "fingerprint", note)
     crawl_labelled(Config(workers=0), mixed, 1)
-    known = {f"https://site.example/{name}" for name in PAGES if name not in URLS}
-    assert sorted(asked) == sorted([*known, *[""] * len(URLS)])
+    known = {f"https://site.example/{name}/" for name in PAGES if name not in URLS}
+    shared = {f"https://site.example/a#{name}" for name in ("a1", "a2")}
+    made = {f"http://made.invalid/#{name}" for name in ("a3", "b1")}
+    assert sorted(asked) == sorted(known | shared | made)
 
 
 def test_labels_of_two_pages_speak_for_their_documents() -> None:
@@ -236,7 +240,7 @@ def test_labels_of_two_pages_speak_for_their_documents() -> None:
         LabelledPair("e1", "e2", "dup"),
         LabelledPair("b1", "d1", "unknown"),
     ]
-    truth = Truth(Corpus(pairs=pairs), clusters, [("a2", "c2"), ("b1", "a2")])
+    truth = Truth(Corpus(pairs=pairs, clusters=clusters), [("a2", "c2"), ("b1", "a2")])
     said = {
         ("a2", "a1"): "right",
         ("d2", "e2"): "right",  # by two labels and a cluster
@@ -249,7 +253,7 @@ def test_labels_of_two_pages_speak_for_their_documents() -> None:
         ("x", "a1"): "unlabelled",
     }
     assert {pair: truth.judge_drop(*pair) for pair in said} == said
-    truth = Truth(Corpus(pairs=pairs[:1]), clusters, [])
+    truth = Truth(Corpus(pairs=pairs[:1], clusters=clusters), [])
     assert truth.judge_drop("b2", "a2") == "wrong"
 
 

@@ -22,7 +22,12 @@ from scrapy_simhash.inspection.evaluation.evaluation import (
     judge_in_order,
     make_documents,
 )
-from scrapy_simhash.inspection.evaluation.labels import read_clusters, read_corpus, read_grey
+from scrapy_simhash.inspection.evaluation.labels import (
+    LabelledDocuments,
+    locate,
+    read_corpus,
+    read_grey,
+)
 from scrapy_simhash.inspection.evaluation.quality import rounded
 from scrapy_simhash.pages.fingerprint import make_recipe
 
@@ -47,7 +52,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
             f"{folder} is none"
         )
     corpus = read_corpus(folder)
-    truth = Truth(corpus, read_clusters(folder, corpus), read_grey(folder, corpus))
+    truth = Truth(corpus, read_grey(folder, corpus))
     known, problems = _tell_apart(corpus), list(corpus.problems)
     made: dict[str, PageFingerprint | str] = {}
     crawled: list[dict[str, Any]] = []
@@ -83,9 +88,8 @@ def _tell_apart(corpus: Corpus) -> Corpus:
     shared = Counter(page.url for page in corpus.pages.values())
     pages = {}
     for name, page in corpus.pages.items():
-        fetched = page.url.startswith(("http://", "https://"))
-        url = page.url if fetched else f"http://{page.source}.invalid/"
-        alone = fetched and shared[url] == 1
+        url = locate(page)
+        alone = url == page.url and shared[url] == 1
         pages[name] = structs.replace(page, url=url if alone else f"{url}#{name}")
     return replace(corpus, pages=pages)
 
@@ -108,30 +112,18 @@ class Truth:
     """What the labels of a corpus say of any two of its pages.
 
     Args:
-        corpus: with its labelled pairs.
-        clusters: name of the cluster that a page is in, by the page's id.
+        corpus: with its labelled pairs and clusters.
         grey: pairs of ids that are alike, and that nobody would label.
     """
 
     # Two documents are different if people said so of two of their pages, and did not shrink from
     # saying it of two others.
 
-    def __init__(
-        self, corpus: Corpus, clusters: Mapping[str, str], grey: Iterable[tuple[str, str]]
-    ) -> None:
-        firsts: dict[str, str] = {}  # pages of clusters
-        self._document = {
-            page: firsts[cluster]
-            for page, cluster in clusters.items()
-            if firsts.setdefault(cluster, page) != page
-        }
+    def __init__(self, corpus: Corpus, grey: Iterable[tuple[str, str]]) -> None:
+        self.document_of = LabelledDocuments(corpus).find
         by_label = defaultdict(list)
         for pair in corpus.pairs:
             by_label[pair.label].append((pair.first, pair.second))
-        for first, second in by_label["dup"]:
-            one, other = self.document_of(first), self.document_of(second)
-            if one != other:
-                self._document[other] = one
         unsure = dict.fromkeys(map(frozenset, [*grey, *by_label["unknown"]]), "grey")
         different = dict.fromkeys(map(frozenset, by_label["distinct"]), "wrong")
         self._pages = unsure | different
@@ -139,12 +131,6 @@ class Truth:
             frozenset(map(self.document_of, pair)): said
             for pair, said in [*different.items(), *unsure.items()]
         }
-
-    def document_of(self, page: str) -> str:
-        """Get the page that stands for all pages of its document; one in no cluster for itself."""
-        while (other := self._document.get(page, page)) != page:
-            page = other
-        return page
 
     def judge_drop(self, dropped: str, kept: str) -> str:
         """Say `right` or `wrong` of a drop, or why nobody can tell: `grey`, `unlabelled`."""

@@ -1,7 +1,8 @@
 """`scrapy simhash evaluate`: measure how often the plugin is right on pages labelled by people.
 
-The code that judges pages in a crawl judges every pair: both pages go through the workers, the
-first one into a store, and the second one is judged against it. Each pair has its own scope.
+Both pages of a pair go through the workers, and the rule of a crawl compares them, in two states:
+`site known`, by what the other pages of the folder (or of the store) tell of their hosts, and `site
+unknown`, as two pages that nobody has seen anything beside.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scrapy_simhash._printable import printable
 from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import InspectionError, UnjudgedError
+from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
 from scrapy_simhash.inspection.evaluation.labels import read_corpus, read_labels
 from scrapy_simhash.inspection.evaluation.quality import (
     NO_DISTANCE,
@@ -26,7 +28,14 @@ from scrapy_simhash.inspection.evaluation.quality import (
     Judged,
     summarise,
 )
-from scrapy_simhash.judging.comparison import Deciding, compare
+from scrapy_simhash.judging.comparison import (
+    NO_CONTEXT,
+    Context,
+    Deciding,
+    compare,
+    find_deciding,
+)
+from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, facts_of, look_at, make_document
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
         LabelledRow,
         Labels,
     )
+    from scrapy_simhash.judging.comparison import Answer
     from scrapy_simhash.judging.documents import StoredDocument, Verdict
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
@@ -89,7 +99,11 @@ def evaluate(
     """Judge the pairs of a corpus; `advance` is called after each page."""
     problems = list(corpus.problems)
     pages = fingerprint_all(corpus, config, advance, problems, seed)
-    judged, judging_ms = judge_pairs(corpus.pairs, make_documents(corpus, pages, config), config)
+    documents = make_documents(corpus, pages, config)
+    contexts = FolderContexts(corpus, documents, config.distance, seed)
+    judged, judging_ms = judge_pairs(
+        corpus.pairs, documents, config, lambda pair: contexts.find(pair.first, pair.second)
+    )
     made = [page for page in pages.values() if not isinstance(page, str) and not page.is_file]
     recipe = make_recipe(config.extractor, config.features)
     return _describe(recipe, config, judged, problems) | {
@@ -178,19 +192,26 @@ def _describe(
 
 
 def judge_pairs(
-    pairs: Sequence[LabelledPair], documents: _Documents, config: Config
+    pairs: Sequence[LabelledPair],
+    documents: _Documents,
+    config: Config,
+    find_context: Callable[[LabelledPair], Context] = lambda _: NO_CONTEXT,
 ) -> tuple[list[Judged], float]:
-    """Judge pairs whose pages exist, the first in the store; also measures milliseconds a page."""
+    """Judge pairs whose pages exist; also measures milliseconds a page, for one answer."""
     listed = [pair for pair in pairs if pair.first in documents and pair.second in documents]
-    sides = [(documents[pair.first], documents[pair.second]) for pair in listed]
-    started = time.perf_counter()
-    dropped = _judge_in_store(sides, config)
-    milliseconds = 1000 * (time.perf_counter() - started) / max(1, 2 * len(listed))
-    judged = [
-        _judge(pair, *both, config, duplicate=number in dropped)
-        for number, (pair, both) in enumerate(zip(listed, sides, strict=True))
-    ]
-    return judged, round(milliseconds, 3)
+    judged, seconds = [], 0.0
+    for pair in listed:
+        first, second = documents[pair.first], documents[pair.second]
+        if first is None or second is None:
+            missing = pair.first if first is None else pair.second
+            judged.append(Judged(pair, duplicate=False, tests=(f"{missing} passes unjudged",)))
+            continue
+        started = time.perf_counter()
+        context = find_context(pair)
+        answer = compare(first, second, config.rule, context=context)
+        seconds += time.perf_counter() - started
+        judged.append(_judge(pair, first, second, config, context, answer))
+    return judged, round(1000 * seconds / max(1, 2 * len(listed)), 3)
 
 
 def judge_in_order(documents: Iterable[Document], config: Config) -> list[Verdict]:
@@ -206,36 +227,18 @@ def judge_in_order(documents: Iterable[Document], config: Config) -> list[Verdic
         return store.find_and_add(arriving)
 
 
-def _judge_in_store(
-    pairs: Sequence[tuple[Document | None, Document | None]], config: Config
-) -> set[int]:
-    """Return the indexes of the pairs whose second page is dropped; each is a scope of its own."""
-    asked = [number for number, sides in enumerate(pairs) if None not in sides]
-    verdicts = judge_in_order(
-        (
-            structs.replace(document, scope=str(number))
-            for number in asked
-            for document in pairs[number]
-            if document is not None
-        ),
-        config,
-    )
-    second = zip(asked, verdicts[1::2], strict=True)
-    return {number for number, verdict in second if verdict.status == "near_duplicate"}
-
-
 def _judge(
     pair: LabelledPair,
-    first: Document | None,
-    second: Document | None,
+    first: Document,
+    second: Document,
     config: Config,
-    *,
-    duplicate: bool,
+    context: Context,
+    answer: Answer,
 ) -> Judged:
-    if first is None or second is None:
-        missing = pair.first if first is None else pair.second
-        return Judged(pair, duplicate, tests=(f"{missing} passes unjudged",))
-    answer = compare(first, second, config.rule)
+    """Say how a pair was judged, and how it would be judged by other settings."""
+    content = None
+    if find_deciding(first, second, config.rule._replace(confirm=1.0)) is Deciding.TEXTS:
+        (content,) = compare_contents([(first, second)], [context.sites])
     bits = answer.distance
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
@@ -249,13 +252,21 @@ def _judge(
         )
     return Judged(
         pair,
-        duplicate,
+        answer.duplicate,
+        known=context.known,
+        duplicate_if_unknown=compare(first, second, config.rule).duplicate,
         distance=bits,
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
         confirmed=answer.confirmed,
         confirmed_at={
-            least: compare(first, second, config.rule._replace(confirm=least)).confirmed
+            least: compare(
+                first,
+                second,
+                config.rule._replace(confirm=least),
+                context=context,
+                content=content if least is not None else None,
+            ).confirmed
             for least in {*SIMILARITIES, config.confirm}
         },
         tests=answer.why,
@@ -265,7 +276,7 @@ def _judge(
 
 def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Judged], list[str]]:
     """Judge labelled pairs of a store; returns the answers, and why rows could not be used."""
-    documents: dict[str, Document | None] = {}
+    by_name: dict[str, StoredDocument] = {}
     pairs, problems = [], list(labels.problems)
     for row in labels.rows.values():
         found = [store.get_document(number) for number in row.documents]
@@ -274,8 +285,16 @@ def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Jud
             continue
         pairs.append(row.pair)
         for name, stored in zip((row.pair.first, row.pair.second), found, strict=True):
-            documents[name] = None if stored is None else _as_document(stored, config)
-    judged, _ = judge_pairs(pairs, documents, config)
+            assert stored is not None  # noqa: S101 - `_find_problem` says so
+            by_name[name] = stored
+    documents = {name: _as_document(stored, config) for name, stored in by_name.items()}
+    contexts = StoredContexts(store, config.rule)
+    judged, _ = judge_pairs(
+        pairs,
+        documents,
+        config,
+        lambda pair: contexts.find(by_name[pair.first], by_name[pair.second]),
+    )
     return judged, problems
 
 

@@ -12,7 +12,7 @@
       source, why    host of the first page; distance and similarity of the two
       url_a, url_b   the pages with these numbers when the label was made
 
-The last two of a folder may be missing, and only crawls of a folder read them.
+The last two of a folder may be missing.
 Pages are HTML files, gzipped if the name ends in .gz. A bad row is reported and left out; the rest
 is still judged. Labels of a store are written and read line by line, so an incomplete line of a
 killed writer does not affect the others.
@@ -81,13 +81,43 @@ class LabelledPair(msgspec.Struct, frozen=True, rename={"first": "id_a", "second
 class Corpus:
     """The pages of a folder by id, its pairs, and its problems, one line each."""
 
+    # `clusters` has the name of the cluster that a page is in, by the page's id.
     pages: dict[str, LabelledPage] = field(default_factory=dict)
     pairs: list[LabelledPair] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    clusters: dict[str, str] = field(default_factory=dict)
+
+
+class LabelledDocuments:
+    """Which pages are one document: those of a cluster, and those that labels call duplicates."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        firsts: dict[str, str] = {}  # pages of clusters
+        self._document = {
+            page: firsts[cluster]
+            for page, cluster in corpus.clusters.items()
+            if firsts.setdefault(cluster, page) != page
+        }
+        for pair in corpus.pairs:
+            one, other = self.find(pair.first), self.find(pair.second)
+            if pair.label == "dup" and one != other:
+                self._document[other] = one
+
+    def find(self, page: str) -> str:
+        """Get the page that stands for all pages of its document; one in no cluster for itself."""
+        while (other := self._document.get(page, page)) != page:
+            page = other
+        return page
+
+
+def locate(page: LabelledPage) -> str:
+    """Get the address of a page; one without http address is on a host of its source."""
+    fetched = page.url.startswith(("http://", "https://"))
+    return page.url if fetched else f"http://{page.source}.invalid/"
 
 
 def read_corpus(folder: Path) -> Corpus:
-    """Read the two tables of a folder; opens no page."""
+    """Read the tables of a folder, but for grey pairs; opens no page."""
     corpus = Corpus()
     tables = (
         ("pages.csv", ("id", "path"), ("url", "lang", "source", "licence"), _add_page),
@@ -97,14 +127,10 @@ def read_corpus(folder: Path) -> Corpus:
         for number, row in _read_rows(folder / name, wanted, known, corpus):
             if problem := add(corpus, folder, row):
                 corpus.problems.append(f"{name} line {number}: {problem}")
-    return corpus
-
-
-def read_clusters(folder: Path, corpus: Corpus) -> dict[str, str]:
-    """Read the name of the cluster that a page is in, by the page's id; none without the table."""
     path = folder / "clusters.csv"
     rows = _read_rows(path, ("cluster", "id"), ("size",), corpus) if path.exists() else ()
-    return {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
+    corpus.clusters = {row["id"]: row["cluster"] for _, row in rows if row["id"] in corpus.pages}
+    return corpus
 
 
 def read_grey(folder: Path, corpus: Corpus) -> list[tuple[str, str]]:

@@ -31,7 +31,9 @@ class Judged(NamedTuple):
     """A labelled pair and the plugin's answer."""
 
     pair: LabelledPair
-    duplicate: bool  # the plugin would drop the second page
+    duplicate: bool  # the plugin would drop the second page, by what it knows of the site
+    known: bool = False  # the site is known
+    duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their nearest fingerprints
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0  # of their sketches
@@ -153,6 +155,11 @@ def summarise(judged: Sequence[Judged], distance: int) -> dict[str, Any]:
     return {
         "unknown": len(judged) - len(known),
         **tally(known).describe(),
+        "site_known": {
+            "known": sum(pair.known for pair in known),
+            **tally(known).describe(),
+        },
+        "site_unknown": tally(known, lambda pair: pair.duplicate_if_unknown).describe(),
         "plain": tally(known, lambda pair: pair.plain_distance <= PLAIN_DISTANCE_BITS).describe(),
         "duplicates_with_new_links": _count_new_links(known),
         "by_distance": [_at_distance(known, bits) for bits in rows],

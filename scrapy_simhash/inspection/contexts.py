@@ -1,0 +1,137 @@
+"""What other pages tell of two: the rest of a store, or of a folder of labelled pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+from msgspec import structs
+
+from scrapy_simhash.inspection.evaluation.labels import LabelledDocuments, locate
+from scrapy_simhash.judging.comparison import (
+    NO_CONTEXT,
+    Context,
+    count_called_alike,
+    make_context,
+)
+from scrapy_simhash.judging.judge import Matcher
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
+from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.stores.keyvalues import SAMPLE
+from scrapy_simhash.tables.designs import parse_design
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy_simhash.inspection.evaluation.labels import Corpus
+    from scrapy_simhash.judging.documents import Document, PageFacts, StoredDocument
+    from scrapy_simhash.stores.store import Store
+
+_SITES_REMEMBERED = 256
+
+
+class StoredContexts:
+    """Finds what the other documents of a store tell of two, as when it judges the second one.
+
+    Args:
+        store: with the documents.
+        rule: within whose distance documents are near.
+    """
+
+    def __init__(self, store: Store, rule: Rule) -> None:
+        self._store = store
+        reach_bits = parse_design(store.design).reach_bits
+        self._rule = Rule(min(rule.distance, reach_bits), rule.confirm)
+        self._sites = Sites()
+
+    def find(self, first: StoredDocument, second: StoredDocument) -> Context:
+        """Find the context of two documents."""
+        alive = self._store.engine.leases.alive
+        two = {first.document, second.document}
+        return self._store.read(
+            lambda stored: Matcher(stored, self._rule, alive, self._sites).find_context(
+                second, first, two
+            )
+        )
+
+
+class FolderContexts:
+    """Finds what the other pages of a folder tell of two, without all pages of these documents.
+
+    Args:
+        corpus: its pages.
+        documents: those by id; None for one that passes unjudged.
+        distance: in bits; pages within it are near.
+        seed: another one chooses other pages for the samples.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        documents: Mapping[str, Document | None],
+        distance: int,
+        seed: int = 0,
+    ) -> None:
+        self._document_of = LabelledDocuments(corpus).find
+        self._distance = distance
+        # A person finds a page by its row; the first one is 1.
+        self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
+        self._pages: dict[str, PageFacts] = {
+            name: structs.replace(document, url=locate(corpus.pages[name]))
+            for name, document in documents.items()
+            if document is not None and not document.stub
+        }
+        self._names = list(self._pages)
+        prints = [
+            (place, bits)
+            for place, name in enumerate(self._names)
+            for bits in self._pages[name].fingerprints
+        ]
+        self._owners = np.array([place for place, _ in prints], np.int64)
+        self._fingerprints = np.array([bits for _, bits in prints], np.uint64)
+        self._by_host: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(
+            self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
+        ):
+            if self._pages[name].sketch:
+                self._by_host[host_of(self._pages[name].url)].append(name)
+        self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
+
+    def find(self, first: str, second: str) -> Context:
+        """Find the context of two pages by their ids."""
+        if first not in self._pages or second not in self._pages:
+            return NO_CONTEXT
+        mine, theirs = self._pages[first], self._pages[second]
+        without = frozenset(map(self._document_of, (first, second)))
+        near = {self._document_of(name): name for name in self._list_near(mine, theirs)}
+        others = [self._pages[name] for document, name in near.items() if document not in without]
+        site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
+        return make_context(site, other_site, count_called_alike(mine, theirs, others))
+
+    def _list_near(self, *pages: PageFacts) -> list[str]:
+        """List the pages within the distance of one of these."""
+        found: set[int] = set()
+        for bits in {bits for page in pages for bits in page.fingerprints}:
+            apart = np.bitwise_count(self._fingerprints ^ np.uint64(bits))
+            found.update(self._owners[apart <= self._distance].tolist())
+        return [self._names[place] for place in sorted(found)]
+
+    def _find_site(self, host: str, without: frozenset[str]) -> Site:
+        """Find the site of a host, as one page of each of its other documents tells it."""
+        sample: dict[str, str] = {}
+        for name in self._by_host[host]:
+            document = self._document_of(name)
+            if document not in without:
+                sample.setdefault(document, name)
+            if len(sample) == SAMPLE:
+                break
+        return self._make_site(tuple(sample.values()))
+
+    def _sample(self, names: tuple[str, ...]) -> Site:
+        if len(names) < LEAST_KNOWN:
+            return UNKNOWN_SITE
+        return Site({self._numbers[name]: self._pages[name] for name in names})
