@@ -20,9 +20,10 @@ from scrapy_simhash.batch.joins import batch_query, connected_clusters, find_all
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.pages.sketch import sketch_text
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.transfer.warc import read_warc
 from tests.batch.test_cells import crowded
@@ -222,7 +223,7 @@ def test_from_warc_to_clusters_by_commands(spark: Session, run: Run, tmp_path: P
                 structs.replace(each, url=url)
                 for each, url in zip(names, (row.first_url, row.second_url), strict=True)
             )
-            answer = compare(first, second, Rule(7, 0.8))
+            answer = compare(first, second, Config().rule)
             assert answer.confirmed
             assert (row.similarity, row.tests[1:]) == (answer.similarity, list(answer.tests))
 
@@ -363,7 +364,9 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
     return spark.createDataFrame(pa.Table.from_pylist(made, pa.schema(columns)))
 
 
-def confirm_of(spark: Session, documents: Any, least: float | None = 0.8) -> dict[str, list[Any]]:
+def confirm_of(
+    spark: Session, documents: Any, least: float | None = CONFIRM
+) -> dict[str, list[Any]]:
     """Confirm pairs of documents with one fingerprint."""
     from scrapy_simhash.batch.spark.confirm import confirm_pairs  # noqa: PLC0415
     from scrapy_simhash.batch.spark.pairs import collect  # noqa: PLC0415
@@ -408,6 +411,23 @@ def test_a_stub_that_many_documents_are_costs_no_square(spark: Session) -> None:
     ]
     assert found["tests"] == [["same short page"]] * (count - 1)
     assert found["similarity"] == [None] * (count - 1)
+
+
+def test_texts_that_are_less_alike_than_is_confirmed_may_agree_in_content(spark: Session) -> None:
+    """One is the first two thirds of the other: all that they have in common agrees."""
+    hashes = np.random.default_rng(1).integers(0, 2**64, 900, np.uint64)
+    texts = (hashes, hashes[:600], np.concatenate([hashes[:450], ~hashes[450:]]))
+    documents = documents_of(
+        spark,
+        *(
+            {"id": bytes([number]), "sketch": sketch_text(text, text[:0]), "whole_words": len(text)}
+            for number, text in enumerate(texts)
+        ),
+    )
+    found = confirm_of(spark, documents)
+    assert list(zip(found["first"], found["second"], strict=True)) == [(b"\0", b"\1")]
+    assert found["similarity"][0] < CONFIRM
+    assert found["tests"][0][1] == "content agrees"
 
 
 def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) -> None:

@@ -22,7 +22,7 @@ LINKS = ["/deeper/1", "/deeper/2"]
 
 ANSWERS = {
     "/one": page(1),
-    "/one-again": page(1, title="A page, again", menu="Other menu", links=LINKS),
+    "/one-again": page(1, menu="Other menu", links=LINKS),
     "/one-more": page(1, menu="One more"),
     "/two": page(2),
     "/deeper/1": page(11),

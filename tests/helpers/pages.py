@@ -46,9 +46,9 @@ def page(seed: int, *, title: str = "A page", links: Sequence[str] = (), menu: s
 
 
 def make_groups(groups: int, copies: int) -> dict[str, str]:
-    """Make groups of copies with other menus and titles; those of a group come far apart."""
+    """Make groups of copies with one title and other menus; those of a group come far apart."""
     return {
-        f"/g{group}/c{copy}": page(group, title="Title" + " again" * copy, menu=f"Menu {copy}")
+        f"/g{group}/c{copy}": page(group, title=f"Title of {group}", menu=f"Menu {copy}")
         for copy in range(copies)
         for group in range(groups)
     }

@@ -382,7 +382,7 @@ def test_short_pages_and_the_seed_of_the_target_stay(tmp_path: Path) -> None:
     ("kept", "config", "why"),
     [
         (False, PLAIN, "no text that gives its fingerprint was kept of http://site.example/1-0"),
-        (True, Config(), "SIMHASH_CONFIRM = 0.78 needs whole texts, too, which are not kept"),
+        (True, Config(), "SIMHASH_CONFIRM = 0.9 needs whole texts, too, which are not kept"),
         (True, PLAIN, "no text that gives its fingerprint was kept of http://site.example/spoilt"),
     ],
     ids=["no texts", "confirmation", "another text"],

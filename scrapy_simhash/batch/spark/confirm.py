@@ -16,7 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import require_columns
-from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, name_proposal
+from scrapy_simhash.judging.comparison import (
+    LEAST_AGREED,
+    UNKNOWN_SITES,
+    compare,
+    name_proposal,
+)
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
@@ -156,7 +161,9 @@ def _complete(
 def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
     """Let texts and names decide; compares names only if the texts are similar."""
     similar = compare_pairs(*(batch.column(f"{side}_sketch").to_pylist() for side in _SIDES))
-    alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= rule.confirm)
+    # Of no fewer, no reason of the rule holds.
+    least = min(rule.confirm, *LEAST_AGREED.values())
+    alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= least)
     near = batch.take(pa.array(alike))
     firsts, seconds = (_facts(near, side) for side in _SIDES)
     pairs = list(zip(firsts, seconds, strict=True))
