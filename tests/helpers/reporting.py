@@ -108,13 +108,14 @@ async def crawl_hostile_pages(store: Path) -> None:
     """Fill a store and its log with pages, their copies, and villains; texts are kept."""
     words = make_words(1)
     edited = edit_words(words, 3, seed=7)
+    title = HOSTILE_TITLE
     async with running(store, keep_text=True) as detector:
         for url, html in (
-            ("http://site.example/one", page(1)),
-            ("http://site.example/again", make_page(edited)),
-            ("http://mirror.example/one", page(1, title=HOSTILE_TITLE)),
-            (HOSTILE_URL, make_page([HOSTILE_WORDS, *words])),
-            ("javascript:window.hacked=4//", make_page([*words, "twice"])),
+            ("http://site.example/one", page(1, title=title)),
+            ("http://site.example/again/", make_page(edited, title=title)),
+            ("http://mirror.example/one", page(1, title=title)),
+            (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
+            ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),
             ("http://site.example/gone", page(2, title="Page not found")),
             *((f"http://site.example/gone/{n}", page(2, title="Page not found")) for n in range(3)),
             ("http://site.example/two", page(3)),

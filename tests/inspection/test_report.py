@@ -111,8 +111,8 @@ def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
     large, edge = figures["suspicious"]
     assert large["kinds"] == ["very large"]
     assert edge["kinds"] == ["edge of the rule"]
-    # 7 bits, or within two standard errors of 0.78.
-    assert edge["near_duplicates"] == sum(n % 8 == 7 or n % 20 < 2 for n in range(10, 40))
+    # 7 bits, or within two standard errors of 0.9: up to .94.
+    assert edge["near_duplicates"] == sum(n % 8 == 7 or n % 20 < 15 for n in range(10, 40))
 
 
 def test_only_one_crawl(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
 def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
     labels = tmp_path / "calibration.csv"
     with open_store(str(store), readonly=True) as opened:
-        (again,) = opened.find_document("http://site.example/again")
+        (again,) = opened.find_document("http://site.example/again/")
         (one,) = opened.find_document("http://site.example/one")
     numbers = f"{one.document},{again.document}"
     row = f"{numbers},dup,site.example,near,{one.url},{again.url}"

@@ -1,0 +1,213 @@
+"""What other pages tell of two: `evaluate` in both states, `explain`, `what-if` and labels."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector.writer import Note
+from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
+from scrapy_simhash.inspection.evaluation.evaluation import evaluate
+from scrapy_simhash.inspection.evaluation.labels import (
+    Corpus,
+    LabelledPage,
+    LabelledPair,
+    read_corpus,
+)
+from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.stores.opening import open_as_it_is
+from tests.helpers.commanding import Run
+from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.labelling import PAGE_COLUMNS, PAIR_COLUMNS, write_table
+from tests.helpers.pages import make_page, make_words
+
+HOST = "site.example"
+TEMPLATE = make_words(99)[:270]
+OTHERS = 8
+
+
+def on_the_site(seed: int, words: int = 20, *, title: str = "") -> str:
+    """Make a page of which most is template; its names end in that of the site."""
+    text = [*make_words(seed)[:words], *TEMPLATE]
+    return make_page(text, title=f"{title or f'Thing {seed}'} - The site of sites")
+
+
+# A document twice, another one of the same name, and more of the site.
+SITE = {
+    "one": on_the_site(1, title="Same"),
+    "copy": on_the_site(1, title="Same").replace("Menu", "Another menu"),
+    "other": on_the_site(2, title="Same"),
+    **{f"more{n}": on_the_site(10 + n) for n in range(OTHERS)},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, html in SITE.items():
+        (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
+    rows = [(name, f"{name}.html", f"http://{HOST}/{name}/", "en", "made") for name in SITE]
+    write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
+    pairs = [("one", "copy", "dup", "made", ""), ("one", "other", "distinct", "made", "")]
+    write_table(tmp_path / "pairs.csv", PAIR_COLUMNS, pairs)
+    return tmp_path
+
+
+def test_pages_of_one_template_are_told_apart_once_the_site_is_known(
+    run: Run, folder: Path
+) -> None:
+    """Most of the two is template: only the other pages of the host tell."""
+    figures, (same, other) = evaluate(read_corpus(folder), Config(workers=0))
+    assert (same.known, same.duplicate, same.duplicate_if_unknown) == (True, True, True)
+    assert (other.known, other.duplicate, other.duplicate_if_unknown) == (True, False, True)
+    assert "site known from documents " in other.tests[-1]
+    known, unknown = figures["site_known"], figures["site_unknown"]
+    assert known["known"] == 2
+    assert {name: figures[name] for name in unknown} == {name: known[name] for name in unknown}
+    assert (known["precision"], known["recall"], known["false_positives"]) == (1.0, 1.0, 0)
+    assert (unknown["precision"], unknown["recall"], unknown["false_positives"]) == (0.5, 1.0, 1)
+    (answer,) = run("evaluate", folder, "--json").answers
+    assert set(answer["site_known"]) == {"known", *answer["site_unknown"]}
+    assert "known is the site of 2 pairs" in run("evaluate", folder).out
+
+
+def make_folder(count: int) -> tuple[Corpus, dict[str, Document | None]]:
+    """Make pages of one host and one of another, in pairs that are one document."""
+    draw = np.random.default_rng(3)
+    pages = {}
+    documents: dict[str, Document | None] = {}
+    for number in range(count):
+        name = f"p{number}"
+        url = f"http://{HOST}/{number}/" if number else "deb:elsewhere"
+        pages[name] = LabelledPage(name, Path(name), url, source="books")
+        shingles = draw.integers(0, 2**64, 300, np.uint64)
+        documents[name] = Document(
+            b"-", (int(shingles[0]),), b"-", url, title=name, sketch=sketch_text(shingles, shingles)
+        )
+    clusters = {f"p{number}": f"c{number // 2}" for number in range(count)}
+    return Corpus(pages=pages, clusters=clusters), documents
+
+
+def test_a_sample_has_one_page_of_each_other_document() -> None:
+    corpus, documents = make_folder(61)
+    stub = documents["p9"]
+    assert stub is not None
+    documents |= {"p8": None, "p9": structs.replace(stub, stub=True)}
+    contexts = FolderContexts(corpus, documents, 7)
+    for first, second in ((2, 3), (10, 40), (59, 60)):
+        context = contexts.find(f"p{first}", f"p{second}")
+        numbers = context.sites[0].numbers
+        assert context.known
+        assert context.sites[0] is context.sites[1]
+        assert len(numbers) == 16
+        # The first page has the number 1.
+        asked = [(number - 1) // 2 for number in numbers]
+        assert len(set(asked)) == 16
+        assert not {first // 2, second // 2, 8 // 2} & set(asked)
+        assert 1 not in numbers
+    again = dict(reversed(documents.items()))
+    assert FolderContexts(corpus, again, 7).find("p2", "p3").sites[0].numbers == (
+        contexts.find("p2", "p3").sites[0].numbers
+    )
+    other = FolderContexts(corpus, documents, 7, seed=1).find("p2", "p3").sites[0].numbers
+    assert other != contexts.find("p2", "p3").sites[0].numbers
+
+
+def test_a_host_of_few_pages_is_not_known() -> None:
+    corpus, documents = make_folder(61)
+    contexts = FolderContexts(corpus, documents, 7)
+    assert not contexts.find("p0", "p5").known  # its source is its host, with no other page
+    few = {name: documents[name] for name in [f"p{number}" for number in range(2, 16)]}
+    assert FolderContexts(corpus, few, 7).find("p2", "p3").known
+    assert not FolderContexts(corpus, few, 7).find("p2", "p5").known
+
+
+def test_other_pages_near_by_of_one_name_are_counted_once_a_document() -> None:
+    corpus, documents = make_folder(20)
+    for name in ("p2", "p3", "p4", "p6", "p7", "p8"):
+        page = documents[name]
+        assert page is not None
+        far = 0xFF if name == "p8" else 0
+        documents[name] = structs.replace(page, title="Index", fingerprints=(far,))
+    contexts = FolderContexts(corpus, documents, 7)
+    assert contexts.find("p2", "p4").called_alike == 1
+    assert contexts.find("p2", "p3").called_alike == 2
+    assert contexts.find("p2", "p8").called_alike == 3 - 1  # p4 and p6 with p7
+
+
+def test_labels_that_call_pages_duplicates_make_them_one_document() -> None:
+    corpus, documents = make_folder(30)
+    corpus.pairs.append(LabelledPair("p2", "p4", "dup"))
+    contexts = FolderContexts(corpus, documents, 7)
+    assert not {3, 4, 5, 6} & set(contexts.find("p2", "p12").sites[0].numbers)
+
+
+async def crawl_site(store: Path) -> None:
+    async with running(store, keep_text=True) as detector:
+        for name in (*(name for name in SITE if name.startswith("more")), "other", "one", "copy"):
+            url = f"http://{HOST}/{name}/"
+            asked = replace(fetched("", SITE[name], identity=name.encode()), url=url)
+            decision = await detector.judge(asked)
+            detector.note(Note(done=decision.document))
+            write_decision(detector, decision)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    asyncio.run(crawl_site(path))
+    return path
+
+
+def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
+    one, copy = (f"http://{HOST}/{name}/" for name in ("one", "copy"))
+    dropped = run.answer("explain", copy, "--store", store)
+    assert dropped["site_known"] is True
+    compared = run.answer("explain", one, copy, "--store", store)
+    assert (compared["judged"], compared["site_known"]) == (True, True)
+    assert compared["tests"] == dropped["tests"][1:]  # the first one says what proposed it
+    assert "site known from documents " in run.text("explain", one, copy, "--store", store)
+
+
+def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store: Path) -> None:
+    copy = f"http://{HOST}/copy/"
+    before = run.answer("explain", copy, "--store", store)["tests"]
+    assert not any("since" in test for test in before)
+
+    async def fetch_again() -> None:
+        async with running(store) as detector:
+            asked = replace(
+                fetched("", on_the_site(77), identity=b"more0"), url=f"http://{HOST}/more0/"
+            )
+            detector.note(Note(done=(await detector.judge(asked)).document))
+
+    asyncio.run(fetch_again())
+    assert run("prune", f"http://{HOST}/more1/", "--store", store).exit_code == 0
+    assert run.answer("explain", copy, "--store", store)["tests"] == [
+        *before,
+        "of these documents 1 fetched again since",
+        "of these documents 2 deleted since",
+    ]
+
+
+def test_the_settings_in_force_change_nothing_on_a_known_site(run: Run, store: Path) -> None:
+    answer = run.answer("evaluate", "--store", store)
+    assert answer["dropped_before"] == answer["dropped_then"] >= 1
+    assert answer["changes"] == []
+
+
+def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:
+    with open_as_it_is(str(store)) as opened:
+        documents = {document.url: document for document in opened.list_documents()}
+        one, other = (documents[f"http://{HOST}/{name}/"] for name in ("one", "copy"))
+        rule = Rule(7, 0.9)
+        context = StoredContexts(opened, rule).find(one, other)
+        assert context.known
+        assert not {one.document, other.document} & set(context.sites[0].numbers)
+        assert compare(one, other, rule, context=context).tests == other.tests[1:]
