@@ -140,9 +140,14 @@ class NameShares:
         )
 
     def list_own(self, name: str) -> frozenset[str]:
-        """List the words and signs of a name that are not the site's, any number for any."""
-        keys = {key for part in _read(name) for key in part.key}
-        return frozenset(key for key in keys if self._shares.get(key, 0.0) < _OF_THE_SITE)
+        """List the words and signs of a name that are not the site's, though many pages have it."""
+        keys = {
+            word: key
+            for part in _read(name)
+            for word, key in (*part.words.items(), *zip(part.signs, part.signs, strict=True))
+        }
+        shares = self._shares
+        return frozenset(word for word, key in keys.items() if shares.get(key, 0.0) < _OF_THE_SITE)
 
 
 class SiteNames(NamedTuple):
