@@ -65,9 +65,11 @@ class Config:
             Scrapyd](beside.md#scrapyd)
         action: what to do with a near-duplicate: `drop` it; `ignore-outlinks`, which keeps its
             items and drops its requests; or only `flag` it
-        confirm: how similar the main or the whole texts of two pages must be before one is dropped
-            for the other: Jaccard similarity, estimated with sketches, 0 to 1. With `None` the
-            distance alone decides, as in the paper
+        confirm: how much of two pages must agree before one is dropped for the other: of the whole
+            texts, or of the main texts, or of the content between the first and the last of what
+            both have, where what other pages of the site have does not count. Jaccard similarity,
+            estimated with sketches, 0 to 1; what the pages are called must fit as well. With `None`
+            the distance alone decides, as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language` (declared, otherwise detected); or those with the same name,
             returned by a function of URL and `PageFingerprint` that you name by its import path.

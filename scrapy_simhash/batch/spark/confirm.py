@@ -1,7 +1,7 @@
 """Confirm on Spark which pairs of near fingerprints are near-duplicate documents.
 
 It applies the store's rule (`judge`, `confirm`) to every pair. The sketches of a batch are compared
-at once; only if the texts are similar, the store's own code compares titles and headings.
+at once; only if the texts are half alike, the store's own code goes on, with sites unknown.
 """
 
 from __future__ import annotations
