@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
-from msgspec import structs
 
-from scrapy_simhash.inspection.evaluation.labels import LabelledDocuments, locate
+from scrapy_simhash.inspection.evaluation.labels import LabelledDocuments
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     Context,
@@ -81,7 +80,7 @@ class FolderContexts:
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
         self._pages: dict[str, PageFacts] = {
-            name: structs.replace(document, url=locate(corpus.pages[name]))
+            name: document
             for name, document in documents.items()
             if document is not None and not document.stub
         }

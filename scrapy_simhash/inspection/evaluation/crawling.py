@@ -83,13 +83,13 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _tell_apart(corpus: Corpus) -> Corpus:
-    """Give each page an address of its own on its host; its source is one, where it has none."""
+    """Give each page that has an address one of its own, see `locate`."""
     # A crawl takes an equal address for a revisit.
     shared = Counter(page.url for page in corpus.pages.values())
     pages = {}
     for name, page in corpus.pages.items():
         url = locate(page)
-        alone = url == page.url and shared[url] == 1
+        alone = not url or shared[page.url] == 1
         pages[name] = structs.replace(page, url=url if alone else f"{url}#{name}")
     return replace(corpus, pages=pages)
 

@@ -21,7 +21,7 @@ from scrapy_simhash._progress import show_steps
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import InspectionError, UnjudgedError
 from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
-from scrapy_simhash.inspection.evaluation.labels import read_corpus, read_labels
+from scrapy_simhash.inspection.evaluation.labels import locate, read_corpus, read_labels
 from scrapy_simhash.inspection.evaluation.quality import (
     NO_DISTANCE,
     SIMILARITIES,
@@ -124,7 +124,7 @@ def make_documents(
     return {
         name: None
         if isinstance(page, str)
-        else make_document(page, config.rule, url=corpus.pages[name].url)
+        else make_document(page, config.rule, url=locate(corpus.pages[name]))
         for name, page in pages.items()
     }
 

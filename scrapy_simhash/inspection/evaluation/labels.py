@@ -30,6 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003 - msgspec reads the annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from urllib.parse import quote
 
 import msgspec
 
@@ -111,9 +112,10 @@ class LabelledDocuments:
 
 
 def locate(page: LabelledPage) -> str:
-    """Get the address of a page; one without http address is on a host of its source."""
-    fetched = page.url.startswith(("http://", "https://"))
-    return page.url if fetched else f"http://{page.source}.invalid/"
+    """Get the address of a page; that of a file ("deb:...") is on a host of its source."""
+    if not page.url or page.url.startswith(("http://", "https://")):
+        return page.url
+    return f"http://{page.source}.invalid/{quote(page.url)}"
 
 
 def read_corpus(folder: Path) -> Corpus:
