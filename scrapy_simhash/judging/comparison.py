@@ -58,10 +58,10 @@ NEARLY_ALL = 0.95
 TRIPLES_FOR_EDITS = 32
 TRIPLES_OF_A_TEXT = 100
 TRIPLES_OF_A_LONG_TEXT = 1_000
-# Until the site is known, its words in a name may be what differs: then so many triples outweigh
-# names, if so much agrees.
+# Until the site is known, its words in a name may be what differs: then so many triples outweigh a
+# name, and so much less than SIMHASH_CONFIRM need agree; not if title and heading both differ.
 TRIPLES_OF_A_BOOK = 3_000
-LEAST_OF_A_BOOK = 0.85
+LESS_OF_A_BOOK = 0.05
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -256,9 +256,9 @@ def _decide(
     together, siblings = names.together, _are_siblings(*urls)
     if not known and content.main_alone > MOST_OF_MAIN_ALONE:
         return "main texts differ", False
+    if not siblings and _outweighs_names(content, names, confirm, known=known):
+        return "so long a content agrees whatever its names", True
     if together is Relation.DIFFER:
-        if not siblings and _outweighs_names(content, names, confirm, known=known):
-            return "names differ, but so long a content agrees nearly wholly", True
         return "names differ", False
     same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
     whole, within = content.whole >= confirm, content.agreed_within >= confirm
@@ -297,7 +297,7 @@ def _decide(
 
 
 def _outweighs_names(content: Content, names: Relations, confirm: float, *, known: bool) -> bool:
-    """Whether so much agrees that names which differ do not matter: one may be translated."""
+    """Whether so much agrees that a name which differs does not matter: it may be translated."""
     if known:
         return (
             Relation.SILENT in names
@@ -305,8 +305,10 @@ def _outweighs_names(content: Content, names: Relations, confirm: float, *, know
             and content.agreed >= LEAST_AGREED[Relation.MORE]
             and content.agreed_within >= max(NEARLY_ALL, confirm)
         )
+    both_differ = names.title is names.heading is Relation.DIFFER
+    least = max(NEARLY_ALL, confirm) if both_differ else confirm - LESS_OF_A_BOOK
     agreed = min(content.agreed, content.agreed_within)
-    return content.triples >= TRIPLES_OF_A_BOOK and agreed >= LEAST_OF_A_BOOK
+    return content.triples >= TRIPLES_OF_A_BOOK and agreed >= least
 
 
 def _are_siblings(first: str, second: str) -> bool:
