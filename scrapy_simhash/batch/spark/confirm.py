@@ -161,7 +161,8 @@ def _complete(
 def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
     """Let texts and names decide; compares names only if the texts are similar."""
     similar = compare_pairs(*(batch.column(f"{side}_sketch").to_pylist() for side in _SIDES))
-    # Of no fewer, no reason of the rule holds.
+    assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
+    # If less is alike, no reason of the rule holds.
     least = min(rule.confirm, *LEAST_AGREED.values())
     alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= least)
     near = batch.take(pa.array(alike))
