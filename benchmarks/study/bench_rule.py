@@ -1,11 +1,13 @@
 """Choose the constants of the rule on some labelled pages, and report them on others.
 
-    python benchmarks/study/bench_rule.py FOLDER FOLDER... --seeds 5 --output rule.json
+    python benchmarks/study/bench_rule.py FOLDER FOLDER... --report FOLDER --output rule.json
 
 A constant is chosen by trying values around all the others, twice, from the middle of each list:
 the highest recall with a precision of at least .995, because a wrong drop is worse than a page too
 many, and of equal values the one in the middle. So the shipped values have no part in it. Pairs are
-judged with their site known, from the other pages of their folder; "site unknown" is a row.
+judged with their site known, from the other pages of their folder; "site unknown" is a row. For
+each folder the constants are chosen on the others, but on none of `--report`; and for each half of
+its sources, which are taken in turns, on the other half.
 """
 
 from __future__ import annotations
@@ -228,8 +230,11 @@ def _settings(chosen: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def measure(pairs: Sequence[_Pair], folders: Sequence[str], seeds: int) -> dict[str, Any]:
+def measure(
+    pairs: Sequence[_Pair], folders: Sequence[str], reported: Sequence[str], seeds: int
+) -> dict[str, Any]:
     """Measure the shipped rule, its parts, and constants that were chosen elsewhere."""
+    # No folder of `reported`, which are some of the folders, has a part in choosing.
 
     @cache
     def judge(chosen: tuple[int, ...]) -> _Tally:
@@ -252,15 +257,17 @@ def measure(pairs: Sequence[_Pair], folders: Sequence[str], seeds: int) -> dict[
         for folder in folders:
             note(f"without {name}", without, folder)
     for folder in folders:
-        chosen = _choose(judge, lambda source, other=folder: source[0] != other)  # type: ignore[misc]
+        unused = {folder, *reported}
+        chosen = _choose(judge, lambda source, out=unused: source[0] not in out)  # type: ignore[misc]
         figures["constants"][f"for {folder}"] = _settings(chosen)
         note("chosen on the other folders", judge(chosen), folder)
-    parts: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for left_out in shipped.counts:
-        chosen = _choose(judge, lambda source, left=left_out: source != left)  # type: ignore[misc]
-        parts |= judge(chosen).only(lambda source, left=left_out: source == left).counts  # type: ignore[misc]
     for folder in folders:
-        note("chosen on all other sources", _Tally(parts), folder)
+        sources = sorted(source for source in shipped.counts if source[0] == folder)
+        halves: dict[tuple[str, str], tuple[int, int, int]] = {}
+        for told, half in ((sources[::2], sources[1::2]), (sources[1::2], sources[::2])):
+            chosen = _choose(judge, lambda source, half=half: source in half)  # type: ignore[misc]
+            halves |= judge(chosen).only(lambda source, told=told: source in told).counts  # type: ignore[misc]
+        note("chosen on the other half of its sources", _Tally(halves), folder)
     return figures
 
 
@@ -268,12 +275,17 @@ def main() -> None:
     """Read the folders, measure, and print the tables of docs/study.md."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="labelled pages")
+    parser.add_argument(
+        "--report", nargs="*", type=Path, default=[], metavar="FOLDER", help="only reported on"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="judge with so many (default: 1)")
     parser.add_argument("--output", type=Path, help="write the figures into this JSON file")
     arguments = parser.parse_args()
-    pairs = [pair for folder in arguments.folders for pair in _read_pairs(folder, arguments.seeds)]
-    names = [folder.name for folder in arguments.folders]
-    figures = measure(pairs, names, arguments.seeds)
+    folders = [*arguments.folders, *arguments.report]
+    pairs = [pair for folder in folders for pair in _read_pairs(folder, arguments.seeds)]
+    names = [folder.name for folder in folders]
+    reported = [folder.name for folder in arguments.report]
+    figures = measure(pairs, names, reported, arguments.seeds)
     columns = [
         f"{what}, {name}" for name in names for what in ("P / R", "over sources", "wrong + missed")
     ]
