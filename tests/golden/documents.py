@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Distance, similarity and tables.
 STORES: tuple[tuple[int | None, float | None, str], ...] = (
-    (7, 0.78, "auto"),
+    (7, 0.9, "auto"),
     (3, None, "auto"),
     (None, 0.9, "4"),
     (7, None, "4"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_simhash import fingerprint_page, open_store
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.documents import make_document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.rule import CONFIRM, Rule
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[1]
 # Of the folder of corpora; those with a script `open` are unpacked by it.
 CORPORA = ("corpus", "second-corpus", "third-corpus", "manuals")
 SHIPPED = ("labelled", "docsite")
-RULES = {"default": Rule(7, 0.78), "plain": Rule(3, None)}
+RULES = {"default": Rule(7, CONFIRM), "plain": Rule(3, None)}
 SEED = 1
 GROUP = 64
 

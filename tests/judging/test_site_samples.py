@@ -1,0 +1,304 @@
+"""What some documents of a host tell of its pages, and of two pages that are judged."""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging import sites
+from scrapy_simhash.judging.documents import Document, PageFacts, Verdict, make_document
+from scrapy_simhash.judging.names import UNKNOWN_NAMES
+from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
+from scrapy_simhash.pages.fingerprint import fingerprint_page
+from scrapy_simhash.pages.sketch import BINS, SKETCH_BYTES
+from scrapy_simhash.stores.opening import open_store
+from tests.helpers.documents import CRAWL
+from tests.helpers.pages import make_words
+
+HOST, OTHER = "http://site.example", "http://other.example"
+
+
+class Samples:
+    """A store of which only the samples of hosts are asked."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, tuple[int, ...]] = {}
+        self.glanced = 0
+
+    def sample(self, host: str) -> tuple[int, ...]:
+        return self.numbers.get(host, ())
+
+    def glance(self, numbers: Sequence[int]) -> dict[int, PageFacts]:
+        self.glanced += 1
+        return {number: sketch(number) for number in numbers}
+
+
+def sketch(value: int, title: str = "") -> PageFacts:
+    """Make a document that has this value in each bin."""
+    made = np.full(BINS, value, "<u2").tobytes() + bytes(BINS)
+    assert len(made) == SKETCH_BYTES
+    return PageFacts(b"", (0,), b"", sketch=made, title=title)
+
+
+def weigh(value: int, others: list[int]) -> float:
+    weights = Site({n: sketch(other) for n, other in enumerate(others)}).weigh(
+        np.full((3, BINS), value, np.uint16)
+    )
+    assert weights.shape == (3, BINS)
+    assert len(set(weights.ravel().tolist())) == 1
+    return float(weights[0, 0])
+
+
+@pytest.mark.parametrize("count", range(LEAST_KNOWN))
+def test_fewer_than_six_documents_tell_nothing(count: int) -> None:
+    site = Site({n: sketch(7, "Kiwi | ACME") for n in range(count)})
+    assert (site.known, site.numbers, site.names) == (False, (), UNKNOWN_NAMES)
+    assert weigh(7, [7] * count) == 1.0
+
+
+def test_template_weighs_nothing_and_what_nobody_has_all() -> None:
+    assert weigh(7, [7] * 6) == weigh(7, [7] * 4 + [9] * 12) == 0.0
+    assert weigh(7, [9] * 6) == weigh(7, [9] * 16) == 1.0
+    assert 0.0 < weigh(7, [7] * 2 + [9] * 14) < weigh(7, [7] + [9] * 15) < 1.0
+    # A page with a smaller triple in that bin does not tell whether it has this one.
+    assert weigh(7, [5] * 16) == 1.0
+    assert weigh(7, [7] + [5] * 15) == 0.0
+    assert weigh(7, [7] + [9] * 7 + [5] * 8) == weigh(7, [7] * 2 + [9] * 14)
+
+
+@given(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=6, max_size=16), st.integers(0, 15))
+def test_the_more_pages_have_a_triple_the_less_it_weighs(
+    value: int, others: list[int], place: int
+) -> None:
+    before = weigh(value, others)
+    assert 0.0 <= before <= 1.0
+    having = list(others)
+    having[place % len(having)] = value
+    assert weigh(value, having) <= before
+    assert weigh(value, others[::-1]) == before
+
+
+def test_a_site_is_told_by_all_but_the_two_documents() -> None:
+    stored, found = Samples(), Sites()
+    stored.numbers["site.example"] = tuple(range(1, 9))
+    site = found.find(stored, f"{HOST}/a", {1, 99})  # type: ignore[arg-type]
+    assert (site.known, site.numbers) == (True, (2, 3, 4, 5, 6, 7, 8))
+    assert found.find(stored, f"{HOST}/b", {8, 2}).numbers == (1, 3, 4, 5, 6, 7)  # type: ignore[arg-type]
+    assert found.find(stored, f"{HOST}/b", {8, 2, 1}) is UNKNOWN_SITE  # type: ignore[arg-type]
+    for url in ("", f"{OTHER}/a", "no address"):
+        assert found.find(stored, url, ()) is UNKNOWN_SITE  # type: ignore[arg-type]
+
+
+def test_sites_are_remembered_by_their_documents_but_not_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sites, "_SITES_REMEMBERED", 5)
+    stored, found = Samples(), Sites()
+    for host in range(9):
+        stored.numbers[f"{host}.example"] = tuple(range(10 * host + 1, 10 * host + 8))
+
+    def find(host: int, *without: int) -> Site:
+        return found.find(stored, f"http://{host}.example/", without)  # type: ignore[arg-type]
+
+    first, other = find(0), find(0, 3)
+    assert find(0) is find(0, 99) is first
+    assert find(0, 3) is other is not first
+    assert stored.glanced == 2
+    # A document that joins the sample makes another site.
+    stored.numbers["0.example"] += (8,)
+    assert find(0) is not first
+    for host in range(1, 9):
+        find(host)
+        assert find(1) is find(1)  # asked for again and again, and so not forgotten
+    assert len(found._found) == 5
+    assert stored.glanced == 3 + 8
+    # What a document told is asked again when that has changed.
+    before = find(8)
+    found.forget(1)
+    assert find(8) is before
+    found.forget(83)
+    assert find(8) is not before
+
+
+# The judge, end to end: pages are read, and judged one after the other in a store in memory.
+
+RULE = Config().rule
+
+
+def lay_out(words: list[str], tag: str = "p") -> str:
+    starts = range(0, len(words), 50)
+    return "".join(f"<{tag}>{' '.join(words[at : at + 50])}.</{tag}>" for at in starts)
+
+
+def read_page(
+    url: str,
+    own: list[str],
+    *,
+    name: str = "",
+    site: str = "ACME",
+    template: int = 1,
+    words: int = 200,
+) -> Document:
+    """Read a page whose template, named by a seed, has so many words before and behind its own."""
+    before, behind = make_words(template, words), make_words(-template, words)
+    title = f"{name} | {site}" if name else site
+    heading = f"<h1>{escape(name)}</h1>" if name else ""
+    html = (
+        f"<html><head><title>{escape(title)}</title></head><body><nav>{lay_out(before)}</nav>"
+        f"<main>{heading}{lay_out(own)}</main><footer>{lay_out(behind)}</footer></body></html>"
+    )
+    page = fingerprint_page(html.encode(), url=url)
+    return make_document(page, RULE, url.encode(), url=url, time=1.0, crawl=CRAWL)
+
+
+def judge(*pages: Document) -> list[Verdict]:
+    """Judge pages in one store, each in a group of its own."""
+    with open_store("memory:", RULE.distance, confirm=RULE.confirm, seed=3) as store:
+        store.start_crawl(CRAWL, "spider")
+        verdicts = [store.find_and_add([page])[0] for page in pages]
+        assert store.check() == []
+        return verdicts
+
+
+def dropped(verdicts: list[Verdict]) -> list[int]:
+    """List the places of pages that are near-duplicates, from 0."""
+    return [n for n, verdict in enumerate(verdicts) if verdict.match is not None]
+
+
+def articles(
+    *numbers: int, host: str = HOST, template: int = 1, size: int = 300, words: int = 200
+) -> list[Document]:
+    """Read the articles of these numbers in a template; articles have a name and a text each."""
+    return [
+        read_page(
+            f"{host}/{template}/?id={number}",
+            make_words(1_000 + number, size),
+            name=" ".join(make_words(5_000 + number, 3)),
+            template=template,
+            words=words,
+        )
+        for number in numbers
+    ]
+
+
+NAMES = ("", "News", "One for each")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("own", [60, 120])
+def test_a_site_of_little_content_keeps_its_pages_apart(name: str, own: int) -> None:
+    """Nine tenths of each page are template; known or not, whatever the pages are called."""
+    pages = [
+        read_page(
+            f"{HOST}/?id={number}",
+            make_words(1_000 + number, own),
+            name=" ".join(make_words(5_000 + number, 2)) if name == NAMES[2] else name,
+            words=9 * own // 2,
+        )
+        for number in range(25)
+    ]
+    verdicts = judge(*pages)
+    assert dropped(verdicts) == []
+    # They were near enough to be asked.
+    assert sum(verdict.nearest is not None for verdict in verdicts) > 10
+
+
+def test_an_article_in_two_templates_of_a_known_site() -> None:
+    """A print view is found though most of either page is template."""
+    pages = [*articles(*range(8)), *articles(*range(8, 16), template=2)]
+    verdicts = judge(*pages, *articles(3, 9, template=2), *articles(30))
+    assert dropped(verdicts) == [16]
+    match = verdicts[16].match
+    assert match
+    assert match.document == verdicts[3].document
+    assert match.tests[1:3] == ("content agrees", "titles: same; headings: same")
+    assert "site known from documents" in match.tests[3]
+
+
+@pytest.mark.parametrize("size", [100, 1_000, 8_000])
+def test_two_names_that_differ_are_never_dropped_on_a_known_site(size: int) -> None:
+    """All that they inherit may be the same."""
+    text = make_words(77, size)
+    names = [f"Class {name}" for name in ("Cat", "Dog", "Emu")]
+    pages = [read_page(f"{HOST}/c/?{n}", text, name=name) for n, name in enumerate(names)]
+    verdicts = judge(*articles(*range(8)), *pages)
+    assert dropped(verdicts) == []
+    assert verdicts[-1].nearest
+    assert verdicts[-1].nearest.tests[1] == "names differ"
+
+
+def test_hosts_with_one_page() -> None:
+    """Nothing is known of them: a copy is found, in one template or in two."""
+    (here,), (copy,), (framed,), (other,) = (
+        articles(1),
+        articles(1, host="http://mirror.example"),
+        articles(1, host="http://framed.example", template=2, words=60),
+        articles(2, host="http://more.example"),
+    )
+    verdicts = judge(here, copy, framed, other)
+    assert dropped(verdicts) == [1, 2]
+    assert verdicts[1].match
+    assert "site not known" in verdicts[1].match.tests[-1]
+
+
+def test_all_pages_of_a_host_are_equal() -> None:
+    """One is kept, and tells nothing of the site."""
+    text = make_words(5, 300)
+    pages = [read_page(f"{HOST}/?id={number}", text, name="Kiwi") for number in range(20)]
+    assert dropped(judge(*pages)) == list(range(1, 20))
+
+
+def test_a_template_that_changes_in_the_middle() -> None:
+    """No new page is lost, and old ones are still found."""
+    old, new = articles(*range(12)), articles(*range(12, 24), template=2)
+    again = articles(2, 5, template=2) + articles(14)
+    verdicts = judge(*old, *new, *again)
+    assert dropped(verdicts) == [24, 25, 26]
+    for place, number in ((24, 2), (25, 5), (26, 14)):
+        match = verdicts[place].match
+        assert match
+        assert match.document == verdicts[number].document
+
+
+def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_only() -> None:
+    """Neither drops nor saves it a page of the other host."""
+    victims = articles(*range(10))
+    hostile = [
+        read_page(
+            f"{OTHER}/?id={number}",
+            [*make_words(1_003, 300), *make_words(9_000 + number, 50)],
+            name=" ".join(make_words(7_000 + number, 3)),
+            template=3,
+        )
+        for number in range(12)
+    ]
+    print_view = articles(3, template=2)
+    alone = judge(*victims, *print_view)
+    for pages in ([*hostile, *victims], [*victims, *hostile]):
+        verdicts = judge(*pages, *print_view)
+        found = [verdict for verdict, page in zip(verdicts, pages, strict=False) if page in victims]
+        assert dropped(found) == []
+        assert dropped(alone) == [10]
+        assert verdicts[-1].match
+        assert alone[-1].match
+        assert verdicts[-1].match.url == alone[-1].match.url
+
+
+def test_titles_of_signs_only() -> None:
+    """They are names like others."""
+    text = make_words(5, 300)
+    pages = [
+        read_page(f"{HOST}/?id={number}", text, name=name, site="***")
+        for number, name in enumerate(["operator<", "operator>=", "operator<"])
+    ]
+    assert dropped(judge(*pages)) == [2]
+    known = articles(*range(8))
+    assert dropped(judge(*known, *pages)) == [10]
+    lonely = [
+        read_page(f"{HOST}/?id={n}", text, site=site) for n, site in enumerate(["!!", "??", "!!"])
+    ]
+    assert dropped(judge(*lonely)) == [2]
