@@ -268,9 +268,7 @@ def _decide(
         alike = named and whole and nearly
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     edited = same and content.triples >= TRIPLES_FOR_EDITS
-    # A stricter similarity overlooks less, and none at 1.
-    overlooked = min(1.0, (1 - confirm) / (1 - CONFIRM))
-    within_edits = within or (edited and content.agree_but_for_edits(overlooked) >= confirm)
+    within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)
     main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
     if not known:  # the title, or what was taken for main texts, may be all pages'
         within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
@@ -306,9 +304,16 @@ def _outweighs_names(content: Content, names: Relations, confirm: float, *, know
             and content.agreed_within >= max(NEARLY_ALL, confirm)
         )
     both_differ = names.title is names.heading is Relation.DIFFER
-    least = max(NEARLY_ALL, confirm) if both_differ else confirm - LESS_OF_A_BOOK
+    least = (
+        max(NEARLY_ALL, confirm) if both_differ else confirm - LESS_OF_A_BOOK * _overlook(confirm)
+    )
     agreed = min(content.agreed, content.agreed_within)
     return content.triples >= TRIPLES_OF_A_BOOK and agreed >= least
+
+
+def _overlook(confirm: float) -> float:
+    """Get which share of the usual tolerance is left: a stricter similarity overlooks less."""
+    return min(1.0, (1 - confirm) / (1 - CONFIRM))
 
 
 def _are_siblings(first: str, second: str) -> bool:
