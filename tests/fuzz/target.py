@@ -12,9 +12,11 @@ from dataclasses import replace
 from scrapy.http import HtmlResponse
 
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.judging.comparison import compare
+from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, make_context
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.names import Relation, relate_names
+from scrapy_simhash.judging.rule import CONFIRM, Rule
+from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.links import SAMPLE_LINKS, share_of_new_links
@@ -92,7 +94,7 @@ def check_fingerprint(made: PageFingerprint) -> None:
 
 
 def check_judging(made: PageFingerprint) -> None:
-    """Check that a page is like itself, whatever its names and links are."""
+    """Check that a page is like itself, whatever its names and links are, and its site."""
     document = Document(
         identity=b"-",
         fingerprints=(made.fingerprint,),
@@ -105,11 +107,22 @@ def check_judging(made: PageFingerprint) -> None:
         words=made.words,
         whole_words=made.whole_words,
     )
-    verdict = compare(document, document, Rule(7, 0.8))
+    rule = Rule(7, CONFIRM)
+    verdict = compare(document, document, rule)
+    # A site whose other pages are all this one: nothing of it is content, nor its names.
+    site = Site(dict.fromkeys(range(LEAST_KNOWN), document))
+    known = compare(document, document, rule, context=make_context(site, site))
+    assert known.similarity == verdict.similarity
+    assert "site known" in known.tests[-1]
+    for names in (UNKNOWN_SITES[0].names, site.names):
+        assert set(relate_names(document, document, names, names)) <= {
+            Relation.SAME,
+            Relation.SILENT,
+        }
     similar = compare_sketches(made.sketch, [made.sketch])
     if made.words:
         assert similar.whole[0] == 1.0
         assert similar.main[0] in {0.0, 1.0}  # no shingle of a short one may be in the sketch
         assert verdict.confirmed, verdict
-    assert all(len(test) < 1_000 for test in verdict.tests)
+    assert all(len(test) < 1_000 for test in (*verdict.tests, *known.tests))
     assert share_of_new_links(made.link_sketch, [made.link_sketch]) in {None, 0.0}
