@@ -34,7 +34,7 @@ from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.contexts import FolderContexts
 from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
-from scrapy_simhash.inspection.evaluation.labels import read_corpus
+from scrapy_simhash.inspection.evaluation.labels import locate, read_corpus
 from scrapy_simhash.inspection.evaluation.quality import tally
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document, make_document
@@ -108,10 +108,12 @@ def read_by_release(target: Path, folders: list[Path]) -> tuple[str, list[Pages]
     return found
 
 
-def make_documents(pages: Pages, config: Config) -> dict[str, Document | None]:
+def make_documents(corpus: Corpus, pages: Pages, config: Config) -> dict[str, Document | None]:
     """Make what the rule compares."""
     return {
-        name: None if isinstance(page, str) else make_document(page.made, config.rule)
+        name: None
+        if isinstance(page, str)
+        else make_document(page.made, config.rule, url=locate(corpus.pages[name]))
         for name, page in pages.items()
     }
 
@@ -129,7 +131,7 @@ def _judge(
 def compare_releases(corpus: Corpus, first: Pages, second: Pages) -> dict[str, Any]:
     """Count what differs between two releases."""
     config = Config()
-    documents, others = make_documents(first, config), make_documents(second, config)
+    documents, others = (make_documents(corpus, pages, config) for pages in (first, second))
     judged, judged_by_other = (_judge(corpus, made, config) for made in (documents, others))
     both = [
         (one, other)

@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from msgspec import structs
 from scoring import print_table, share
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.inspection.contexts import FolderContexts
-from scrapy_simhash.inspection.evaluation.labels import LabelledPage, read_corpus
+from scrapy_simhash.inspection.evaluation.labels import LabelledPage, locate, read_corpus
 from scrapy_simhash.judging import comparison
 from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, compare, find_nearest
 from scrapy_simhash.judging.content import Content, compare_contents
@@ -153,7 +152,7 @@ def _read(page: LabelledPage, seed: int) -> Document | None:
         made = fingerprint_page(page.read(), recipe=recipe, seed=seed, url=page.url)
     except UnjudgedError:
         return None
-    return structs.replace(make_document(made, _CONFIG.rule), url=page.url)
+    return make_document(made, _CONFIG.rule, url=locate(page))
 
 
 def _read_pairs(folder: Path, seeds: int) -> list[_Pair]:

@@ -96,8 +96,9 @@ class FolderContexts:
         for name in sorted(
             self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
         ):
-            if self._pages[name].sketch:
-                self._by_host[host_of(self._pages[name].url)].append(name)
+            host = host_of(self._pages[name].url)
+            if host and self._pages[name].sketch:
+                self._by_host[host].append(name)
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
 
     def find(self, first: str, second: str) -> Context:

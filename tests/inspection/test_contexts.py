@@ -128,6 +128,16 @@ def test_a_host_of_few_pages_is_not_known() -> None:
     assert not FolderContexts(corpus, few, 7).find("p2", "p5").known
 
 
+def test_pages_without_address_are_on_no_host() -> None:
+    corpus, documents = make_folder(30)
+    nowhere = {
+        name: None if page is None else structs.replace(page, url="")
+        for name, page in documents.items()
+    }
+    assert FolderContexts(corpus, documents, 7).find("p2", "p4").known
+    assert not FolderContexts(corpus, nowhere, 7).find("p2", "p4").known
+
+
 def test_other_pages_near_by_of_one_name_are_counted_once_a_document() -> None:
     corpus, documents = make_folder(20)
     for name in ("p2", "p3", "p4", "p6", "p7", "p8"):
