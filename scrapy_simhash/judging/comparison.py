@@ -265,7 +265,13 @@ def _decide(
     nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
     if siblings:
         named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
-        alike = named and whole and nearly
+        # Logins and "not found" pages, in a template whose advertisement and time change.
+        framed = (
+            content.main_alike >= max(NEARLY_ALL, confirm)
+            and content.share_of_main >= LEAST_SHARE_OF_MAIN
+            and content.agreed >= LEAST_AGREED.get(together, 1.0)
+        )
+        alike = named and nearly and (whole or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     edited = same and content.triples >= TRIPLES_FOR_EDITS
     within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)

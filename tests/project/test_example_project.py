@@ -141,8 +141,10 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     assert kept.get("session", 0) <= 8
     assert dropped["session"] > 50
     assert kept["login"] == 1
-    # Of the others, some are too different; which, depends on the store's hash seed.
-    assert all(dropped[variant] > 30 for variant in ("release", "print", "mirror"))
+    # Of the others, some are too different; which, depends on the store's hash seed. Titles of the
+    # mirror say more, so the shortest of its pages, which are mostly template, are kept.
+    assert all(dropped[variant] > 30 for variant in ("release", "print"))
+    assert dropped["mirror"] > 20
     assert dropped["soft-404"] > 0
     # Pages that only lead somewhere.
     assert dropped.keys().isdisjoint({"home", "list"})
