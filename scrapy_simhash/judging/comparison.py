@@ -275,7 +275,9 @@ def _decide(
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     edited = same and content.triples >= TRIPLES_FOR_EDITS
     within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)
+    # Not where all that both main texts have is template.
     main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
+    main = main and content.shared > 0
     if not known:  # the title, or what was taken for main texts, may be all pages'
         within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
         alone = min(content.first, content.second)
