@@ -273,28 +273,29 @@ def _decide(
         )
         alike = named and nearly and (whole or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
-    edited = same and content.triples >= TRIPLES_FOR_EDITS
+    some = content.triples >= TRIPLES_FOR_EDITS
+    edited = same and some
     within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)
     # Not where all that both main texts have is template.
     main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
     main = main and content.shared > 0
+    # A few triples in common may be a notice.
+    enough = same or long or (together is not Relation.MORE and some)
+    asked = LEAST_AGREED[together]
     if not known:  # the title, or what was taken for main texts, may be all pages'
+        # Neither names nor other pages tell what of the texts is template.
+        asked = LEAST_AGREED[Relation.MORE] if together is Relation.SILENT else asked
         within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
         alone = min(content.first, content.second)
         main = main and (
             alone <= LITTLE_ALONE * content.main_both or len(set(map(host_of, urls))) > 1
         )
+    equal = content.mine == content.theirs == 0  # neither has anything of its own
+    silent = together is Relation.SILENT
+    named = same or (silent and (equal or (some and content.agreed >= asked)))
     for reason, holds in (
-        (
-            "whole texts are alike",
-            whole and together in {Relation.SAME, Relation.SILENT} and (edited or within or long),
-        ),
-        (
-            "content agrees",
-            within_edits
-            and content.agreed >= LEAST_AGREED[together]
-            and (long or together is not Relation.MORE),
-        ),
+        ("whole texts are alike", whole and named and (edited or within or long)),
+        ("content agrees", within_edits and content.agreed >= asked and enough),
         ("main texts are alike", same and main),
     ):
         if holds:

@@ -293,7 +293,7 @@ class Judge(Matcher):
             if changed:
                 writing.drop_text(number)
                 forget_sink(writing, number)
-                self.sites.forget(number)
+            self.sites.forget(number)
             names = (document.identity, *document.aliases)
             if moved:
                 writing.add(number, own, document.text, aliases=names)

@@ -17,6 +17,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import regex
+
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ _LEAST_MANY = 2
 _PARTS = re.compile(
     r"\s+[|–—―·:»›~-]+\s+|(?<=\w)[|»›·](?=\w)|(?<=[\w)+])::?\s+|："  # noqa: RUF001
 )
-_TOKENS = re.compile(r"\d+(?:[.,:/-]\d+)*|(?:(?![\d_])\w)+|[^\w\s]+")
+# \w of `regex` takes in the marks of the Indic scripts, see `pages.features`.
+_TOKENS = regex.compile(r"\d+(?:[.,:/-]\d+)*|(?:(?![\d_])\w)+|[^\w\s]+|_+")
 # "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what is written as
 # numbering is cut: "Chapter 1" and "Chapter 2" are different names.
 _NUMBERING = re.compile(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def site() -> Iterator[Site]:
     answers = {
         "/page": page(1, title="First"),
-        "/copy": page(1, menu="Other"),
+        "/copy": page(1, title="First", menu="Other"),
         "/other": page(2, title="Second"),
         "/nothing": page(3),
         "/client": page(4),

@@ -34,7 +34,7 @@ WORDS = 200
 
 @cache
 def make_facts(name: str) -> dict[str, Any]:
-    """Make what is known of a page of 200 words; in "x~9", nine words of "x" are others.
+    """Make what is known of a page of 200 words; in "x~9", nine amid those of "x" are others.
 
     "x<9" has only the first nine.
     """
@@ -44,7 +44,11 @@ def make_facts(name: str) -> dict[str, Any]:
     text = drawn.integers(2**64, size=WORDS, dtype=np.uint64)
     fingerprint = int(text[0])
     changed = np.random.default_rng(xxhash.xxh3_64_intdigest(name.encode()))
-    text[: int(others or 0)] = changed.integers(2**64, size=int(others or 0), dtype=np.uint64)
+    # In the midst: what stands before or behind the common part is a frame.
+    start = (WORDS - int(others or 0)) // 2
+    text[start : start + int(others or 0)] = changed.integers(
+        2**64, size=int(others or 0), dtype=np.uint64
+    )
     text = text[: int(most or WORDS)]
     return {
         "fingerprints": (fingerprint,),

@@ -163,8 +163,8 @@ def cut(name: str, words: int) -> Document:
         # An edit, and a third of the words: alike by .54.
         (edit(0), edit(12), Outcome.SAME),
         (edit(0), edit(60), Outcome.GREY),
-        # What stands before the common part is a frame.
-        (page("a"), page("a~60"), Outcome.SAME),
+        # What stands before the common part is a frame, if a name or the site says so.
+        (page("a"), page("a~60"), Outcome.GREY),
         (page("a"), page("a~150"), Outcome.DIFFERENT),
         (page("a"), page("b"), Outcome.DIFFERENT),
         # Whatever the texts are like, two names are two pages.

@@ -93,7 +93,7 @@ BROKEN = "http://[::1/x"
 @pytest.mark.parametrize(
     ("url", "host"),
     [
-        ("http://User@WWW.Site.Example:80/x", "www.site.example"),
+        ("http://User@WWW.Site.Example:80/x", "site.example"),
         ("http://[::1]:80/x", "::1"),
         ("mailto:x", ""),
         ("", ""),

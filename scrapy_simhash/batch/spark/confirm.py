@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from scrapy_simhash.batch.spark.pairs import require_columns
 from scrapy_simhash.judging.comparison import (
     LEAST_AGREED,
+    LESS_OF_A_BOOK,
     UNKNOWN_SITES,
     compare,
     name_proposal,
@@ -163,7 +164,7 @@ def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
     similar = compare_pairs(*(batch.column(f"{side}_sketch").to_pylist() for side in _SIDES))
     assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
     # If less is alike, no reason of the rule holds.
-    least = min(rule.confirm, *LEAST_AGREED.values())
+    least = min(rule.confirm - LESS_OF_A_BOOK, *LEAST_AGREED.values())
     alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= least)
     near = batch.take(pa.array(alike))
     firsts, seconds = (_facts(near, side) for side in _SIDES)
