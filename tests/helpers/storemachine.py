@@ -119,6 +119,8 @@ class StoreMachine(RuleBasedStateMachine):
     def find_target(self, name: str) -> Page | None:
         """Find the page at an address, unless it was deleted; of a near-duplicate its original."""
         identity, number = self.noted.get(name, (b"", 0))
+        if not place_of(name, (0,))["url"].startswith(f"{SITE}/"):
+            return None  # its address is none that leads there
         while number and self.numbers.get(identity) == number:
             page = self.oracle.pages[identity]
             if not page.duplicate:
