@@ -17,7 +17,7 @@ from scrapy_simhash.judging.comparison import Deciding, Outcome, can_vote, compa
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
-from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.pages.sketch import compare_sketches, sketch_text
 from tests.helpers.documents import CRAWL, open_in_crawl
 from tests.helpers.oracle import distance_between
 from tests.helpers.urlrules import RULE, make_facts
@@ -73,7 +73,13 @@ def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
     if (one.sketch == SKETCHES[3]) != (other.sketch == SKETCHES[3]):
         return False
     both_long = one.whole_words == other.whole_words == 5_000
-    return both_long or have_one_name(one, other)
+    both_differ = "" not in {one.title, other.title, one.heading, other.heading} and (
+        one.title != other.title and one.heading != other.heading
+    )
+    tolerance = 0.05 * min(1.0, (1 - rule.confirm) / 0.1)
+    least = max(0.95, rule.confirm) if both_differ else rule.confirm - tolerance
+    alike = compare_sketches(one.sketch, [other.sketch]).whole[0]
+    return bool(both_long and alike >= least) or have_one_name(one, other)
 
 
 def have_one_name(one: Document, other: Document) -> bool:
