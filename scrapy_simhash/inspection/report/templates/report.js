@@ -82,10 +82,11 @@
     const opened = [];
     window.addEventListener("beforeprint", () => {
       for (const element of document.querySelectorAll(ON_PAPER)) {
-        if (element.open) continue;
-        element.open = true;
-        opened.push(element);
-        // The event of its opening comes too late.
+        if (!element.open) {
+          element.open = true;
+          opened.push(element);
+        }
+        // The event of its opening comes too late, or has yet to come where a person just opened it.
         const place = element.querySelector(".difference");
         if (place) showDifference(place, pairs[Number(element.dataset.pair)]);
       }
