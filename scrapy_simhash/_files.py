@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING
@@ -17,12 +18,12 @@ _MOST_CHARACTERS = 40
 
 
 @contextmanager
-def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+def open_whole(path: Path, *, overwrite: bool, private: bool = True) -> Iterator[IO[bytes]]:
     """Open a file for writing; it gets its name once all of it is on disk."""
     # After an error, `path` is unchanged. Without `overwrite`, one of two writers fails; that takes
     # hard links, so a file system without them raises OSError. The file is written in a temporary
-    # folder beside it with a unique name, so the leftovers of a killed writer do no harm. It gets
-    # the permissions of any new file.
+    # folder beside it with a unique name, so the leftovers of a killed writer do no harm. What is
+    # private (texts, requests, addresses) only its owner may read, whatever was there before.
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file")
     if path.exists() and not path.is_file():
@@ -35,7 +36,8 @@ def open_whole(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
     prefix = f".{path.name[:_MOST_CHARACTERS]}."
     with TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
         temporary = Path(folder) / "whole"
-        with temporary.open("xb") as file:
+        mode = 0o600 if private else 0o666
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -65,10 +67,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_whole(path: Path, texts: Iterable[str]) -> int:
-    """Write ASCII texts to a file, replacing it, see `open_whole`; returns their number."""
+def write_whole(path: Path, texts: Iterable[str], *, overwrite: bool) -> int:
+    """Write ASCII texts to a private file, see `open_whole`; returns their number."""
     count = 0
-    with open_whole(path, overwrite=True) as file:
+    with open_whole(path, overwrite=overwrite) as file:
         for text in texts:
             file.write(text.encode("ascii"))
             count += 1

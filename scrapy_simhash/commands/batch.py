@@ -83,6 +83,7 @@ def _find(  # noqa: PLR0913  # the options, each by its name
     *,
     representative: bool | None,
     urls: bool,
+    overwrite: bool,
 ) -> Iterator[str | Answer]:
     """Find pairs of fingerprints or pages, or clusters unless `representative` is None."""
     if urls and store is None:
@@ -104,7 +105,7 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
         lines = (f"{each.tolist()}\n" for each in clusters)
         found = cluster_pages(clusters, pages) if urls else lines
-    yield from _write(found, output_path)
+    yield from _write(found, output_path, overwrite=overwrite)
     if not urls and not pairs.size:
         raise PartlyFailedError(
             f"no two of {plural(fingerprints.size, 'fingerprint')} are within "
@@ -114,13 +115,16 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         )
 
 
-def _write(answers: Iterable[str | Answer], output_path: str) -> Iterator[str | Answer]:
+def _write(
+    answers: Iterable[str | Answer], output_path: str, *, overwrite: bool
+) -> Iterator[str | Answer]:
     """Pass answers on to be printed; or write them to the file, and pass on an empty text."""
     if output_path == STANDARD_STREAM:
         yield from answers
     elif write_whole(
         Path(output_path),
         (each if isinstance(each, str) else json.dumps(each) + "\n" for each in answers),
+        overwrite=overwrite,
     ):
         yield ""
 
@@ -136,13 +140,15 @@ def _print_cluster(answer: Answer) -> Iterable[Part]:
     yield from (f"  {name_page(url)}" for url in answer["pages"])
 
 
-def _batch_query(
+def _batch_query(  # noqa: PLR0913  # the options, each by its name
     config: Config,
     store: str | None,
     queries_path: str,
     input_path: str,
     output_path: str,
     distance: int,
+    *,
+    overwrite: bool,
 ) -> Iterator[str | Answer]:
     """Find the stored fingerprints near those of a file; never loads an archive whole."""
     if store is None and queries_path == input_path == STANDARD_STREAM:
@@ -154,7 +160,7 @@ def _batch_query(
         show_steps("fingerprints", count) as advance,
     ):
         rows = batch_query(queries, chunks, distance, progress=advance)
-    yield from _write(format_rows(rows), output_path)
+    yield from _write(format_rows(rows), output_path, overwrite=overwrite)
 
 
 def _run_spark(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
@@ -287,6 +293,7 @@ _STREAMS = f"""
 | -i --input FILE: an archive, or one decimal number a line (default: -, standard input)
 | --store PATH: use the fingerprints of this store (folder or URL)
 -o --output FILE: where to write JSON arrays, one a line (default: -, standard output)
+--overwrite: replace an existing file
 {_DISTANCE}"""
 _FIND = f"""{_STREAMS}{_BLOCKS}
 --urls: show pages instead of fingerprints; needs --store

@@ -42,13 +42,14 @@ def _print_backup(answer: Answer) -> Iterable[str]:
 
 
 def _list_links(
-    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool
+    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool, overwrite: bool
 ) -> Iterator[Answer]:
     """List the links that only dropped pages have, and that nobody requested."""
     with open_to_change(config) if forget else open_as_it_is(config.store) as store:
         found = store.list_links(spider)
         if urls_path is not None:
-            write_whole(urls_path, [f"{printable(link.url)}\n" for link in found])
+            urls = [f"{printable(link.url)}\n" for link in found]
+            write_whole(urls_path, urls, overwrite=overwrite)
         if forget:
             store.keep_links((), [link.url for link in found])
         for link in found:
@@ -179,7 +180,8 @@ _DUPLICATES = """
 """
 _LINKS = """
 --spider NAME: only links that this spider found
--o --output FILE: write the URLs to this file, too, one a line; an existing one is replaced
+-o --output FILE: write the URLs to this file, too, one a line
+--overwrite: replace an existing file
 --forget: forget these links once they are listed
 """
 _IMPORT = f"""

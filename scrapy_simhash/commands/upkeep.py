@@ -220,6 +220,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     lost: bool,
     sink: str | None,
     dry_run: bool,
+    overwrite: bool,
 ) -> Iterator[Answer]:
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
     if not (urls or lost) and (original, distance, crawl, sink) == (None, None, None, None):
@@ -245,7 +246,7 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
 
         found = store.list_dropped(wanted, lost=lost)
         if urls_path is not None:  # before anything changes: the file may not be writable
-            _write_again(store, urls_path, found)
+            _write_again(store, urls_path, found, overwrite=overwrite)
         if spared and found:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
@@ -256,10 +257,13 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         _tell_undone(store, found, missing, spared=spared)
 
 
-def _write_again(store: Store, path: Path, found: Sequence[StoredDocument]) -> None:
+def _write_again(
+    store: Store, path: Path, found: Sequence[StoredDocument], *, overwrite: bool
+) -> None:
     """Write what is to be fetched again: URLs, or what `crawl.read_requests` reads."""
     if path.suffix.lower() not in JSON_SUFFIXES:
-        write_whole(path, [f"{printable(document.url)}\n" for document in found])
+        urls = [f"{printable(document.url)}\n" for document in found]
+        write_whole(path, urls, overwrite=overwrite)
         return
     lost = {page.document: page for page in store.list_lost()}
     lines = []
@@ -271,7 +275,7 @@ def _write_again(store: Store, path: Path, found: Sequence[StoredDocument]) -> N
             "request": base64.b64encode(page.request).decode() if page else "",
         }
         lines.append(json.dumps(fields) + "\n")
-    write_whole(path, lines)
+    write_whole(path, lines, overwrite=overwrite)
 
 
 def _find_walls(store: Store, url: str) -> set[int]:
@@ -344,7 +348,8 @@ _UNDO = """
 --lost: only drops in favour of pages whose items were never delivered
 --sink URL: only drops for the wall that this page shows, see `stats`
 -o --output FILE: write the URLs to this file, too, one a line; or JSON lines, with the requests of
-    lost pages, if its name ends in .jsonl, .jl or .json; an existing one is replaced
+    lost pages, if its name ends in .jsonl, .jl or .json
+--overwrite: replace an existing file
 --dry-run: list the drops, change nothing
 """
 

@@ -98,7 +98,7 @@ def _list(
     if output_path == "-":
         yield text
         return
-    with open_whole(Path(output_path), overwrite=overwrite) as file:
+    with open_whole(Path(output_path), overwrite=overwrite, private=False) as file:
         file.write(text.encode())
     yield {
         "file": output_path,

@@ -134,3 +134,32 @@ def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) ->
     assert fact in f"{last}$"
     assert not usage or usage[0].lower().startswith("usage")
     assert read_files(tmp_path) == before
+
+
+WRITING = """
+undo --lost -o out --store s
+undo --lost -o out.jsonl --store s
+export links -o out --store s
+export duplicates -o out --store s
+find-all -o out --store s
+find-clusters -o out --store s
+batch-query --queries in -o out --store s
+"""
+
+
+@pytest.mark.parametrize("command", WRITING.strip().splitlines())
+def test_a_file_that_is_there_stays_unless_it_may_be_replaced(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    with open_in_crawl(tmp_path / "s") as opened:
+        opened.find_and_add([document("a", 1), document("a1", 3)])
+    (tmp_path / "in").write_text("1\n")
+    words = command.split()
+    path = tmp_path / words[words.index("-o") + 1]
+    path.write_text("before")
+    done = run(*words)
+    assert (done.exit_code, done.out, path.read_text()) == (2, "", "before")
+    assert "exists already; name another file, or overwrite it (--overwrite)" in done.err
+    assert run(*words, "--overwrite").exit_code in {0, 1}
+    assert path.read_text() != "before"
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -66,15 +66,18 @@ def test_of_two_writers_one_wins(tmp_path: Path) -> None:
     assert path.read_bytes() == b"third"
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_permissions_are_those_of_any_file(tmp_path: Path, overwrite: bool) -> None:
+@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o640)])
+def test_only_the_owner_may_read_what_is_private(tmp_path: Path, private: bool, mode: int) -> None:
+    path = tmp_path / "out"
     before = os.umask(0o027)
     try:
-        with open_whole(tmp_path / "out", overwrite=overwrite):
-            pass
+        for overwrite in (False, True):
+            with open_whole(path, overwrite=overwrite, private=private):
+                pass
+            assert path.stat().st_mode & 0o777 == mode
+            path.chmod(0o666)
     finally:
         os.umask(before)
-    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
 
 
 def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:

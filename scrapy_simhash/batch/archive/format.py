@@ -243,7 +243,7 @@ def write_archive(  # noqa: PLR0913  # each by its name
         block_bytes=check_block_bytes(block_bytes),
         tables=[],
     )
-    with open_whole(Path(path), overwrite=overwrite) as file:
+    with open_whole(Path(path), overwrite=overwrite, private=False) as file:
         _write(file, header, fingerprints)
     return header.file_bytes
 
