@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from scrapy_simhash.tables.probing import Probe
 
@@ -21,11 +21,12 @@ class Reading(Protocol):
     def get(self, number: int) -> Record | None:
         """Get a record, or None."""
 
-    def sample(self, host: str) -> tuple[int, ...]:
+    def sample(self, host: str) -> dict[int, bytes]:
         """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""
-        # No near-duplicates and no stubs, all with sketches, in an order that no site can choose.
+        # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
+        # by number, each with a digest of what it tells of its site.
 
-    def glance(self, numbers: Sequence[int]) -> dict[int, Record]:
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get those records that are there and undamaged, as they happen to be; one round trip."""
 
     def near(

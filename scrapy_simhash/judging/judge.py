@@ -281,7 +281,7 @@ class Judge(Matcher):
     def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
         changed = own.text_digest != document.text_digest or own.scope != document.scope
         if (writing := self.writing) is not None:
-            # The whole text changes with every advertisement: indexed anew, but not "changed".
+            # The whole text changes with every advertisement: entered anew, but not "changed".
             moved = changed or _placed_by(own) != _placed_by(document)
             if moved:
                 writing.take_out(number, own)
@@ -293,7 +293,6 @@ class Judge(Matcher):
             if changed:
                 writing.drop_text(number)
                 forget_sink(writing, number)
-            self.sites.forget(number)
             names = (document.identity, *document.aliases)
             if moved:
                 writing.add(number, own, document.text, aliases=names)
@@ -314,7 +313,6 @@ class Judge(Matcher):
         if own is not None:
             writing.take_out(number, own)
             forget_sink(writing, number)
-            self.sites.forget(number)
         record = Record(
             **facts_of(document),
             state=State.PENDING,
@@ -332,8 +330,8 @@ class Judge(Matcher):
 
 
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
-    """Tell by what a document with one text is found."""
-    return page.fingerprints, page.url, bool(page.sketch)
+    """Tell by what a document with one text is found, and what it tells of its site."""
+    return page.fingerprints, page.url, page.title, page.heading, bool(page.sketch)
 
 
 def make_duplicate(record: Record, match: Match) -> None:

@@ -30,7 +30,8 @@ LEAST_KNOWN = 6
 # A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
 _SHARE_OF_TEMPLATE = 0.2
 _LEAST_OF_TEMPLATE = 3
-_SITES_REMEMBERED = 256
+# Of 10 kB each. Each document of a sample may be one of two that are compared, and left out.
+_SITES_REMEMBERED = 1_024
 
 
 class Site:
@@ -76,29 +77,42 @@ UNKNOWN_SITE = Site()
 
 
 class Sites:
-    """Finds the sites of the documents in one store, and remembers those asked for last."""
+    """Finds the sites of the documents in one store, and remembers those asked for last.
+
+    They are known by what each document of the sample tells, which others may change meanwhile.
+    """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[int, ...], Site] = OrderedDict()
+        self._found: OrderedDict[tuple[tuple[int, bytes], ...], Site] = OrderedDict()
 
     def prepare(self, documents: Reading, pages: Iterable[PageFacts]) -> None:
         """Read what is not known of the sites of pages; one round trip, where reads are some."""
-        samples = {documents.sample(host_of(page.url)) for page in pages}
-        documents.glance([n for asked in samples - self._found.keys() for n in asked])
-
-    def forget(self, number: int) -> None:
-        """Forget what a document told that has changed."""
-        for asked in [asked for asked in self._found if number in asked]:
-            del self._found[asked]
+        hosts = {host_of(page.url) for page in pages} - {""}
+        samples = [documents.sample(host) for host in hosts]
+        unknown = [asked for asked in samples if tuple(asked.items()) not in self._found]
+        documents.glance([number for asked in unknown for number in asked])
+        for asked in unknown:
+            self._make(documents, asked)
 
     def find(self, documents: Reading, url: str, without: Container[int]) -> Site:
         """Find the site of a document by its address, as all but certain documents tell it."""
         host = host_of(url)
-        asked = tuple(n for n in documents.sample(host) if n not in without) if host else ()
+        sample = documents.sample(host) if host else {}
+        return self._make(
+            documents, {number: told for number, told in sample.items() if number not in without}
+        )
+
+    def _make(self, documents: Reading, asked: Mapping[int, bytes]) -> Site:
         if len(asked) < LEAST_KNOWN:
             return UNKNOWN_SITE
-        site = self._found.pop(asked, None) or Site(documents.glance(asked))
-        self._found[asked] = site
+        key = tuple(asked.items())
+        site = self._found.pop(key, None)
+        if site is None:
+            there = documents.glance(asked)
+            site = Site(there)
+            if len(there) < len(asked):  # some are damaged, or deleted just now
+                return site
+        self._found[key] = site
         if len(self._found) > _SITES_REMEMBERED:
             self._found.popitem(last=False)
         return site

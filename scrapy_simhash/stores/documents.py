@@ -59,7 +59,7 @@ from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -106,7 +106,7 @@ class Documents:
         packed = self.values.get(DOCUMENTS, key)
         return None if packed is None else unpack_row(Record, key, packed)
 
-    def glance(self, numbers: Sequence[int]) -> dict[int, Record]:
+    def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get records in one round trip, as they happen to be; leaves out missing and damaged ones.
 
         What changes in them meanwhile makes no transaction begin again.
@@ -294,14 +294,15 @@ class Documents:
         for beyond in set(there).difference(kept):
             self.values.discard(SITES, key, beyond)
 
-    def sample(self, host: str) -> tuple[int, ...]:
-        """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents.
+    def sample(self, host: str) -> dict[int, bytes]:
+        """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
 
-        They are no near-duplicates and no stubs, have sketches, and their order depends on nothing
-        that a site can choose. A gap that a deletion left is filled by later documents.
+        Each has a digest of what it tells of its site, which changes with that. They are no
+        near-duplicates and no stubs, have sketches, and their order depends on nothing that a site
+        can choose. A gap that a deletion left is filled by later documents.
         """
         found = self.values.members(SITES, site_key(host, self._seed), most=SAMPLE)
-        return tuple(number_of(member[8:]) for member in found)
+        return {number_of(member[8:16]): member[16:] for member in found}
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""

@@ -79,7 +79,7 @@ ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 16, TABLES: -1}
+SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 20, TABLES: -1}
 # The most members of a set of SITES that count, the smallest ones; a few more may be there where
 # others commit meanwhile.
 SAMPLE = 16

@@ -340,20 +340,20 @@ class Mender:
         for _, group in groupby(self._values.scan(SITES), itemgetter(0)):
             entries = list(group)
             for entry in entries:
-                number = number_of(entry[1][8:])
+                number = number_of(entry[1][8:16])
                 fault = "" if number in self.damaged else self._find_fault(entry)
                 if fault:
                     yield f"{self._name_of(number)} is in the sample of a host, but {fault}"
             # Where others commit meanwhile, the next one to add a document there takes some out.
             if len(entries) > SAMPLE and not self._values.remote:
-                numbers = (number_of(member[8:]) for _, member in entries)
+                numbers = (number_of(member[8:16]) for _, member in entries)
                 hosts = {host_of(record.url) for record in map(self._get, numbers) if record}
                 host = min(hosts, default="")
                 yield f"the sample of host {host!r} has {len(entries)} documents, not {SAMPLE}"
 
     def _find_fault(self, entry: Entry) -> str:
         """Say why a document does not belong in the sample that it is in; "" if it does."""
-        number = number_of(entry[1][8:])
+        number = number_of(entry[1][8:16])
         record = self._get(number)
         if record is None:
             return "is not there"

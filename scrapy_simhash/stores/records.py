@@ -64,14 +64,18 @@ def site_row(number: int, record: Record, seed: int) -> tuple[bytes, bytes] | No
     """Make key and member of a document in the sample of its host; None where it is in none.
 
     Near-duplicates and stubs tell nothing of a site, and without a sketch nothing can be asked. The
-    seed of a store is secret, so nobody can choose which pages are in a sample.
+    seed of a store is secret, so nobody can choose which pages are in a sample. The member has a
+    digest of the identity, the number, and a digest of what the document tells of its site.
     """
     if record.state == State.DUPLICATE or record.stub or not record.sketch:
         return None
     host = host_of(record.url)
     if not host:
         return None
-    return site_key(host, seed), xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
+    member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
+    # In place of the sketch: without these, it changes by a few bins only.
+    told = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
+    return site_key(host, seed), member + xxhash.xxh32_digest(told.encode())
 
 
 @lru_cache(maxsize=1_024)

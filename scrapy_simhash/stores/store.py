@@ -121,7 +121,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.readonly = engine.readonly
         self.engine = engine
         self._unsettled = set()
-        self._sites, self._judging = Sites(), False
+        self._sites = Sites()
         try:
             check_confirm(confirm)
             automatic = tables == "auto"
@@ -319,9 +319,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
-            if self._judging:  # numbers of a transaction that was given up went to other documents
-                self._sites = Sites()
-            self._judging = True
             if stored.remote:
                 rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
                 rows += [("forms", document.form) for document in documents if document.form]
@@ -342,7 +339,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         before = self.engine.restarts
         verdicts = self.read(work) if self.readonly else self.write(work)
-        self._judging = False
         if self.readonly:
             return verdicts
         self.judged_again += len(documents) * (self.engine.restarts - before)

@@ -1,6 +1,6 @@
 """What some documents of a host tell of its pages, and of two pages that are judged."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from html import escape
 
 import numpy as np
@@ -27,14 +27,16 @@ class Samples:
 
     def __init__(self) -> None:
         self.numbers: dict[str, tuple[int, ...]] = {}
+        self.told: dict[int, bytes] = {}
+        self.missing: set[int] = set()
         self.glanced = 0
 
-    def sample(self, host: str) -> tuple[int, ...]:
-        return self.numbers.get(host, ())
+    def sample(self, host: str) -> dict[int, bytes]:
+        return {number: self.told.get(number, b"") for number in self.numbers.get(host, ())}
 
-    def glance(self, numbers: Sequence[int]) -> dict[int, PageFacts]:
+    def glance(self, numbers: Collection[int]) -> dict[int, PageFacts]:
         self.glanced += 1
-        return {number: sketch(number) for number in numbers}
+        return {number: sketch(number) for number in numbers if number not in self.missing}
 
 
 def sketch(value: int, title: str = "") -> PageFacts:
@@ -116,12 +118,17 @@ def test_sites_are_remembered_by_their_documents_but_not_too_many(
         assert find(1) is find(1)  # asked for again and again, and so not forgotten
     assert len(found._found) == 5
     assert stored.glanced == 3 + 8
-    # What a document told is asked again when that has changed.
+    # What a document told is asked again when that has changed, whoever changed it.
     before = find(8)
-    found.forget(1)
+    stored.told[1] = b"changed"
     assert find(8) is before
-    found.forget(83)
+    stored.told[83] = b"changed"
     assert find(8) is not before
+    # One that is damaged now may be mended.
+    stored.told[83], stored.missing = b"again", {83}
+    assert len(find(8).numbers) == 6
+    stored.missing = set()
+    assert len(find(8).numbers) == 7
 
 
 # The judge, end to end: pages are read, and judged one after the other in a store in memory.

@@ -130,9 +130,9 @@ def leave_tables(values: KeyValues, fingerprint: int) -> None:
 
 def enter(values: KeyValues, number: int) -> None:
     """Put a document into the sample of the first one's host."""
-    (key,) = {key for key, member in values.scan(SITES) if member.endswith(octets(1))}
-    entered = [row[1] for row in values.scan(SITES) if number_of(row[1][8:]) == number != 1]
-    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number))
+    (key,) = {key for key, member in values.scan(SITES) if member[8:16] == octets(1)}
+    entered = [row[1] for row in values.scan(SITES) if number_of(row[1][8:16]) == number != 1]
+    values.add(SITES, key, entered[0] if entered else bytes(8) + octets(number) + bytes(4))
 
 
 Plant = Callable[[KeyValues], object]
@@ -357,7 +357,7 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     counted = {"fingerprints": len(stored), "tables": 4, "damaged": 1}
     assert store.rebuild() == counted
     # In a sample it would be of no use.
-    rows = {row for row in rows if row[0] != SITES or not row[2].endswith(octets(number))}
+    rows = {row for row in rows if row[0] != SITES or row[2][8:16] != octets(number)}
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
     assert store.stats()["damaged"] == 1
     # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.

@@ -51,7 +51,7 @@ STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS, WAITING, LINKS)
-SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, SITES: 16}
+SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, SITES: 20}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 Result = TypeVar("Result")
@@ -115,7 +115,7 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
 def call_set(draw: Random, values: KeyValues, oracle: Oracle) -> None:
     table, width = draw.choice(list(SETS.items()))
     key = draw.choice(NUMBERS)[-2 if table == ADDRESSES else 0 :]
-    member = draw.choice(KEYS) if not width else (draw.choice(NUMBERS) * 2)[-width:]
+    member = draw.choice(KEYS) if not width else (draw.choice(NUMBERS) * 3)[-width:]
     members = oracle.sets.setdefault((table, key), set())
     action = draw.choice(("add", "add", "add", "discard", "discard", "members", "delete", "scan"))
     if action == "add":

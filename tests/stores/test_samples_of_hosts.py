@@ -1,5 +1,6 @@
 """The sample of each host: up to 16 of its documents, whatever happens to a store."""
 
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,6 +14,7 @@ from msgspec import structs
 from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document, Match
 from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.sites import Site, Sites
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 HOST, OTHER = "site.example", "other.example"
 SKETCH = bytes(SKETCH_BYTES)
+GIVEN_UP = "given up"
 
 
 def make_pages(names: range, host: str = HOST, flipped: int = 0) -> list[Document]:
@@ -74,6 +77,39 @@ def delete(store: Store, identities: list[bytes]) -> None:
 
 def give_title(stored: Documents, number: int, title: str) -> None:
     stored.put(number, structs.replace(stored.glance([number])[number], title=title))
+
+
+def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
+    """And what a transaction saw that was given up is not kept."""
+    pages, found = make_pages(range(8)), Sites()
+    new = structs.replace(pages[3], title="new title", fingerprints=(5,), text_digest=b"new")
+
+    def find(stored: Documents) -> Site:
+        return found.find(stored, pages[0].url, ())
+
+    def change_and_give_up(stored: Documents) -> None:
+        number = stored.find_number(new.identity) or 0
+        record = stored.glance([number])[number]
+        stored.take_out(number, record)
+        stored.add(number, structs.replace(record, title=GIVEN_UP))
+        assert find(stored) is not site
+        raise ValueError(GIVEN_UP)
+
+    with begin_crawl(home, distance=0) as store:
+        judge(store, *pages)
+        site = store.read(find)
+        assert store.read(find) is site
+        with pytest.raises(ValueError, match=GIVEN_UP):
+            store.write(change_and_give_up)
+        assert store.read(find) is site
+        with nullcontext(store) if home == "memory:" else open_store(home) as other:
+            judge(other, new)
+            changed = store.read(find)
+            assert changed is not site
+            assert (changed.numbers, store.read(find)) == (site.numbers, changed)
+            judge(other, structs.replace(new, title="another title"))
+            assert store.read(find) is not changed
+        assert store.check() == []
 
 
 @pytest.mark.parametrize("step", [1, -1])
