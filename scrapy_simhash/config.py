@@ -123,7 +123,7 @@ class Config:
         sink_action: (advanced) what to do with a near-duplicate of a [wall](walls.md) (a login or
             "not found" page to which unlike addresses lead): `flag` marks its verdict with `sink`,
             and `SIMHASH_ACTION` decides as before; `drop` drops it under any action; `close` ends
-            the crawl with the reason `simhash_sink`
+            the crawl with the reason `simhash_sink` once all its hosts show one
         done_on: (advanced) when a page counts as seen: once its `items` passed the pipelines, or
             once the `feed` that has them is stored
     """

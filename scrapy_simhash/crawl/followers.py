@@ -21,7 +21,7 @@ from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
 from scrapy_simhash._printable import printable, quote
-from scrapy_simhash.crawl.policy import META_KEY, count, is_closing
+from scrapy_simhash.crawl.policy import META_KEY, count, is_closing, list_redirects
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import sink_found
 
@@ -133,19 +133,32 @@ class IdleWork:
 
 
 class Walls(Follower):
-    """Notes the pages that show a wall; `closing` ends the crawl at the first one."""
+    """Notes the pages that show a wall; `closing` ends the crawl once all its hosts show one."""
 
     def __init__(self, crawler: Crawler, *, closing: bool) -> None:
         self._crawler = crawler
         self._closing = closing
         self._met: set[int] = set()  # numbers of their documents
+        self._open: set[str] = set()  # hosts that were asked for a page, and show no wall so far
+        self._shut: set[str] = set()  # hosts that show one
+        if closing:
+            crawler.signals.connect(self._note_host, signals.request_scheduled)
         self._end: asyncio.Future[None] | None = None  # kept, because the loop does not
+
+    def _note_host(self, request: Request) -> None:
+        """Note the host of a request, unless a redirect led there."""
+        host = _host_asked(request)
+        if host not in self._shut and not list_redirects(request):
+            self._open.add(host)
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note a page, whatever it shows."""
         decision = page.decision
         if not decision.sink:
             return
+        host = _host_asked(request)
+        self._shut.add(host)
+        self._open.discard(host)
         count(self._crawler, "sink")
         wall = decision.match_document or decision.document
         if wall not in self._met:
@@ -177,13 +190,24 @@ class Walls(Follower):
             "%s` lists the pages that were dropped for it%s",
             quote(url),
             shlex.quote(printable(url)),
-            "; the crawl ends" * self._closing,
+            "; the crawl ends" * self._is_over,
             extra={"spider": self._crawler.spider},
         )
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the crawl is to end: walls of one site are no reason not to crawl others."""
+        return self._closing and not self._open
 
     def _close(self) -> None:
         """End the crawl, if that is wanted."""
         engine = self._crawler.engine
-        if self._closing and self._end is None and engine is not None:
+        if self._is_over and self._end is None and engine is not None:
             # Not awaited: the engine waits for this page in turn.
             self._end = asyncio.ensure_future(engine.close_spider_async(reason="simhash_sink"))
+
+
+def _host_asked(request: Request) -> str:
+    """Tell the host, with a port, that was asked for a page in the first place."""
+    url = next(iter(list_redirects(request)), request.url)
+    return url.partition("://")[2].partition("/")[0]

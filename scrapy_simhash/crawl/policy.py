@@ -165,7 +165,7 @@ def make_page(crawler: Crawler, request: Request, response: Response) -> Page:
     from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
     identity = identify_for(crawler, request)
-    redirected = request.meta.get("redirect_urls", [])[request.meta.get(_INHERITED, 0) :]
+    redirected = list_redirects(request)
     aliases = [identify_for(crawler, request.replace(url=url)) for url in redirected]
     # A page that is requested twice must not be a duplicate of itself if the user's fingerprinter
     # tells the requests apart, as scrapy-poet's does by the arguments of their callbacks.
@@ -180,6 +180,12 @@ def make_page(crawler: Crawler, request: Request, response: Response) -> Page:
         callback=name_callback(request),
         is_file=not is_page(response),
     )
+
+
+def list_redirects(request: Request) -> list[str]:
+    """List the addresses from which a request was redirected, the first one first."""
+    redirects: list[str] = request.meta.get("redirect_urls", [])
+    return redirects[request.meta.get(_INHERITED, 0) :]
 
 
 def name_callback(request: Request) -> str:

@@ -256,7 +256,7 @@ class Judge(Matcher):
     def _leads_to_sink(self, document: Document, original: int) -> bool:
         """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
         if self.writing is None or self.siblings is None or not original:
-            return is_sink(self.documents, original)
+            return is_sink(self.documents, original, document)
         return note_address(self.writing, original, document, self.siblings)
 
     def _find_own(self, document: Document) -> tuple[int, Record | None]:
@@ -299,7 +299,7 @@ class Judge(Matcher):
             else:
                 writing.put(number, own, document.text, names)
         reason = "changed" if changed else "unchanged"
-        return Verdict("revisit", reason, number, sink=is_sink(self.documents, number))
+        return Verdict("revisit", reason, number, sink=is_sink(self.documents, number, document))
 
     def _record(
         self,

@@ -70,8 +70,8 @@ class Sink(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A document to which unlike addresses lead: a wall, or perhaps one.
 
     Attributes:
-        witnesses: addresses, no two of them alike; of a sink, those that proved it.
-        since: when it was recognised as a sink, seconds since 1970, UTC; None before that.
+        witnesses: addresses, no two of them alike.
+        since: when it was recognised as a sink of a host, seconds since 1970, UTC; None before.
     """
 
     witnesses: tuple[Witness, ...] = ()

@@ -2,7 +2,8 @@
 
 A login page, a "not found" page that answers 200, a consent page, a captcha: whatever a crawl asks
 for, it gets this page. Its near-duplicates are pages that the crawl did not get, and say nothing
-about their addresses.
+about their addresses. It is a sink on the hosts that proved it: what other sites show under their
+addresses says nothing of a page.
 
 One document may well have many addresses. Rules on addresses (the room `urls`) explain how these
 differ: in parameters, in the host, in any segment of the path but the last one. What all of them
@@ -49,20 +50,22 @@ _key_of = Struct(">Q").pack
 
 def _add_witness(sink: Sink, witness: Witness, time: float) -> bool:
     """Add an address if it is unlike all others; returns whether it was."""
-    known = sink.witnesses
-    if any((each.host, each.form) == (witness.host, witness.form) for each in known):
+    if any((each.host, each.form) == (witness.host, witness.form) for each in sink.witnesses):
         return False
-    if len(known) >= _MOST_WITNESSES:
+    sink.witnesses = (*sink.witnesses, witness)
+    hosts = _count_hosts(sink)
+    if len(sink.witnesses) > _MOST_WITNESSES:
         # Of articles on many sites each has one address; a wall gathers them on one host.
-        hosts = Counter(each.host for each in known)
         rarest = min(hosts, key=hosts.__getitem__)
-        oldest = next(each for each in known if each.host == rarest)
-        known = tuple(each for each in known if each is not oldest)
-    sink.witnesses = (*known, witness)
-    of_host = tuple(each for each in sink.witnesses if each.host == witness.host)
-    if len(of_host) >= WITNESSES:
-        sink.witnesses, sink.since = of_host, time
+        oldest = next(each for each in sink.witnesses if each.host == rarest)
+        sink.witnesses = tuple(each for each in sink.witnesses if each is not oldest)
+    if sink.since is None and hosts[witness.host] >= WITNESSES:
+        sink.since = time
     return True
+
+
+def _count_hosts(sink: Sink) -> Counter[str]:
+    return Counter(witness.host for witness in sink.witnesses)
 
 
 class Siblings:
@@ -115,21 +118,22 @@ def find_witness(
     """Make a witness of the address of a page; None if no rule may judge the address.
 
     Args:
-        page: its `canonical` address, unless that is a home page, stands for its own.
+        page: its `canonical` address, unless that is a home page, stands for its own; but the host
+            is the one that was asked, because a page may name any other.
         requested: the address from which it was redirected, if it was.
         matters: whether a parameter (`name=value`) of an address is known to lead to other
             documents; then it belongs to the form.
     """
     url = requested or page.url
-    address = parse_address(page.canonical)
-    if address is None or address.path == ("",):  # many sites name their home page everywhere
-        address = parse_address(url)
-    if address is None:
+    own, address = parse_address(url), parse_address(page.canonical)
+    if own is None:
         return None
+    if address is None or address.path == ("",):  # many sites name their home page everywhere
+        address = own
     form = _find_name(address.path)
     if matters is not None:
         form += "".join(f"?{pair}" for pair in address.query if matters(address, pair))
-    return Witness(url, address.host, form)
+    return Witness(url, own.host, form)
 
 
 def _find_name(path: tuple[str, ...]) -> str:
@@ -166,10 +170,17 @@ def get_sink(documents: Reading, number: int) -> Sink | None:
     return None
 
 
-def is_sink(documents: Reading, number: int) -> bool:
-    """Whether a document is a sink."""
+def is_sink(documents: Reading, number: int, page: Document | None = None) -> bool:
+    """Whether a document is a sink on the host that was asked for a page; without one, on any."""
     sink = get_sink(documents, number)
-    return sink is not None and sink.since is not None
+    if sink is None or sink.since is None:
+        return False
+    return page is None or _ends(sink, page)
+
+
+def _ends(sink: Sink, page: Document) -> bool:
+    address = parse_address(page.requested or page.url)
+    return address is not None and _count_hosts(sink)[address.host] >= WITNESSES
 
 
 def may_vote(documents: Reading, number: int) -> bool:
@@ -190,16 +201,15 @@ def list_suspicious(documents: Documents) -> set[int]:
 
 
 def _is_suspicious(sink: Sink) -> bool:
-    hosts = Counter(witness.host for witness in sink.witnesses)
-    return max(hosts.values(), default=0) >= SUSPICIOUS
+    return max(_count_hosts(sink).values(), default=0) >= SUSPICIOUS
 
 
 def note_address(documents: Documents, number: int, page: Document, siblings: Siblings) -> bool:
-    """Note the address of a near-duplicate of a document; returns whether that is a sink."""
+    """Note the address of a near-duplicate of a document; returns whether it ended at a sink."""
     if page.file:  # a picture or an empty answer, not a page in place of others
         return False
     sink = get_sink(documents, number)
-    if sink is not None and sink.since is not None:
+    if sink is not None and _ends(sink, page):
         return True
     matters = partial(siblings.matters, documents, page)
     witness = find_witness(page, page.requested, matters)
@@ -209,19 +219,24 @@ def note_address(documents: Documents, number: int, page: Document, siblings: Si
         original = documents.get(number)
         first = None if original is None else find_witness(original, matters=matters)
         sink = Sink(() if first is None else (first,))
-    if _add_witness(sink, witness, page.time):
-        key = _key_of(number)
-        documents.put_row(_TABLE, key, pack_row(key, sink))
-        if sink.since is not None and documents.count_rows("parked"):
-            grow_version(documents)  # requests may wait for this document
-    return sink.since is not None
+    if not _add_witness(sink, witness, page.time):
+        return False
+    key = _key_of(number)
+    documents.put_row(_TABLE, key, pack_row(key, sink))
+    found = _ends(sink, page)
+    if found and documents.count_rows("parked"):
+        grow_version(documents)  # requests may wait for this document
+    return found
 
 
 def list_sinks(documents: Documents) -> Iterator[tuple[int, Sink]]:
-    """Read all documents that are sinks, in no order."""
+    """Read all documents that are sinks, with the addresses that proved it, in no order."""
     for key, row in documents.scan_rows(_TABLE):
         sink = unpack_row(Sink, key, row)
         if sink.since is not None:
+            hosts = _count_hosts(sink)
+            proofs = (each for each in sink.witnesses if hosts[each.host] >= WITNESSES)
+            sink.witnesses = tuple(proofs)
             yield int.from_bytes(key, "big"), sink
 
 

@@ -166,6 +166,18 @@ async def test_close_ends_the_crawl(site: Site, tmp_path: Path, at_once: int) ->
         assert members(MEMBERS - 1) not in site.asked
 
 
+async def test_walls_of_one_site_end_no_crawl_of_others(tmp_path: Path) -> None:
+    copies = {members(n): page(99) for n in range(MEMBERS)}
+    settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "close"}
+    with serve({**copies, "/a": page(1), "/b": page(2)}) as site:
+        others = [site.url(path).replace("127.0.0.1", "localhost") for path in ("/a", "/b")]
+        done = await crawl(tmp_path, [*map(site.url, copies), *others], **settings)
+        assert (done.stats["finish_reason"], done.paths[-2:]) == ("finished", ["/a", "/b"])
+        # Once it is the only one, it does.
+        again = await crawl(tmp_path, list(map(site.url, copies)), **settings)
+        assert again.stats["finish_reason"] == "simhash_sink"
+
+
 async def test_what_close_left_is_crawled_when_the_wall_is_gone(site: Site, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "close", "JOBDIR": str(tmp_path / "job")}
     await crawl(tmp_path / "s", site.urls(), **settings)
@@ -195,7 +207,7 @@ async def test_commands_show_walls_and_undo_their_drops(
     dropped = [site.url(members(n)) for n in range(WALL_BEGINS + 1, MEMBERS)]
     for shows in (WALL_BEGINS, MEMBERS - 1):
         url = site.url(members(shows))
-        done = run("undo", "--sink", url, "-o", "urls.txt", "--store", store)
+        done = run("undo", "--sink", url, "-o", "urls.txt", "--overwrite", "--store", store)
         assert (done.exit_code, done.err) == (0, f"{len(dropped)} pages listed, nothing undone\n")
         assert done.out.split() == dropped == (tmp_path / "urls.txt").read_text().split()
     (one,) = run("undo", "--sink", *dropped[:2], "--store", store).out.split()
