@@ -21,7 +21,7 @@ from scrapy.settings import Settings
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.crawl.followers import JudgedPage
-from scrapy_simhash.crawl.links import LostLinks
+from scrapy_simhash.crawl.links import Outlinks
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.detector.worker import pack_answer, take_answers
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -65,14 +65,14 @@ def time_pages(work: Callable[[Any], object], pages: Sequence[Any], runs: int) -
     return 1e6 * statistics.median(seconds)
 
 
-def make_links() -> LostLinks:
+def make_links() -> Outlinks:
     """Make what remembers links, in a crawl that writes nothing."""
     crawler = SimpleNamespace(settings=Settings(), spider=SimpleNamespace(name="bench"))
     detector = SimpleNamespace(acting=None, tell=lambda *_: None)
-    return LostLinks(crawler, Config(), detector)  # type: ignore[arg-type]  # as much as it needs
+    return Outlinks(crawler, Config(), detector)  # type: ignore[arg-type]  # as much as it needs
 
 
-def judge(links: LostLinks, action: str) -> Callable[[tuple[Request, PageFingerprint]], None]:
+def judge(links: Outlinks, action: str) -> Callable[[tuple[Request, PageFingerprint]], None]:
     """Make a function that hands the links of a page over, as the middleware does."""
 
     def work(page: tuple[Request, PageFingerprint]) -> None:

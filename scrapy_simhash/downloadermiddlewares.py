@@ -15,7 +15,7 @@ from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages, Walls
-from scrapy_simhash.crawl.links import LostLinks
+from scrapy_simhash.crawl.links import Outlinks
 from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
 from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.policy import (
@@ -36,6 +36,7 @@ from scrapy_simhash.crawl.running import (
     tell_bad_setting,
 )
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
 
@@ -75,9 +76,9 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
-        self._actions = Actions(crawler, self.config, looking=self.looking)
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
+        self._actions = Actions(crawler, self.config, self.links.are_followed, looking=self.looking)
         self._idle_work = IdleWork(crawler, self.followers)
         on_feed = self.config.done_on == "feed"
         connect = crawler.signals.connect
@@ -91,7 +92,7 @@ class SimhashDownloaderMiddleware:
         """Make what follows pages under these settings, in the order in which each hears of one."""
         crawler, config, detector = self._crawler, self.config, self._detector
         self.parked: ParkedRequests | None = None
-        self.links = LostLinks(crawler, config, detector)
+        self.links = Outlinks(crawler, config, detector)
         closing = config.sink_action == "close" and not self.looking
         followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
         if not config.readonly:
@@ -236,7 +237,7 @@ class SimhashDownloaderMiddleware:
                 count(self._crawler, f"skipped/{reason}")
                 size = len(response.body)
                 decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
-            self._actions.settle(request, decision)
+            self._actions.settle(request, decision, read[0].targets if read else NO_LINKS)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)

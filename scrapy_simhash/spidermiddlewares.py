@@ -93,6 +93,8 @@ class SimhashSpiderMiddleware:
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None:
             judging.delivery.end(response)
+            if response.request is not None and (page := judging.pages.get(response)):
+                judging.links.consumed(response.request, page)
 
     async def _look_at(
         self,

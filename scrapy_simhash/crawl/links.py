@@ -18,6 +18,7 @@ the address that proven URL rules make of it.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,15 +26,23 @@ from msgspec import structs
 from scrapy.http import Request
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.spiders import CrawlSpider
+from scrapy.utils.job import job_dir
 
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import Places
-from scrapy_simhash.crawl.policy import count, find_rule, identify_for, is_closing, spider_of
+from scrapy_simhash.crawl.policy import (
+    count,
+    find_rule,
+    identify_for,
+    is_closing,
+    name_callback,
+    spider_of,
+)
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
 from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.pages.addresses import split_url
-from scrapy_simhash.pages.links import digest_link
+from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -47,6 +56,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector.detector import Detector
+    from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.pages.links import PageLinks
 
 
 # A callback of a spider makes requests of few kinds; CrawlSpider has one for each rule.
@@ -175,6 +186,8 @@ _LONGEST = 2_000
 # Requested by one crawl: what a site makes up, such as a calendar, ends there; not measured.
 MOST_LATE = 1_000
 _LOSING = {"drop", "ignore-outlinks"}
+# In `spider.state`.
+_STATE_KEY = "simhash_followed"
 
 
 class SeenLinks:
@@ -209,8 +222,8 @@ class SeenLinks:
         return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
 
 
-class LostLinks(Follower):
-    """Remembers the links of dropped pages, and requests them under SIMHASH_FOLLOW_NEW_LINKS."""
+class Outlinks(Follower):
+    """Decides whose links are followed, and remembers those that only dropped pages have."""
 
     def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
         self._crawler = crawler
@@ -228,10 +241,49 @@ class LostLinks(Follower):
         self._loaded = False
         self._made = SpidersRequests(crawler.settings)
         self.late = config.follow_new_links == LATE
+        self._limits_depth = crawler.settings.getint("DEPTH_LIMIT") > 0
+
+    @cached_property
+    def _followed(self) -> dict[str, dict[int, int]]:
+        """The depth at which links of documents were followed, by callback and document."""
+        # 80 bytes each. Scrapy keeps in `state` what the next run of a job must know.
+        state = getattr(spider_of(self._crawler), "state", None)
+        lasts = isinstance(state, dict) and job_dir(self._crawler.settings) is not None
+        followed: dict[str, dict[int, int]] = {}
+        return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
+
+    def are_followed(self, request: Request, decision: Decision, links: PageLinks) -> bool:  # noqa: ARG002
+        """Whether a near-duplicate that is dropped gives its links.
+
+        It does if its original was not fetched in this crawl, or was at the limit of the depth; or
+        if most are new, and SIMHASH_FOLLOW_NEW_LINKS is True.
+        """
+        if self._config.follow_new_links is True and (decision.new_links or 0) >= MOSTLY_NEW:
+            return True
+        if decision.sink:
+            return False
+        followed = self._followed.get(name_callback(request), {}).get(_original_of(decision))
+        return followed is None or (self._limits_depth and _depth_of(request) < followed)
+
+    def note_followed(self, request: Request, page: JudgedPage) -> None:
+        """Note that a page gives its links, so no near-duplicate has to give them."""
+        if document := _original_of(page.decision):
+            followed = self._followed.setdefault(name_callback(request), {})
+            depth = _depth_of(request)
+            followed[document] = min(depth, followed.get(document, depth))
+
+    def consumed(self, request: Request, page: JudgedPage) -> None:
+        """Note that the output of a page's callback was consumed; not reached if it fails."""
+        if page.decision.action not in _LOSING:
+            self.note_followed(request, page)
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note the links of a page that was judged."""
         decision, links = page.decision, page.links
+        if not decision.is_near_duplicate:
+            # Its links count as followed before they are: if its callback fails, the page is
+            # withdrawn, and those that were dropped for it are made again.
+            self.note_followed(request, page)
         url = decision.url
         if len(url) > _LONGEST:
             return
@@ -378,6 +430,16 @@ class LostLinks(Follower):
             return identify_for(self._crawler, Request(url))
         except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
             return b""
+
+
+def _original_of(decision: Decision) -> int:
+    """Get the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
+    return decision.match_document or decision.document
+
+
+def _depth_of(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
 
 
 def _host_of(url: str) -> str:

@@ -18,13 +18,16 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.detector.detector import Page
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.pages.links import PageLinks
 
 
 logger = logging.getLogger(__name__)
@@ -83,24 +86,32 @@ def is_page(response: Response) -> bool:
     return isinstance(response, HtmlResponse)
 
 
-# The action if SIMHASH_FOLLOW_NEW_LINKS applies: it drops only the items.
+# The action if the links of a near-duplicate are followed, see `links`: it drops only the items.
 FOLLOW = "follow"
 _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
 class Actions:
-    """Chooses actions by request, settings and decision; `looking` commands drop nothing."""
+    """Chooses actions by request, settings and page; `looking` commands drop nothing."""
 
-    def __init__(self, crawler: Crawler, config: Config, *, looking: bool) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        config: Config,
+        are_followed: Callable[[Request, Decision, PageLinks], bool],
+        *,
+        looking: bool,
+    ) -> None:
         self._crawler = crawler
         self._config = config
+        self._are_followed = are_followed
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
-    def settle(self, request: Request, decision: Decision) -> None:
-        """Choose the action on a page, and count the decision."""
+    def settle(self, request: Request, decision: Decision, links: PageLinks = NO_LINKS) -> None:
+        """Choose the action on a page with these links, and count the decision."""
         if decision.status == "near_duplicate":
-            decision.action = self._choose(request, decision)
+            decision.action = self._choose(request, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
         elif decision.status == "unjudged":
@@ -111,14 +122,13 @@ class Actions:
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
 
-    def _choose(self, request: Request, decision: Decision) -> str:
+    def _choose(self, request: Request, decision: Decision, links: PageLinks) -> str:
         """Choose the action on a near-duplicate: one of ACTIONS, or FOLLOW."""
         # There is nothing behind the links of a wall.
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
-        follows = self._config.follow_new_links is True and not wall
-        if follows and (decision.new_links or 0) >= MOSTLY_NEW:
-            action = _FOLLOWING.get(action, action)
+        if action in _FOLLOWING and not wall and self._are_followed(request, decision, links):
+            action = _FOLLOWING[action]
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
         return action

@@ -221,7 +221,7 @@ async def test_many_are_written_while_the_crawl_runs(
 ) -> None:
     """A crawl that is killed forgets no more than those that wait."""
     monkeypatch.setattr(lost_links, "_MOST_UNWRITTEN", 1)
-    monkeypatch.setattr(lost_links.LostLinks, "close", lambda _: None)
+    monkeypatch.setattr(lost_links.Outlinks, "close", lambda _: None)
     await crawl_list(tmp_path, site)
     assert list_kept(tmp_path, site) == LOST
 

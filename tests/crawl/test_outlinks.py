@@ -1,0 +1,112 @@
+"""Links of near-duplicates whose original does not give them in this crawl."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Request, Response
+
+from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.pages import page
+from tests.helpers.server import serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+LEAVES = [f"/leaf{number}" for number in range(3)]
+ANSWERS = {
+    **{path: page(1, links=LEAVES) for path in ("/list", "/copy1", "/copy2")},
+    **{path: page(10 + number) for number, path in enumerate(LEAVES)},
+}
+
+
+async def test_links_of_a_page_that_an_earlier_crawl_kept_are_followed_once(tmp_path: Path) -> None:
+    """The first near-duplicate gives its links, and not its items; later ones give neither."""
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        urls = [Request(site.url("/copy1")), Request(site.url("/copy2"))]
+        done = await crawl(tmp_path, urls, FollowingSpider)
+    assert sorted(done.paths) == LEAVES
+    assert [each["action"] for each in done.decisions[:2]] == ["follow", "drop"]
+    assert done.counted["items_dropped"] == done.counted["dropped"] == 1
+
+
+async def test_under_ignore_outlinks_its_items_pass_as_well(tmp_path: Path) -> None:
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        urls = [site.url("/copy1"), site.url("/copy2")]
+        settings = {"SIMHASH_ACTION": "ignore-outlinks"}
+        done = await crawl(tmp_path, urls, FollowingSpider, **settings)
+    assert sorted(done.paths) == ["/copy1", "/copy2", *LEAVES]
+    assert [each["action"] for each in done.decisions[:2]] == ["flag", "ignore-outlinks"]
+
+
+async def test_a_job_that_is_resumed_is_the_same_crawl(tmp_path: Path) -> None:
+    settings = {"JOBDIR": str(tmp_path / "job")}
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider, **settings)
+        again = await crawl(tmp_path, [site.url("/copy1")], FollowingSpider, **settings)
+        other = await crawl(tmp_path, [site.url("/copy2")], FollowingSpider)
+    assert [each["action"] for each in again.decisions] == ["drop"]
+    assert other.decisions[0]["action"] == "follow"
+
+
+class FailingSpider(FollowingSpider):
+    """Fails on the first copy, after it gave its first link."""
+
+    name = "following"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number, entry in enumerate(super().parse(response)):
+            if response.url.endswith("/copy1") and number == 2:
+                raise ValueError("as a callback may")
+            yield entry
+
+
+async def test_if_the_callback_fails_the_next_copy_gives_its_links(tmp_path: Path) -> None:
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        done = await crawl(tmp_path, [site.url("/copy1"), site.url("/copy2")], FailingSpider)
+    assert sorted(done.paths) == LEAVES
+    actions = {each["url"].rpartition("/")[2]: each["action"] for each in done.decisions}
+    assert (actions["copy1"], actions["copy2"]) == ("follow", "follow")
+
+
+async def test_what_a_callback_does_not_follow_is_not_requested(tmp_path: Path) -> None:
+    """Its own filters count, because it is the callback itself that runs."""
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
+        done = await crawl(tmp_path, [site.url("/copy1")], PagesSpider)
+        assert site.asked[-1] == "/copy1"
+    assert done.paths == []
+    assert done.decisions[0]["action"] == "follow"
+
+
+class DeepSpider(PagesSpider):
+    """Comes to a list over two pages, and later to its copy at once."""
+
+    name = "deep"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        for link in response.css("a::attr(href)").getall():
+            first = 0 if "none" in link else 1
+            yield response.follow(link, priority=-1 if "copy" in link else first)
+
+
+@pytest.mark.parametrize("limit", [3, 0])
+async def test_links_that_the_limit_of_the_depth_cut_off_are_followed(
+    tmp_path: Path, limit: int
+) -> None:
+    """The kept page lay at the limit, its copy lies above it."""
+    others = [f"/none{number}" for number in range(12)]
+    answers = ANSWERS | {
+        "/": page(2, links=["/a", *others, "/copy1"]),
+        "/a": page(3, links=["/b"]),
+        "/b": page(4, links=["/list"]),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/")], DeepSpider, DEPTH_LIMIT=limit)
+    assert sorted(path for path in done.paths if path in LEAVES) == LEAVES
+    copy = next(each for each in done.decisions if each["url"].endswith("/copy1"))
+    assert copy["action"] == ("follow" if limit else "drop")
