@@ -26,7 +26,7 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.names import Relation, Relations, call_differently, key_of, relate_names
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of, split_url
+from scrapy_simhash.pages.addresses import host_of, parse_address
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -327,13 +327,11 @@ def _overlook(confirm: float) -> float:
 
 def _are_siblings(first: str, second: str) -> bool:
     """Whether two addresses are those of two files in one folder of a host."""
-    mine, theirs = split_url(first), split_url(second)
-    if mine is None or theirs is None or not mine.netloc or mine.query or theirs.query:
+    mine, theirs = parse_address(first), parse_address(second)
+    if mine is None or theirs is None or mine.query or theirs.query:
         return False
-    (folder, _, file), (another, _, other) = (
-        parts.path.rpartition("/") for parts in (mine, theirs)
-    )
-    one_folder = (mine.netloc, folder) == (theirs.netloc, another)
+    (*folder, file), (*another, other) = mine.path, theirs.path
+    one_folder = (mine.host, folder) == (theirs.host, another)
     return one_folder and bool(file) and bool(other) and file != other
 
 

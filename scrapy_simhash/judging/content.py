@@ -7,11 +7,11 @@ before or behind that is a frame (docs/study.md).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scrapy_simhash.pages.sketch import EMPTY, read_sketches
+from scrapy_simhash.pages.sketch import EMPTY, Sketches, read_sketches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.judging.documents import PageFacts
     from scrapy_simhash.judging.sites import Site
-    from scrapy_simhash.pages.sketch import Sketches
 
 # The common part begins and ends where so much of what both have stands outside of it.
 _FRAME = 0.05
@@ -37,9 +36,12 @@ class Content(NamedTuple):
         template: of all these, those that weigh nothing.
         shared, mine, theirs: the same bins by their weights.
         within: of `mine` and `theirs`, those within the common part.
-        main, main_both: bins that the main text of either has; that those of both have.
+        main_both: bins that the main texts of both have.
+        whole, main_alike: similarity of the whole texts and of the main texts, 0 to 1.
         main_alone: which share of a main text stands on its page alone; the larger one of the two.
-        triples_a_bin: how many triples of the texts stand behind a bin, about.
+        share_of_main: which share of all that the pages have is main text of both.
+        agreed, agreed_within: agreement of the content, 0 to 1, and of that within its common part.
+        triples: how many triples of content both have, about.
     """
 
     both: int
@@ -50,49 +52,20 @@ class Content(NamedTuple):
     mine: float
     theirs: float
     within: float
-    main: int
     main_both: int
+    whole: float
+    main_alike: float
     main_alone: float
-    triples_a_bin: float
-
-    @property
-    def whole(self) -> float:
-        """Similarity of the whole texts, 0 to 1."""
-        return self.both / max(1, self.both + self.first + self.second)
-
-    @property
-    def main_alike(self) -> float:
-        """Similarity of the main texts, 0 to 1."""
-        return self.main_both / max(1, self.main)
-
-    @property
-    def share_of_main(self) -> float:
-        """Which share of all that the pages have is main text of both, 0 to 1."""
-        return self.main_both / max(1, self.both + self.first + self.second)
-
-    @property
-    def agreed(self) -> float:
-        """Agreement of the content, 0 to 1."""
-        return _divide(self.shared, self.shared + (self.mine + self.theirs))
-
-    @property
-    def agreed_within(self) -> float:
-        """Agreement of the content within its common part, 0 to 1."""
-        return _divide(self.shared, self.shared + self.within)
+    share_of_main: float
+    agreed: float
+    agreed_within: float
+    triples: float
 
     def agree_but_for_edits(self, overlooked: float) -> float:
-        """The same, if one or two edits are overlooked, or such a share of them."""
+        """Agree within the common part, if one or two edits are overlooked, or such a share."""
         edits = overlooked * min(_EDITED_BINS, _MOST_EDITED * self.shared)
-        return _divide(self.shared, self.shared + max(0.0, self.within - edits))
-
-    @property
-    def triples(self) -> float:
-        """How many triples of content both have, about."""
-        return self.shared * self.triples_a_bin
-
-
-def _divide(part: float, all_of_it: float) -> float:
-    return part / all_of_it if all_of_it > 0 else 0.0
+        apart = max(0.0, self.within - edits)
+        return self.shared / (self.shared + apart) if self.shared else 0.0
 
 
 def compare_contents(
@@ -101,46 +74,56 @@ def compare_contents(
     """Compare the content of n pairs of pages with sketches, each by the sites of both pages."""
     if not pairs:
         return []
-    mine, theirs = (read_sketches([pair[side].sketch for pair in pairs]) for side in (0, 1))
+    read = read_sketches([page.sketch for side in zip(*pairs, strict=True) for page in side])
+    halves = slice(len(pairs)), slice(len(pairs), None)
+    mine, theirs = (Sketches._make(bins[half] for bins in read) for half in halves)
     smallest = np.minimum(mine.values, theirs.values)
     there = smallest != EMPTY
     both = there & (mine.values == theirs.values)
     first, second = mine.values < theirs.values, theirs.values < mine.values
-    my_weights = _weigh([site for site, _ in sites], smallest)
-    their_weights = _weigh([site for _, site in sites], smallest)
-    shared = np.where(both, np.minimum(my_weights, their_weights), 0.0)
-    alone = np.where(first, my_weights, 0.0), np.where(second, their_weights, 0.0)
+    of_mine, of_theirs = zip(*sites, strict=True)
+    my_weights = _weigh(of_mine, smallest)
+    their_weights = my_weights if of_mine == of_theirs else _weigh(of_theirs, smallest)
+    weights = (
+        np.where(both, np.minimum(my_weights, their_weights), 0.0),
+        np.where(first, my_weights, 0.0),
+        np.where(second, their_weights, 0.0),
+    )
     within = sum(
-        np.where(_find_common_part(side, shared), weights, 0.0).sum(axis=1)
-        for side, weights in zip((mine, theirs), alone, strict=True)
+        np.where(_find_common_part(side, weights[0]), alone, 0.0).sum(axis=1)
+        for side, alone in zip((mine, theirs), weights[1:], strict=True)
     )
-    weights = shared + alone[0] + alone[1]
-    in_main = (both & (mine.main | theirs.main)) | (first & mine.main) | (second & theirs.main)
-    main_alone = np.maximum(
-        *(
-            np.count_nonzero(alone & page.main, axis=1)
-            / np.maximum(1, np.count_nonzero((alone | both) & page.main, axis=1))
-            for alone, page in ((first, mine), (second, theirs))
-        )
-    )
-    counted = [
-        np.count_nonzero(bins, axis=1)
-        for bins in (
-            both,
-            first,
-            second,
-            there & (weights == 0),
-            in_main,
-            both & mine.main & theirs.main,
-        )
+    shared, my_own, their_own = (weighed.sum(axis=1) for weighed in weights)
+    counted = [_count(bins) for bins in (both, first, second, there & (sum(weights) == 0))]
+    bins = counted[0] + counted[1] + counted[2]
+    whole = _share(counted[0], bins)
+    main_both = _count(both & mine.main & theirs.main)
+    main = both & (mine.main | theirs.main) | first & mine.main | second & theirs.main
+    main_alone = [
+        _share(_count(alone & page.main), _count((alone | both) & page.main))
+        for alone, page in ((first, mine), (second, theirs))
     ]
-    union = np.maximum(1, counted[0] + counted[1] + counted[2])
     # |A or B| by |A| + |B| and the similarity of the two.
     words = np.array([one.whole_words + other.whole_words for one, other in pairs])
-    scale = words / (1 + counted[0] / union) / union
-    summed = [values.sum(axis=1) for values in (shared, *alone)]
-    columns = [*counted[:4], *summed, within, *counted[4:], main_alone, scale]
+    columns = [
+        *(*counted, shared, my_own, their_own, within, main_both, whole),
+        *(_share(main_both, _count(main)), np.maximum(*main_alone), _share(main_both, bins)),
+        _share(shared, shared + (my_own + their_own)),
+        _share(shared, shared + within),
+        _share(shared * words / (1 + whole), bins),
+    ]
     return [Content(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _count(bins: NDArray[np.bool_]) -> NDArray[np.int64]:
+    counted: NDArray[np.int64] = np.count_nonzero(bins, axis=1)
+    return counted
+
+
+def _share(part: NDArray[Any], all_of_it: NDArray[Any]) -> NDArray[np.float64]:
+    """Divide; nothing of nothing is 0."""
+    share: NDArray[np.float64] = part / np.where(all_of_it > 0, all_of_it, 1)
+    return share
 
 
 def _weigh(sites: Sequence[Site], smallest: NDArray[np.uint16]) -> NDArray[np.float64]:

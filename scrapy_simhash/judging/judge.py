@@ -183,8 +183,7 @@ class Matcher:
         """Find the sites of two pages, as all but these two documents tell them."""
         if page.stub:
             return UNKNOWN_SITES
-        mine, theirs = (self.sites.find(self.documents, one.url, two) for one in (page, other))
-        return mine, theirs
+        return self.sites.find(self.documents, (page.url, other.url), two)
 
 
 def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:

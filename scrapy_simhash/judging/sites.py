@@ -94,13 +94,17 @@ class Sites:
         for asked in unknown:
             self._make(documents, asked)
 
-    def find(self, documents: Reading, url: str, without: Container[int]) -> Site:
-        """Find the site of a document by its address, as all but certain documents tell it."""
-        host = host_of(url)
+    def find(
+        self, documents: Reading, urls: tuple[str, str], without: Container[int]
+    ) -> tuple[Site, Site]:
+        """Find the sites of two documents by address, as all but certain documents tell them."""
+        hosts = host_of(urls[0]), host_of(urls[1])
+        found = {host: self._find(documents, host, without) for host in dict.fromkeys(hosts)}
+        return found[hosts[0]], found[hosts[1]]
+
+    def _find(self, documents: Reading, host: str, without: Container[int]) -> Site:
         sample = documents.sample(host) if host else {}
-        return self._make(
-            documents, {number: told for number, told in sample.items() if number not in without}
-        )
+        return self._make(documents, {n: told for n, told in sample.items() if n not in without})
 
     def _make(self, documents: Reading, asked: Mapping[int, bytes]) -> Site:
         if len(asked) < LEAST_KNOWN:

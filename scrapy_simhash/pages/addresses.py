@@ -39,6 +39,7 @@ def split_url(url: str) -> SplitResult | None:
         return None
 
 
+@lru_cache(maxsize=4_096)  # each candidate of a page is asked for its host several times
 def host_of(url: str) -> str:
     """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
     parts = split_url(url)

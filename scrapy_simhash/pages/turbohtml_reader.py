@@ -64,8 +64,7 @@ def read(html: str) -> PageText:
     for element in invisible:
         element.extract()
     heading = choose_heading(
-        (element.tag, element.attr("class"), element.strings)
-        for element in document.select(_HEADINGS)
+        [(each.tag, each.attr("class"), each.strings) for each in document.select(_HEADINGS)]
     )
     before, main, after = _read_texts(document)
     whole = " ".join(filter(None, (before, main, after)))
@@ -90,7 +89,10 @@ def _read_names(document: Document) -> PageText:
     for element in document.select(_NAMING):
         named[element.tag].append(element)
     declared = choose_declared(
-        (meta.attr("property") or meta.attr("name"), meta.attr("content")) for meta in named["meta"]
+        [
+            (meta.attr("property") or meta.attr("name"), meta.attr("content"))
+            for meta in named["meta"]
+        ]
     )
     return PageText(
         main="",

@@ -83,7 +83,6 @@ def count(  # noqa: PLR0913 - one figure of the rule each
 ) -> Content:
     """Make what was counted of two texts, by what the rule reads from it."""
     both, bins = round(1_000 * whole), 1_000
-    main_both = round(bins * share_of_main)
     return Content(
         both,
         (bins - both) // 2,
@@ -93,10 +92,14 @@ def count(  # noqa: PLR0913 - one figure of the rule each
         mine=shared / agreed - shared,
         theirs=0.0,
         within=shared / within - shared,
-        main=round(main_both / main) if main else 100,
-        main_both=main_both,
+        main_both=round(bins * share_of_main),
+        whole=whole,
+        main_alike=main,
         main_alone=main_alone,
-        triples_a_bin=triples / shared,
+        share_of_main=share_of_main,
+        agreed=agreed,
+        agreed_within=within,
+        triples=triples,
     )
 
 

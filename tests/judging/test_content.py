@@ -95,9 +95,10 @@ def compare_plainly(
     one, other = read_bins(first.sketch), read_bins(second.sketch)
     samples = [[read_bins(sketch) for sketch in sample] for sample in (mine, theirs)]
     counted = dict.fromkeys(
-        ["both", "first", "second", "template", "shared", "mine", "theirs", "main", "main_both"],
+        ["both", "first", "second", "template", "shared", "mine", "theirs", "main_both"],
         0.0,
     )
+    main = 0
     of_main, alone_of_main = [0, 0], [0, 0]
     common: list[tuple[int, int, float]] = []
     alone: list[tuple[int, int, float]] = []
@@ -116,7 +117,7 @@ def compare_plainly(
         else:
             alone.append((who, (a, b)[who].place, weight))
         has_main = [page.main for n, page in enumerate((a, b)) if who in {n, 2}]
-        counted["main"] += any(has_main)
+        main += any(has_main)
         counted["main_both"] += who == 2 and all(has_main)
         for n, page in enumerate((a, b)):
             of_main[n] += page.main and who in {n, 2}
@@ -132,9 +133,15 @@ def compare_plainly(
         alone / has if has else 0.0 for alone, has in zip(alone_of_main, of_main, strict=True)
     )
     bins = counted["both"] + counted["first"] + counted["second"]
-    alike = counted["both"] / bins if bins else 0.0
-    words = first.whole_words + second.whole_words
-    counted["triples_a_bin"] = words / (1 + alike) / max(1, bins)
+    content = counted["shared"] + counted["mine"] + counted["theirs"]
+    within = counted["shared"] + counted["within"]
+    counted["whole"] = counted["both"] / max(1, bins)
+    counted["main_alike"] = counted["main_both"] / max(1, main)
+    counted["share_of_main"] = counted["main_both"] / max(1, bins)
+    counted["agreed"] = counted["shared"] / content if content else 0.0
+    counted["agreed_within"] = counted["shared"] / within if within else 0.0
+    words = (first.whole_words + second.whole_words) / (1 + counted["whole"])
+    counted["triples"] = counted["shared"] * words / max(1, bins)
     return counted
 
 

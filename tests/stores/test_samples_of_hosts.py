@@ -85,7 +85,7 @@ def test_what_another_changes_in_a_page_is_known_at_once(home: str) -> None:
     new = structs.replace(pages[3], title="new title", fingerprints=(5,), text_digest=b"new")
 
     def find(stored: Documents) -> Site:
-        return found.find(stored, pages[0].url, ())
+        return found.find(stored, (pages[0].url, pages[1].url), ())[0]
 
     def change_and_give_up(stored: Documents) -> None:
         number = stored.find_number(new.identity) or 0
