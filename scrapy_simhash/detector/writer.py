@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from scrapy_simhash._printable import plural
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.parking import ParkingGroup
 from scrapy_simhash.urls.applying import ActingRules
@@ -328,7 +329,7 @@ class Relay:
 def _warn_of_pending(notes: list[Note], error: Exception) -> None:
     if notes:
         logger.warning(
-            "%d documents stay pending, their pages may be fetched and judged again: %s",
-            len(notes),
+            "%s pending, to be fetched and judged again: %s",
+            f"{plural(len(notes), 'document')} stay{'s' * (len(notes) == 1)}",
             error,
         )

@@ -84,6 +84,8 @@ SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 20, TA
 # others commit meanwhile.
 SAMPLE = 16
 _ROWS_PER_SLICE = 65_536
+# The longest that a page waits while another process is writing; then it passes unjudged.
+WAIT_SECONDS = 10.0
 
 
 class KeyValues(ABC):

@@ -1,20 +1,28 @@
 """Crawls in processes of their own: two at once, one that is killed, and what one leaves behind."""
 
 import json
+import shutil
+import signal
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+from scrapy.http import Response
 
+from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import crawl, read_lines
+from tests.helpers.children import HOLDER, Child, running
+from tests.helpers.crawling import PagesSpider, crawl, path_of, read_lines
 from tests.helpers.crawlscript import ScriptCrawl, finish_crawl, start_crawl
-from tests.helpers.pages import make_groups
-from tests.helpers.processes import ROOT, run_python, wait_until
-from tests.helpers.server import Site
+from tests.helpers.pages import make_groups, page
+from tests.helpers.processes import PATIENCE_SECONDS, ROOT, run_python, wait_until
+from tests.helpers.server import Site, serve
 
 GROUPS, COPIES, HELD = 20, 4, 6
 
@@ -61,6 +69,65 @@ def test_two_processes_keep_one_of_each_group(site: Site, tmp_path: Path, *, sam
     decisions = read_lines(tmp_path / "store" / "log.jsonl")  # of both, line by line
     assert len(decisions) == len(first) + len(second)
     assert len({decision["crawl"] for decision in decisions}) == 2
+
+
+class WaitingSpider(PagesSpider):
+    """Has something happen to its store at one page, and the opposite at another one."""
+
+    at: dict[str, Callable[[], object]]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.at.get(path_of(response.url), list)()
+        return super().parse(response)
+
+
+async def test_a_crawl_goes_on_beside_one_that_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What passed unjudged meanwhile is not in the store afterwards, either."""
+    monkeypatch.setattr(guard, "WAIT_SECONDS", 0.2)
+    answers = {f"/{number}": page(number // 2) for number in range(12)}
+    with serve(answers) as site, ExitStack() as stack:
+        children: list[Child] = []
+
+        def stop() -> None:
+            children.append(stack.enter_context(running(HOLDER, tmp_path, "write")))
+            children[0].process.send_signal(signal.SIGSTOP)
+
+        def go_on() -> None:
+            children[0].process.send_signal(signal.SIGCONT)
+            children[0].tell("go on")
+            children[0].process.wait(PATIENCE_SECONDS)
+
+        monkeypatch.setattr(WaitingSpider, "at", {"/2": stop, "/7": go_on}, raising=False)
+        done = await crawl(tmp_path, site.urls(), WaitingSpider)
+        pid = children[0].process.pid
+    passed = [number for number, each in enumerate(done.decisions) if each["status"] == "unjudged"]
+    assert passed == [3, 4, 5, 6, 7]
+    assert [path for path in answers if path not in done.paths] == ["/1", "/9", "/11"]
+    (told,) = [text for text in caplog.messages if "Pages pass unjudged" in text]
+    assert f"process {pid} has been writing" in told
+    assert done.counted["unjudged/store_unavailable"] == 5
+    with open_store(str(tmp_path), readonly=True) as store:
+        assert len(store.list_documents()) == 7
+        assert store.check() == []
+
+
+async def test_a_crawl_whose_store_is_removed_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "s"
+    at = {"/2": partial(shutil.rmtree, folder)}
+    monkeypatch.setattr(WaitingSpider, "at", at, raising=False)
+    with serve({f"/{number}": page(number // 2) for number in range(8)}) as site:
+        done = await crawl(folder, site.urls(), WaitingSpider)
+    assert done.paths == ["/0", "/2", "/3", "/4", "/5", "/6", "/7"]
+    told = [text for text in caplog.messages if f"the store at {folder} was removed" in text]
+    assert [text.partition(":")[0] for text in told] == [
+        "Pages pass unjudged until the store works again",
+        "1 document stays pending, to be fetched and judged again",  # when the crawl ends
+    ]
+    assert (await crawl(folder, [], PagesSpider)).stats["finish_reason"] == "finished"
 
 
 def count_pending(folder: Path) -> int:

@@ -21,6 +21,22 @@ def run_script(script: str, *arguments: object) -> str:
     return done.stdout
 
 
+# Reads or writes a store (`read`, `write`), and stays in the transaction until it gets a line.
+HOLDER = """
+import sys
+from pathlib import Path
+from scrapy_simhash.stores.lmdb.environment import Environment
+environment = Environment(Path(sys.argv[1]), readonly=sys.argv[2] == "read")
+
+def work(transaction):
+    transaction.stat()
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+getattr(environment, sys.argv[2])(work)
+"""
+
+
 class Child:
     """A running script that prints a line for each line it gets."""
 

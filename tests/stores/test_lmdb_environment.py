@@ -47,7 +47,8 @@ os._exit(0)
         for path in (folder, *folder.rglob("*"))
     }
     assert {name for name, mode in modes.items() if mode == 0o700} == {".", "leases"}
-    files = {"data.mdb", "lock.mdb", "opening.lock", "users.lock", "compacting.lock", "suspect"}
+    files = {"data.mdb", "lock.mdb", "suspect"}
+    files |= {f"{name}.lock" for name in ("opening", "users", "writer", "compacting")}
     assert {name for name, mode in modes.items() if mode == 0o600} == {
         *files,
         *("log.jsonl", "leases/crawl.lock"),

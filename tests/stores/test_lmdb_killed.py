@@ -1,28 +1,20 @@
 """Processes that are killed in the middle of a transaction hold nobody up."""
 
+import shutil
+import signal
 import threading
 from pathlib import Path
 
 import lmdb
+import pytest
 
+from scrapy_simhash.errors import StoreUnavailableError
+from scrapy_simhash.stores.lmdb import guard
 from scrapy_simhash.stores.lmdb.environment import Environment
-from tests.helpers.children import running
+from scrapy_simhash.stores.store import Store
+from tests.helpers.children import HOLDER, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
-
-HOLDER = """
-import sys
-from pathlib import Path
-from scrapy_simhash.stores.lmdb.environment import Environment
-environment = Environment(Path(sys.argv[1]), readonly=sys.argv[2] == "read")
-
-def work(transaction):
-    transaction.stat()
-    print("ready", flush=True)
-    sys.stdin.readline()
-
-getattr(environment, sys.argv[2])(work)
-"""
 
 
 def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Path) -> None:
@@ -42,6 +34,50 @@ def test_a_writer_killed_while_it_holds_the_lock_lets_others_go_on(tmp_path: Pat
         assert statuses == ["new"]
         assert store.find_and_add([document("after", 2**63 - 1)])[0].status == "new"
         assert store.check() == []
+
+
+def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is named; what could not be written is not written when it goes on, either."""
+    monkeypatch.setattr(guard, "WAIT_SECONDS", 0.2)
+    with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
+        holder.process.send_signal(signal.SIGSTOP)
+        for name in ("first", "second"):
+            with pytest.raises(
+                StoreUnavailableError, match=f"process {holder.process.pid} has been"
+            ):
+                store.find_and_add([document(name, 1)])
+        assert store.read(lambda stored: stored.count_rows("documents")) == 0
+        holder.process.send_signal(signal.SIGCONT)
+        holder.tell("go on")
+        wait_until(lambda: writes(store))
+        assert [each.url for each in store.list_documents()] == ["http://site.example/after"]
+        assert store.check() == []
+
+
+def writes(store: Store) -> bool:
+    try:
+        store.find_and_add([document("after", 1)])
+    except StoreUnavailableError:
+        return False
+    return True
+
+
+def test_a_file_that_was_removed_or_replaced_is_not_written(tmp_path: Path) -> None:
+    """Readers would not see what is written to a file without a name."""
+    for how in ("removed", "replaced"):
+        folder = tmp_path / how
+        with open_in_crawl(folder) as store:
+            store.find_and_add([document("before", 1)])
+            if how == "removed":
+                shutil.rmtree(folder)
+            else:
+                open_lmdb(tmp_path / "other").close()
+                folder.rename(tmp_path / "away")
+                (tmp_path / "other").rename(folder)
+            with pytest.raises(StoreUnavailableError, match="was removed or replaced"):
+                store.find_and_add([document("after", 2)])
 
 
 def count_readers(environment: Environment) -> int:

@@ -315,6 +315,21 @@ def test_what_is_read_beside_a_rebuild_is_whole_or_refused(
                 store.fingerprints()
 
 
+def test_a_server_that_was_emptied_takes_the_next_crawl(redis_server: RedisServer) -> None:
+    """The crawl that was at work there leaves its counter, and nothing that hinders others."""
+    url = redis_server.url()
+    with begin_crawl(url) as store:
+        store.find_and_add([document("a", A)])
+        with redis_server.client() as client:
+            client.flushall()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no header"):
+                store.find_and_add([document("b", B)])
+    with begin_crawl(url, crawl="crawl-2") as store:
+        (verdict,) = store.find_and_add([document("b", B, crawl="crawl-2")])
+        assert (verdict.status, store.check()) == ("new", [])
+
+
 @pytest.mark.parametrize("seed", [7, 8])
 def test_another_store_at_its_place_takes_nothing(redis_server: RedisServer, seed: int) -> None:
     """Fingerprints of another seed or recipe cannot be compared with those in it."""

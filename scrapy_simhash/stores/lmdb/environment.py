@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import lmdb
@@ -23,6 +23,7 @@ from scrapy_simhash.stores.lmdb.guard import (
     FILE_MODE,
     LIB_VERSION,
     MOST_DATABASES,
+    Turn,
     User,
     error_code,
     find_damage,
@@ -82,10 +83,12 @@ class Environment:
             self._looked = self._look_first()
             self._user = User(folder, readonly=readonly)
             try:
+                self._turn = None if readonly else Turn(folder)
                 self.env = self._open_guarded(map_bytes)
             except BaseException:
                 self._user.leave()
                 raise
+            self._file_number = self._find_file()
 
     def _look_first(self) -> bool:
         """Look at a file that may be of others before anything is made beside it."""
@@ -186,10 +189,29 @@ class Environment:
         """Run a function in a durable write transaction; it may run several times."""
         return self._run(work, write=True)
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have no other process write, to a file that is still there."""
+        assert self._turn is not None  # noqa: S101 - a read-only store is not written to
+        with self._turn.taken():
+            if self._find_file() != self._file_number:
+                raise StoreUnavailableError(
+                    f"the file of the store at {self.folder} was removed or replaced after this "
+                    "process had opened it; begin again, so that what comes is kept"
+                )
+            yield
+
+    def _find_file(self) -> int:
+        """Find the number of the data file in its file system; 0 if it is gone."""
+        try:
+            return (self.folder / DATA_FILE).stat().st_ino
+        except OSError:
+            return 0
+
     def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
         self._require_usable()
         try:
-            with self.lock:
+            with self.lock, self._alone() if write else nullcontext():
                 for _ in range(_GROWTHS_PER_WRITE):
                     try:
                         with self.env.begin(write=write) as transaction:
@@ -232,6 +254,8 @@ class Environment:
         if os.getpid() == self.pid:
             with self.lock:
                 self.env.close()
+        if self._turn is not None:
+            self._turn.close()
         self._user.leave()
 
 

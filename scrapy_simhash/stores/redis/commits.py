@@ -25,7 +25,7 @@ import xxhash
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.stores.header import HEADER_KEY
-from scrapy_simhash.stores.keyvalues import FINGERPRINTS, HEADER
+from scrapy_simhash.stores.keyvalues import FINGERPRINTS, HEADER, WAIT_SECONDS
 from scrapy_simhash.stores.redis.leases import Held
 from scrapy_simhash.stores.redis.places import NEVER
 from scrapy_simhash.stores.redis.scripts import (
@@ -65,8 +65,6 @@ def _read_commit(entry: list[Any]) -> Commit:
 
 # A commit starts over if more than this number of others were faster.
 _COMMITS_REMEMBERED = 128
-# The longest that a page waits while others rewrite the tables; then it passes unjudged.
-WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.01
 _TOKEN_BYTES = 8
 # The lock of a dead process ends after this time; a thread of a living one renews it earlier.

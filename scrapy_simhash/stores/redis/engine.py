@@ -70,7 +70,7 @@ class RedisEngine(Engine):
             return
         # Reading all keys takes too long; another program's data would use one of these.
         places = self._places
-        names = [places.seq, places.log, places.next, places[CRAWLS].single, places[WAITING].single]
+        names = [places.seq, places.log, places[CRAWLS].single, places[WAITING].single]
         names.append(places[DOCUMENTS].name(bytes(8)))
         there = self._server.run([("EXISTS", name) for name in names], opening=True)
         # Another process may have made the store just now.
