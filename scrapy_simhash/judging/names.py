@@ -209,12 +209,17 @@ def _weigh_names(
         # "Member List", of which both headings say more, is a kind of page.
         their_heading = theirs.headings.find_subject(second.heading).words
         return Relation.DIFFER if my_title <= my_heading & their_heading else Relation.MIXED
-    # A heading that no title names is that of a section. Until the site is known, one that both
-    # titles name, beside something else, may be the site's.
-    their_title = theirs.titles.find_subject(second.title).words
-    the_sites = mine is UNKNOWN_NAMES and my_heading <= my_title & their_title
-    named = my_heading & (my_title | their_title)
-    return Relation.MIXED if named and not the_sites else Relation.DIFFER
+    # A heading that no title names is a section's. One that both name, beside something else,
+    # is the site's, or a book's of a site with many; or one page's, whose title was changed.
+    titles, headings = (
+        list_words(name) & list_words(other)
+        for name, other in ((first.title, second.title), (first.heading, second.heading))
+    )
+    if headings <= titles:
+        address, another = (page.url.partition("#")[0] for page in (first, second))
+        return Relation.MIXED if address and address == another else Relation.DIFFER
+    named = my_heading & (my_title | theirs.titles.find_subject(second.title).words)
+    return Relation.MIXED if named else Relation.DIFFER
 
 
 def call_differently(first: PageFacts, second: PageFacts) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.names import (
@@ -236,6 +237,20 @@ def test_a_heading_that_is_the_sites_leaves_it_to_the_title() -> None:
     assert relate(("Kiwi - ACME", "Kiwi - ACME"), logo, site) == (SAME, SILENT, SAME)
     assert relate(("Kiwi - ACME", "Apple - ACME"), logo, site) == (DIFFER, SILENT, DIFFER)
     assert relate(("ACME", "ACME"), logo, site).together is SILENT
+
+
+def test_a_heading_that_is_a_books_leaves_it_to_the_title() -> None:
+    """Few pages of the host are of that book, and half are of another part that is called so."""
+    site = know([f"{name} - Rust" for name in CLASSES], list(CLASSES))
+    titles, headings = ("loop - Rust by Example", "use - Rust by Example"), ("Rust by Example",) * 2
+    assert relate(titles, headings, site) == (DIFFER, SAME, DIFFER)
+    # One page, of which only the title was changed.
+    titles, headings = ("Kiwi - ACME", "Kiwi | ACME Limited, Dublin"), ("Kiwi", "Kiwi")
+    first, second = (
+        structs.replace(name_page(*names), url="http://a.test/kiwi")
+        for names in zip(titles, headings, strict=True)
+    )
+    assert relate_names(first, second, site, site).together is MIXED
 
 
 def test_what_pages_are_called_alike_by() -> None:
