@@ -41,12 +41,13 @@ _PARTS = re.compile(
 )
 # \w of `regex` takes in the marks of the Indic scripts, see `pages.features`.
 _TOKENS = regex.compile(r"\d+(?:[.,:/-]\d+)*|(?:(?![\d_])\w)+|[^\w\s]+|_+")
-# "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what is written as
-# numbering is cut: "Chapter 1" and "Chapter 2" are different names.
+# "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what can be nothing
+# else is cut; "2.5 kg", "1. FC Köln" and "24.12.19" are numbers, unless all pages begin with one.
 _NUMBERING = re.compile(
-    r"^\s*(?:\d{1,3}(?:\.\d{1,3})*\.|\d{1,3}(?:\.\d{1,3})+|[a-z](?:\.\d{1,3})+\.?)\s",
-    re.IGNORECASE,
+    r"\s*(?!\d\d\.\d\d\.\d\d\s)"
+    r"(?:\d{1,3}(?:\.\d{1,3})+\.|\d{1,3}(?:\.\d{1,3}){2,}|[a-z](?:\.\d{1,3})+\.?)\s"
 )
+_LEADING = " #"
 # Punctuation is the writer's habit: quotation marks, commas, colons, a full stop, but not "...".
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")  # noqa: RUF001
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
@@ -63,6 +64,8 @@ _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 # Of a word in a name that is all in capitals or small letters, so many letters are others.
 _LEAST_IN_CAPITALS = 0.5
 _NAMES_REMEMBERED = 4_096
+# "Smith, John" is "John Smith", but "Paris to London" is not "London to Paris".
+_PAUSES = frozenset(",;")
 
 
 class Relation(StrEnum):
@@ -86,12 +89,15 @@ class Relation(StrEnum):
 class _Part(NamedTuple):
     """A part of a name: each word with the key that it is known by, and its signs, counted.
 
-    `releases` are those of its words that end in one: "django 4.2".
+    `releases` are those of its words that end in one: "django 4.2"; `breaks` follow a comma.
+    `numbered` says that numbering was cut off.
     """
 
     words: dict[str, str]
     signs: frozenset[str]
     releases: frozenset[str]
+    breaks: frozenset[str]
+    numbered: bool
 
     @property
     def key(self) -> frozenset[str]:
@@ -122,6 +128,8 @@ class NameShares:
             keys: set[Key] = set()
             for part in _read(name):
                 keys.update((part.key, *part.key))
+                if part.numbered:
+                    keys.add(_LEADING)
             counted.update(keys)
         self._shares = {key: n / pages for key, n in counted.items() if n >= _LEAST_MANY}
 
@@ -248,6 +256,7 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
     else:
         differ = _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
         otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
+    differ = differ or _differ_in_order(mine.words & theirs.words, name, other)
     return Relation.DIFFER if differ else otherwise
 
 
@@ -275,27 +284,34 @@ def key_of(title: str, heading: str) -> tuple[frozenset[str], frozenset[str]]:
 def _read(name: str) -> tuple[_Part, ...]:
     """Read the parts of a name."""
     parts = []
-    for text in _PARTS.split(_NUMBERING.sub(" ", normalise(name))):
+    for text in _PARTS.split(normalise(name)):
+        numbering = _NUMBERING.match(text)
         words: dict[str, str] = {}
         signs: Counter[str] = Counter()
-        releases = set()
-        before = ""
-        for found_token in _TOKENS.finditer(text):
+        releases, breaks = set(), set()
+        before, paused = "", False
+        for found_token in _TOKENS.finditer(text, numbering.end() if numbering else 0):
             token = found_token[0]
             if token[0].isdigit():
                 words[f"{before} {token}"] = f"{before} #"
-                if _RELEASE.match(text, found_token.start()):
+                if before and _RELEASE.match(text, found_token.start()):
                     releases.add(f"{before} {token}")
             elif unicodedata.category(token[0])[0] in "LMN":
                 found = tokenise(token)
                 words.update(zip(found, found, strict=True))
                 before = found[-1] if found else before
+                if paused:
+                    breaks.update(found[:1])
+                    paused = False
             else:
+                paused = paused or not _PAUSES.isdisjoint(token)
                 signs.update(_MUTE.sub(" ", token.translate(_DASHES)).split())
         # Twice the same sign is more than once.
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
-            parts.append(_Part(words, counted, frozenset(releases)))
+            parts.append(
+                _Part(words, counted, frozenset(releases), frozenset(breaks), numbering is not None)
+            )
     return tuple(parts)
 
 
@@ -304,6 +320,32 @@ def _list_identifiers(name: str) -> frozenset[str]:
     """List what stands together in a name, any number for any."""
     found = _IDENTIFIERS.findall(normalise(name))
     return frozenset(_NUMBERS.sub("#", identifier) for identifier in found)
+
+
+def _differ_in_order(words: frozenset[str], name: str, other: str) -> bool:
+    """Whether words that stand together in both names stand in another order there."""
+    mine, theirs = _place_words(name), _place_words(other)
+    last: dict[tuple[int, int], int] = {}
+    for word, (run, _) in mine.items():
+        if word in words:
+            another, place = theirs[word]
+            if place < last.get((run, another), 0):
+                return True
+            last[run, another] = place
+    return False
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _place_words(name: str) -> dict[str, tuple[int, int]]:
+    """Say of each word where it first stands: between which commas, and at which place."""
+    placed: dict[str, tuple[int, int]] = {}
+    run = 0
+    for part in _read(name):
+        run += 1
+        for word in part.words:
+            run += word in part.breaks
+            placed.setdefault(word, (run, len(placed)))
+    return placed
 
 
 def _differ_in_case(name: str, other: str) -> bool:

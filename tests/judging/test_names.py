@@ -89,9 +89,23 @@ def know(titles: list[str], headings: list[str] | None = None) -> SiteNames:
         ("f(int)", "f(long)", DIFFER),
         # Numbering.
         ("27.4. Hot Standby", "26.4. Hot Standby", SAME),
-        ("3.2 Apples", "Apples", SAME),
+        ("3.2.1 Apples", "Apples", SAME),
         ("A.4. Apples", "b.11. Apples", SAME),
-        ("  7. Apples", "apples", SAME),
+        ("Manual: 3.2.1 Apples", "Manual: 4.2.1 Apples", SAME),
+        # What may be an amount, a name or a date is not.
+        ("2.5 kg dog food", "12.5 kg dog food", DIFFER),
+        ("2.5 Liter Farbe", "0.5 Liter Farbe", DIFFER),
+        ("1. FC Köln", "2. FC Köln", DIFFER),
+        ("24.12.19 Concert", "25.12.19 Concert", DIFFER),
+        ("7. Apples", "Apples", MORE),
+        # The order of words, but for those that a comma or a line parts.
+        ("London to Paris", "Paris to London", DIFFER),
+        ("A by B", "B by A", DIFFER),
+        ("London to Paris by train", "Paris to London", DIFFER),
+        ("东京 到 大阪", "大阪 到 东京", DIFFER),
+        ("Smith, John", "John Smith", SAME),
+        ("Kiwi | Fruit", "Fruit | Kiwi", SAME),
+        ("Apples and pears and plums", "Apples and pears, and plums", SAME),
         # Words.
         ("Kiwi soup", "Kiwi", MORE),
         ("Fire", "Wasser", DIFFER),
@@ -206,6 +220,18 @@ def test_a_number_that_some_pages_carry_is_their_subject() -> None:
     assert relate(("ACME 4.2", "ACME 5.0"), site=site).together is DIFFER
     assert relate(("Part 7", "Part 8"), site=site).together is DIFFER
     assert relate(("Part 7", "Part 7"), site=site).together is SILENT
+
+
+def test_numbers_at_the_beginning_are_no_names_where_pages_are_numbered() -> None:
+    """Any kind of numbering tells of any other: chapters, sections and their parts."""
+    for form in ("{}. {}", "2.{} {}", "2.{}. {}", "3.{}.1 {}"):
+        site = know([form.format(number, name) for number, name in enumerate(CLASSES, 1)])
+        for first, second in (("2.5 Installing", "2.6 Installing"), ("3. Apples", "4. Apples")):
+            assert relate((first, second), site=site).title is SAME
+            assert relate((first, second)).title is DIFFER
+        assert relate(("2.5 Installing", "2.5 Removing"), site=site).title is DIFFER
+    site = know([f"{name} to {other}" for name in CLASSES[:3] for other in CLASSES[3:6]])
+    assert relate(("Cat to Dog", "Dog to Cat"), site=site).title is DIFFER
 
 
 def test_a_kind_of_page_is_no_name() -> None:
