@@ -20,6 +20,7 @@ from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
 from scrapy_simhash.judging.documents import Verdict, make_document
+from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
     fingerprint_file,
@@ -229,7 +230,7 @@ class Detector:
         """Make the decision for a page that is not judged; `reason` says why."""
         return Decision(
             time=round(time.time(), 3),
-            url=url,
+            url=bound_url(url, self.seed),
             status="unjudged",
             reason=reason,
             body_bytes=body_bytes,
@@ -261,11 +262,11 @@ class Detector:
             self._rule,
             page.identity,
             keep_text=self._config.keep_text,
-            url=page.url,
+            url=decision.url,
             crawl=self.crawl,
             scope=decision.scope,
             aliases=page.aliases,
-            requested=page.requested,
+            requested=bound_url(page.requested, self.seed),
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
             callback=page.callback,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Longer addresses, and those with more parts, are made by traps; no rule judges them.
 MOST_CHARACTERS = 4_096
 MOST_PARTS = 128
+_DIGEST_BYTES = 16
+_MOST_KEPT_CHARACTERS = MOST_CHARACTERS + 64
 # As ASP.NET writes sessions into paths: "(S(4tyb0x55))", "(A(x)S(y))", "(X(1))".
 SESSION = re.compile(r"\((?:[A-Z]\([^()/]*\))+\)")
 INDEX = re.compile(r"(?:index|default|home|welcome|main)\.\w{1,5}", re.IGNORECASE)
@@ -40,6 +42,20 @@ def split_url(url: str) -> SplitResult | None:
 
 
 @lru_cache(maxsize=4_096)  # each candidate of a page is asked for its host several times
+def bound_url(url: str, seed: int) -> str:
+    """Cut a URL that only a trap makes: what is left ends with a keyed digest of the whole.
+
+    Cutting twice changes nothing. `parse_address` judges no URL that was cut.
+    """
+    if len(url) <= _MOST_KEPT_CHARACTERS:
+        return url
+    from hashlib import blake2b  # noqa: PLC0415 - 4 MB in each worker, which cuts no URLs
+
+    whole, key = url.encode("utf-8", "replace"), seed.to_bytes(8, "big")
+    digest = blake2b(whole, digest_size=_DIGEST_BYTES, key=key).hexdigest()
+    return f"{url[:MOST_CHARACTERS]}...{digest}"
+
+
 def host_of(url: str) -> str:
     """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
     parts = split_url(url)

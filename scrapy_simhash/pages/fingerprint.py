@@ -8,7 +8,7 @@ from importlib import import_module
 
 import xxhash
 
-from scrapy_simhash.pages.addresses import join_url
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
@@ -202,6 +202,8 @@ def fingerprint_text(
 ) -> PageFingerprint:
     """Make the fingerprint of the texts read from a page; leaves its times and extractor unset."""
     base = (page.base and join_url(url, page.base)) or url
+    if len(base) > MOST_CHARACTERS:  # made to have each link repeat it
+        base = ""
     # One step of the paper after the other, each for both texts.
     main, whole, normal = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)

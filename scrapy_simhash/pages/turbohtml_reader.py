@@ -6,6 +6,7 @@ in the manner of readability. No lxml, and nothing of a page's depth is on Pytho
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -43,6 +44,11 @@ _SHORT_CHARACTERS = 2_000
 _BORDER = "\0"
 # It would count as text, which opens the body, and what belongs into the head would stand there.
 _BYTE_ORDER_MARK = "\ufeff"
+# turbohtml merges the attributes of each `<html>` and `<body>` into those of the first one, in
+# quadratic time: 300 kB of them take 4 s. As ends of the body the others mean nothing.
+_ROOTS = re.compile(r"<(html|body)(?=[\s/])", re.IGNORECASE)
+# In a page of so many characters that takes a tenth of a second at most.
+_FEW_CHARACTERS = 50_000
 _WITH_ATTRIBUTES = XPath("descendant-or-self::*[@*]")
 
 
@@ -51,7 +57,7 @@ def read(html: str) -> PageText:
     # With scripting, because without it `<noscript><iframe .../></noscript>`, as tag managers write
     # it, opens a frame that takes the rest of the page for its source.
     document = parse(
-        html.removeprefix(_BYTE_ORDER_MARK),
+        _end_repeated_roots(html.removeprefix(_BYTE_ORDER_MARK)),
         positions=False,
         scripting=True,
         # What a shadow root shows would be no part of the tree.
@@ -78,6 +84,20 @@ def read(html: str) -> PageText:
         fell_back=not main,
         main_at=len(before) + 1 if main and before else 0,
     )
+
+
+def _end_repeated_roots(html: str) -> str:
+    """Make ends of all `<html>` and `<body>` of a long page but the first of each."""
+    if len(html) <= _FEW_CHARACTERS:
+        return html
+    seen: set[str] = set()
+
+    def end(found: re.Match[str]) -> str:
+        before = len(seen)
+        seen.add(found[1].lower())
+        return found[0] if len(seen) > before else f"</{found[1]}"
+
+    return _ROOTS.sub(end, html)
 
 
 def _read_names(document: Document) -> PageText:

@@ -23,7 +23,7 @@ from scrapy_simhash.judging.documents import (
 )
 from scrapy_simhash.judging.judge import MOST_CANDIDATES
 from scrapy_simhash.judging.rows import VERSION, pack_row, read_rows, unpack_row
-from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
@@ -233,6 +233,7 @@ class Documents:
 
     def list_at(self, url: str) -> list[tuple[int, Record]]:
         """Read the records with a URL."""
+        url = bound_url(url, self._seed)
         key, member = address_row(url, 0)
         digest = member[:1]
         numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, digest)))

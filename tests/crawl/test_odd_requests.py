@@ -9,6 +9,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl, describe
 from tests.helpers.pages import page
@@ -128,3 +129,17 @@ async def test_start_requests_and_old_middlewares_work(site: Site, tmp_path: Pat
         (["after pages"], "pages")
     ] * 2
     assert "log_count/ERROR" not in done.stats
+
+
+async def test_addresses_without_end_take_no_room(site: Site, tmp_path: Path) -> None:
+    """They are told apart all the same, and found by the whole address."""
+    long = {f"/long?{'a' * 10_000}{number}": page(3 + number // 2) for number in range(6)}
+    site.answers |= {path: Answer(text.encode()) for path, text in long.items()}
+    done = await crawl(tmp_path, [site.url(path) for path in long], URLLENGTH_LIMIT=0)
+    assert done.counted["dropped"] == 3
+    assert (tmp_path / "log.jsonl").stat().st_size < 100_000
+    assert len({each["url"] for each in done.decisions}) == 6
+    with open_store(str(tmp_path), readonly=True) as store:
+        numbers = [each.document for path in long for each in store.find_document(site.url(path))]
+        assert numbers == [1, 2, 3, 4, 5, 6]
+        assert max(len(each.url) for each in store.list_documents()) < 5_000

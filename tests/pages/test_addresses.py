@@ -4,7 +4,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.pages.addresses import carry_over, find_places, host_of, join_url, split_url
+from scrapy_simhash.pages.addresses import (
+    MOST_CHARACTERS,
+    bound_url,
+    carry_over,
+    find_places,
+    host_of,
+    join_url,
+    parse_address,
+    split_url,
+)
 from scrapy_simhash.pages.links import PageLinks, measure_new_links, read_links
 
 A = "http://a.example"
@@ -109,3 +118,17 @@ def test_broken_addresses_raise_nothing() -> None:
     assert join_url(BROKEN, "y") == ""
     assert join_url("http://a.example/x", "//[::1/") == ""
     assert join_url("http://a.example/x", "y") == "http://a.example/y"
+
+
+@given(st.integers(0, 2 * MOST_CHARACTERS), st.integers(0, 2**64 - 1))
+def test_long_addresses_are_cut_once(length: int, seed: int) -> None:
+    url = (f"{A}/" + "é" * length)[: max(length, 17)]
+    cut = bound_url(url, seed)
+    assert len(cut) < MOST_CHARACTERS + 100
+    assert bound_url(cut, seed) == cut
+    if cut == url:
+        assert len(url) < MOST_CHARACTERS + 100
+    else:
+        assert cut.startswith(url[:MOST_CHARACTERS])
+        assert bound_url(f"{url}?", seed) != cut != bound_url(url, seed ^ 1)
+        assert parse_address(cut) is None
