@@ -1,5 +1,6 @@
 """Make text from pages, URLs and user code safe for a log, a terminal or a report."""
 
+import re
 import traceback
 
 # About the length of Scrapy's own lines; a URL may have megabytes.
@@ -10,11 +11,26 @@ MOST_SHOWN_CHARACTERS = 500
 MOST_ERROR_CHARACTERS = 1_500
 # Persian, Hindi and emoji need them; they do not change the layout of a display.
 _JOINERS = "\u200c\u200d"
+# Of a URL, up to the last @ before the path.
+_PASSWORD = re.compile(r"(//[^/?#@:\s\"]*):[^/?#\s\"]*@")
+
+
+def mask_passwords(text: str) -> str:
+    """Write *** for the passwords in URLs.
+
+    >>> mask_passwords("http://me:secret@site.example/a@b")
+    'http://me:***@site.example/a@b'
+    """
+    return _PASSWORD.sub(r"\1:***@", text) if "@" in text else text
 
 
 def printable(text: object) -> str:
+    """Escape what controls a terminal or ends a line, and mask passwords in URLs."""
+    return escape(mask_passwords(str(text)))
+
+
+def escape(written: str) -> str:
     """Escape characters that control a terminal or end a line; pages and URLs may be hostile."""
-    written = str(text)
     if written.isprintable():  # nearly always, and a report calls this a hundred thousand times
         return written
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in written)
@@ -27,7 +43,7 @@ def printable_text(text: str) -> str:
 
 def show(text: object) -> str:
     """Make a URL or title safe for a page: escaped, cut after 500 characters."""
-    shown = printable(str(text)[: MOST_SHOWN_CHARACTERS + 1])
+    shown = escape(mask_passwords(str(text))[: MOST_SHOWN_CHARACTERS + 1])
     return shown if len(shown) <= MOST_SHOWN_CHARACTERS else shown[:MOST_SHOWN_CHARACTERS] + "…"
 
 
@@ -35,6 +51,7 @@ def quote(text: object) -> str:
     """Make a text safe for a log line: quoted, escaped, its middle cut beyond 200 characters."""
     if not isinstance(text, str):
         return printable(repr(text)[:MOST_LOGGED_CHARACTERS])
+    text = mask_passwords(text)
     half = MOST_LOGGED_CHARACTERS // 2
     if len(text) > MOST_LOGGED_CHARACTERS:
         return f"{text[:half]!r}...{text[-half:]!r}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from scrapy_simhash._printable import printable
+from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import Config, describe_unknown, read_config
 from scrapy_simhash.crawl.running import place_log, place_store
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, StoreError
@@ -157,7 +157,7 @@ def _show(command: Command, answers: Iterable[Answer | str], *, as_json: bool) -
             if isinstance(answer, str):
                 _print(answer, end="")
             elif printer is None:
-                _print(json.dumps(answer))
+                _print(mask_passwords(json.dumps(answer)))
             else:
                 for part in printer(answer):
                     _print(render(part))

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import open_whole, write_whole
-from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._printable import escape, mask_passwords, plural, printable
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
@@ -48,7 +48,7 @@ def _list_links(
     with open_to_change(config) if forget else open_as_it_is(config.store) as store:
         found = store.list_links(spider)
         if urls_path is not None:
-            urls = [f"{printable(link.url)}\n" for link in found]
+            urls = [f"{escape(link.url)}\n" for link in found]
             write_whole(urls_path, urls, overwrite=overwrite)
         if forget:
             store.keep_links((), [link.url for link in found])
@@ -134,7 +134,7 @@ def _list_duplicates(
         pages = duplicates = 0
         with open_whole(listed_path, overwrite=overwrite) as file:
             for page in kept:
-                lines = [json.dumps(page)] if as_json else _print_kept(page)
+                lines = [mask_passwords(json.dumps(page))] if as_json else _print_kept(page)
                 file.write("".join(f"{line}\n" for line in lines).encode("ascii"))
                 pages += 1
                 duplicates += len(page["duplicates"])

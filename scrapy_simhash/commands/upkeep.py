@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
-from scrapy_simhash._printable import plural, printable
+from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_busy, show_progress
 from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
@@ -262,7 +262,7 @@ def _write_again(
 ) -> None:
     """Write what is to be fetched again: URLs, or what `crawl.read_requests` reads."""
     if path.suffix.lower() not in JSON_SUFFIXES:
-        urls = [f"{printable(document.url)}\n" for document in found]
+        urls = [f"{escape(document.url)}\n" for document in found]
         write_whole(path, urls, overwrite=overwrite)
         return
     lost = {page.document: page for page in store.list_lost()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
 
 if TYPE_CHECKING:
@@ -190,13 +191,14 @@ class DecisionLog:
 
 
 def _make_line(decision: Decision | dict[str, Any]) -> bytes:
-    # ASCII only: no line break, escape sequence or lone surrogate of a page gets through.
+    # ASCII only: no line break, escape sequence or lone surrogate of a page gets through. People
+    # send logs to each other, so there are no passwords in it, either.
     with suppress(UnicodeEncodeError):  # a lone surrogate
         line = msgspec.json.encode(decision)
-        if line.isascii() and b"\x7f" not in line:
+        if line.isascii() and b"\x7f" not in line and b"@" not in line:
             return line
     plain = msgspec.to_builtins(decision)
-    return json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()
+    return mask_passwords(json.dumps(plain, ensure_ascii=True, separators=(",", ":"))).encode()
 
 
 def _ends_within_a_line(path: Path) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from scrapy_simhash._printable import plural
+from scrapy_simhash._printable import mask_passwords, plural
 from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.contexts import StoredContexts
@@ -334,7 +334,7 @@ def _compare_pages(
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     last = compared = None
     for decision, line in _read_if_there(log, LogFilter(url=url)):
-        if decision.url == url:
+        if decision.url == mask_passwords(url):
             last = line
             # A revisit is compared with nothing.
             compared = line if decision.status in {"new", "near_duplicate"} else compared

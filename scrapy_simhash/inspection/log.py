@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from scrapy_simhash._printable import printable
+from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.running import find_default_log
 from scrapy_simhash.detector.log import NOT_FETCHED, Decision
@@ -50,8 +50,8 @@ class LogFilter:
             and self.crawl in (None, decision.crawl)
             and (
                 self.url is None
-                or self.url in decision.url
-                or self.url in (decision.match_url or "")
+                or (url := mask_passwords(self.url)) in decision.url
+                or url in (decision.match_url or "")
             )
         )
 

@@ -9,6 +9,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
+from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.errors import StoreUnusableError
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def check_store_url(url: str) -> None:
 
 def show_url(url: str) -> str:
     """Write a store's URL for display, without password."""
-    return _without_password(url) if is_server(url) else url
+    return mask_passwords(url) if is_server(url) else url
 
 
 def store_folder(url: str) -> Path:
@@ -179,7 +180,7 @@ def store_folder(url: str) -> Path:
         if parts.scheme in SERVER_SCHEMES:
             raise ValueError(f"store {show_url(url)!r} is on a server; this needs one in a folder")
         raise ValueError(
-            f"store URL {_without_password(url)!r}: unknown scheme {parts.scheme!r}; name a "
+            f"store URL {mask_passwords(url)!r}: unknown scheme {parts.scheme!r}; name a "
             f"folder, lmdb:///folder, or a server with {', '.join(SERVER_SCHEMES)}"
         )
     scheme = parts.scheme or url.partition("//")[0] * ("//" in url)
@@ -194,7 +195,7 @@ def store_folder(url: str) -> Path:
 def server_address(url: str) -> ServerAddress:
     """Read the URL of a server; a ValueError for an unknown option, a bad prefix or port."""
     parts = urlsplit(url)
-    shown = _without_password(url)
+    shown = mask_passwords(url)
     scheme, cluster = SERVER_SCHEMES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - _OPTIONS):
@@ -231,13 +232,3 @@ def _check_port(parts: SplitResult, shown: str) -> None:
         port = 0
     if port == 0:
         raise ValueError(f"store URL {shown!r}: its port must be a number from 1 to 65535")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    account, _, host = parts.netloc.rpartition("@")
-    user = account.partition(":")[0]
-    hidden = f"{user}:***@{host}" if ":" in account else f"{user}@{host}"
-    return url.replace(parts.netloc, hidden, 1)

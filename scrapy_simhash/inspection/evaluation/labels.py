@@ -35,7 +35,7 @@ from urllib.parse import quote
 import msgspec
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash._printable import printable
+from scrapy_simhash._printable import escape, printable
 from scrapy_simhash.errors import CorpusError, LabelsError
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class LabelWriter:
         """Append a label durably."""
         cells = (pair.first, pair.second, pair.label, pair.source, pair.why, *urls)
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([printable(cell) for cell in cells])
+        csv.writer(line, lineterminator="\n").writerow([escape(str(cell)) for cell in cells])
         self._starts.append(self._append(line.getvalue()))
 
     def take_back(self) -> None:

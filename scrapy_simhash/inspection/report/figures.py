@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from scrapy_simhash._printable import show
+from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
 from scrapy_simhash.judging.names import list_words
@@ -334,7 +334,9 @@ def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
 def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | None:
     """Get a page of a decision from the store, if the store still has the same page."""
     document = store.get_document(number) if store is not None and number else None
-    return document if document is not None and document.url == url else None
+    # A log has no passwords.
+    same = document is not None and mask_passwords(document.url) == mask_passwords(url)
+    return document if same else None
 
 
 def _is_edge(decision: Decision, rule: Rule) -> bool:
