@@ -79,7 +79,7 @@ def judge(links: Outlinks, action: str) -> Callable[[tuple[Request, PageFingerpr
         request, made = page
         url = request.url
         decision = Decision(url=url, status="", action=action, match_url=f"{url}?print=1")
-        noted = links.judged(request, Response(url), JudgedPage(decision, made.targets))
+        noted = links.judged(request, Response(url), JudgedPage(decision, links=made.targets))
         with suppress(StopIteration):  # it awaits nothing
             noted.send(None)
 

@@ -21,7 +21,7 @@ from msgspec import structs
 from urlsite import HOST, UrlSite
 
 from scrapy_simhash import fingerprint_page, open_store
-from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.documents import NOBODY, make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls.applying import ActingRules, name_form
@@ -89,7 +89,7 @@ def measure_asking(store: Store, urls: list[str], rules: int) -> float:
     began = time.process_time()
     for url in urls:
         if (target := acting.find_target(url)) is not None:
-            store.read(partial(find_form, name=name_form(target.form, "")))
+            store.read(partial(find_form, name=name_form(target.form, NOBODY)))
     return 1e6 * (time.process_time() - began) / len(urls)
 
 

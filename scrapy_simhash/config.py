@@ -77,6 +77,9 @@ class Config:
         cross_site: what to do with a near-duplicate of a page on another site (registrable domain),
             or of a bulk-loaded fingerprint without URL: `drop` treats it like any other, as in the
             paper; `flag` only flags it, whatever the action
+        across_spiders: drop a near-duplicate of a page that another spider got, too, if the
+            callbacks have one name; with `False` a page is dropped only for one that its own spider
+            got, see [Several spiders on one store](several-spiders.md)
         never_drop: regular expressions; a page whose URL matches one is not judged (`never_drop`)
         follow_new_links: follow the links of a near-duplicate if at least half of them are not on
             its original. Its items are dropped all the same, and its errback is not called. `late`
@@ -133,6 +136,7 @@ class Config:
     confirm: Annotated[_Share | None, Meta(description="0 to 1, or None")] = CONFIRM
     scope: _Text = "global"
     cross_site: Literal["drop", "flag"] = "drop"
+    across_spiders: _Flag = False
     never_drop: _Patterns = ()
     follow_new_links: Annotated[
         bool | Literal["late"], Meta(description=f"True or False or {LATE!r}")

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
 from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_simhash._printable import describe_error, quote
@@ -24,8 +25,10 @@ from scrapy_simhash.crawl.policy import (
     TEXT_KEY,
     Actions,
     count,
+    find_reader,
     find_skip_reason,
     make_page,
+    spider_of,
 )
 from scrapy_simhash.crawl.refetch import LostPages
 from scrapy_simhash.crawl.running import (
@@ -36,6 +39,7 @@ from scrapy_simhash.crawl.running import (
     tell_bad_setting,
 )
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError
+from scrapy_simhash.judging.documents import NOBODY
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import show_url
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
+    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
 logger = logging.getLogger(__name__)
@@ -76,6 +81,7 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
+        self._warned_of_unnamed = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, self.links.are_followed, looking=self.looking)
@@ -192,7 +198,11 @@ class SimhashDownloaderMiddleware:
             self.pages.pop(request, None)  # if it was judged before
             count(self._crawler, "skipped/simhash_skip")
             return response
-        page = self.pages[request] = await self._judge(request, response)
+        reader, scheduled = NOBODY, self.delivery.is_scheduled(request)
+        if scheduled and not self.looking:
+            reader = self._find_reader(request)
+        page = self.pages[request] = await self._judge(request, response, reader)
+        page.scheduled = scheduled
         decision = page.decision
         verdict = request.meta[META_KEY] = decision.make_verdict()
         if self._detector.is_open and self._detector.log is not None:
@@ -223,7 +233,21 @@ class SimhashDownloaderMiddleware:
             except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
                 self._not_followed(response, error)
 
-    async def _judge(self, request: Request, response: Response) -> JudgedPage:
+    def _find_reader(self, request: Request) -> Reader:
+        """Find who gets a page; warn once of callbacks that have no name."""
+        reader = find_reader(spider_of(self._crawler), request)
+        if reader == NOBODY and not self._warned_of_unnamed and request.callback is not NO_CALLBACK:
+            self._warned_of_unnamed = True
+            logger.warning(
+                "The callback %s of %s is no method of the spider: its pages are only flagged, and "
+                "none is dropped for them",
+                quote(repr(request.callback)),
+                quote(request.url),
+                extra={"spider": self._crawler.spider},
+            )
+        return reader
+
+    async def _judge(self, request: Request, response: Response, reader: Reader) -> JudgedPage:
         """Decide on a page, and what to do with it; whatever breaks, it passes."""
         read: list[PageFingerprint] = []
         try:
@@ -231,19 +255,20 @@ class SimhashDownloaderMiddleware:
             if reason is None and not self._detector.is_open:
                 reason = "no_store"
             if reason is None:
-                asked = make_page(self._crawler, request, response)
+                asked = make_page(self._crawler, request, response, reader)
                 decision = await self._detector.judge(asked, on_read=read.append)
             else:
                 count(self._crawler, f"skipped/{reason}")
                 size = len(response.body)
                 decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
-            self._actions.settle(request, decision, read[0].targets if read else NO_LINKS)
+            links = read[0].targets if read else NO_LINKS
+            self._actions.settle(request, reader, decision, links)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)
             decision = self._detector.pass_over(response.url, len(response.body), "failed")
-            self._actions.settle(request, decision)
-        page = JudgedPage(decision)
+            self._actions.settle(request, reader, decision)
+        page = JudgedPage(decision, reader)
         for made in read:
             page.links = made.targets
             if made.second_opinion:

@@ -18,6 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.crawl.policy import PASS
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.documents import Version
 
@@ -84,16 +85,17 @@ class Delivery(Follower):
         self._scheduled = scheduled
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Note a page that was judged and goes on; also whether a spider middleware sees it."""
-        decision, page.scheduled = page.decision, self._is_scheduled(request)
-        if decision.document and decision.status != "near_duplicate":
-            page.pending = Version(decision.document, bytes.fromhex(decision.text_digest))
+        """Note a page that was judged and goes on."""
+        decision = page.decision
+        if decision.document and (decision.status != "near_duplicate" or decision.action == PASS):
+            digest = bytes.fromhex(decision.text_digest)
+            page.pending = Version(decision.document, digest, page.reader)
             if page.scheduled:
                 self._expected.add(page.pending)
             else:
                 self._detector.note(Note(done=page.pending))
 
-    def _is_scheduled(self, request: Request) -> bool:
+    def is_scheduled(self, request: Request) -> bool:
         """Whether a spider middleware will see a page, and report what becomes of it."""
         if self._scheduled is None:
             return self.followed

@@ -22,6 +22,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.policy import META_KEY, count, is_closing, list_redirects
+from scrapy_simhash.judging.documents import NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import sink_found
 
@@ -47,9 +48,10 @@ class JudgedPage:
     """A page that was judged, or passed over; it does not hold its request or response."""
 
     decision: Decision
+    reader: Reader = NOBODY  # who is to get it
+    scheduled: bool = False  # whether a spider middleware will see it
     links: PageLinks = NO_LINKS
     pending: Marked = 0  # the document whose items have to be delivered, with its text
-    scheduled: bool = False  # whether a spider middleware will see it
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines
     batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items

@@ -32,11 +32,11 @@ from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import Places
 from scrapy_simhash.crawl.policy import (
+    PASS,
     count,
     find_rule,
     identify_for,
     is_closing,
-    name_callback,
     spider_of,
 )
 from scrapy_simhash.crawl.refetch import pack_request, unpack_request
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.pages.links import PageLinks
 
 
@@ -252,7 +253,13 @@ class Outlinks(Follower):
         followed: dict[str, dict[int, int]] = {}
         return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
 
-    def are_followed(self, request: Request, decision: Decision, links: PageLinks) -> bool:  # noqa: ARG002
+    def are_followed(
+        self,
+        request: Request,
+        reader: Reader,
+        decision: Decision,
+        links: PageLinks,  # noqa: ARG002
+    ) -> bool:
         """Whether a near-duplicate that is dropped gives its links.
 
         It does if its original was not fetched in this crawl, or was at the limit of the depth; or
@@ -262,13 +269,13 @@ class Outlinks(Follower):
             return True
         if decision.sink:
             return False
-        followed = self._followed.get(name_callback(request), {}).get(_original_of(decision))
+        followed = self._followed.get(reader.callback, {}).get(_original_of(decision))
         return followed is None or (self._limits_depth and _depth_of(request) < followed)
 
     def note_followed(self, request: Request, page: JudgedPage) -> None:
         """Note that a page gives its links, so no near-duplicate has to give them."""
         if document := _original_of(page.decision):
-            followed = self._followed.setdefault(name_callback(request), {})
+            followed = self._followed.setdefault(page.reader.callback, {})
             depth = _depth_of(request)
             followed[document] = min(depth, followed.get(document, depth))
 
@@ -280,7 +287,7 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note the links of a page that was judged."""
         decision, links = page.decision, page.links
-        if not decision.is_near_duplicate:
+        if not decision.is_near_duplicate or decision.action == PASS:
             # Its links count as followed before they are: if its callback fails, the page is
             # withdrawn, and those that were dropped for it are made again.
             self.note_followed(request, page)
@@ -434,6 +441,8 @@ class Outlinks(Follower):
 
 def _original_of(decision: Decision) -> int:
     """Get the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
+    if decision.action == PASS:
+        return decision.document
     return decision.match_document or decision.document
 
 

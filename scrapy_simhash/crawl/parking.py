@@ -30,10 +30,10 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     SUCCESS,
     count,
+    find_reader,
     identify_for,
     is_closing,
     is_never_dropped,
-    name_callback,
     spider_of,
 )
 from scrapy_simhash.crawl.refetch import (
@@ -285,7 +285,7 @@ class ParkedRequests(Follower):
 
         request, expiry, now = candidate.request, self._config.expire_days, time.time()
         spider, rules = spider_of(self._crawler), self._detector.acting
-        callback = name_callback(request)
+        reader = find_reader(spider, request)
         parked = Parked(
             rule="",
             url=request.url,
@@ -300,10 +300,10 @@ class ParkedRequests(Follower):
         return Parking(
             parked,
             candidate.target,
-            name_form(candidate.target.form, callback),
+            name_form(candidate.target.form, reader),
             rules.find_form if rules is not None else str,
             candidate.identity,
-            callback,
+            reader,
             0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
             only_ask=only_ask,
         )

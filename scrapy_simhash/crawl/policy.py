@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, Rule
@@ -17,12 +17,13 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, Config
-from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES
+from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from scrapy_simhash.detector.detector import Page
@@ -60,13 +61,15 @@ def find_skip_reason(config: Config, request: Request, response: Response) -> st
 
     Judged are final HTML pages with a callback that no option exempts; under SIMHASH_FILES other
     responses as well, of any size, because a digest takes a thousandth of what reading a page
-    takes. An empty one is none.
+    takes. An empty one is none. What a form or a search answers is no page of an address: only
+    answers to GET are judged.
     """
     # This also sees robots.txt and downloads of media pipelines, and error pages after their last
     # retry, which HttpError filters only later.
     as_file = config.files and bool(response.body) and not is_page(response)
     rules = {
         "no_callback": request.callback is NO_CALLBACK,
+        "method": request.method != "GET",
         "not_html": not (is_page(response) or as_file),
         "status": response.status not in SUCCESS,
         "truncated": bool(_TRUNCATED_FLAGS.intersection(response.flags)),
@@ -88,6 +91,8 @@ def is_page(response: Response) -> bool:
 
 # The action if the links of a near-duplicate are followed, see `links`: it drops only the items.
 FOLLOW = "follow"
+# That of a page whose callback did not get what it is like.
+PASS = "pass"  # noqa: S105 - no password
 _FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
@@ -98,7 +103,7 @@ class Actions:
         self,
         crawler: Crawler,
         config: Config,
-        are_followed: Callable[[Request, Decision, PageLinks], bool],
+        are_followed: Callable[[Request, Reader, Decision, PageLinks], bool],
         *,
         looking: bool,
     ) -> None:
@@ -108,10 +113,16 @@ class Actions:
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
-    def settle(self, request: Request, decision: Decision, links: PageLinks = NO_LINKS) -> None:
-        """Choose the action on a page with these links, and count the decision."""
+    def settle(
+        self,
+        request: Request,
+        reader: Reader,
+        decision: Decision,
+        links: PageLinks = NO_LINKS,
+    ) -> None:
+        """Choose the action on a page with these links for a reader, and count the decision."""
         if decision.status == "near_duplicate":
-            decision.action = self._choose(request, decision, links)
+            decision.action = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
         elif decision.status == "unjudged":
@@ -122,12 +133,23 @@ class Actions:
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
 
-    def _choose(self, request: Request, decision: Decision, links: PageLinks) -> str:
-        """Choose the action on a near-duplicate: one of ACTIONS, or FOLLOW."""
+    def _choose(
+        self, request: Request, reader: Reader, decision: Decision, links: PageLinks
+    ) -> str:
+        """Choose the action on a near-duplicate: one of ACTIONS, FOLLOW or PASS."""
+        if decision.reason:  # it is kept
+            count(self._crawler, f"kept_for_{decision.reason}")
+            return PASS
+        if reader == NOBODY:
+            return "flag"
         # There is nothing behind the links of a wall.
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
-        if action in _FOLLOWING and not wall and self._are_followed(request, decision, links):
+        if (
+            action in _FOLLOWING
+            and not wall
+            and self._are_followed(request, reader, decision, links)
+        ):
             action = _FOLLOWING[action]
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
@@ -170,7 +192,7 @@ FLAG = "near_duplicate"
 _INHERITED = "_simhash_inherited_redirects"
 
 
-def make_page(crawler: Crawler, request: Request, response: Response) -> Page:
+def make_page(crawler: Crawler, request: Request, response: Response, reader: Reader) -> Page:
     """Make the page that the detector judges, from the final request and the response to it."""
     from scrapy_simhash.detector.detector import Page  # noqa: PLC0415 - loads trafilatura
 
@@ -187,7 +209,7 @@ def make_page(crawler: Crawler, request: Request, response: Response) -> Page:
         identity=identity,
         aliases=tuple(alias for alias in aliases if alias != identity),
         requested=redirected[0] if redirected else "",
-        callback=name_callback(request),
+        reader=reader,
         is_file=not is_page(response),
     )
 
@@ -198,19 +220,44 @@ def list_redirects(request: Request) -> list[str]:
     return redirects[request.meta.get(_INHERITED, 0) :]
 
 
-def name_callback(request: Request) -> str:
-    """Name the method of the spider that gets the response; "" if it is none."""
-    callback = request.callback
-    if callback is None:
-        return "parse"
-    spider, name = getattr(callback, "__self__", None), str(getattr(callback, "__name__", ""))
-    if isinstance(spider, CrawlSpider) and name == "_callback":
-        # All rules have this one callback, and some a method of their own behind it.
-        rule = find_rule(spider, request)
-        own = rule.callback if rule is not None else ""
-        own = own if isinstance(own, str) else getattr(own, "__name__", "")
-        return " ".join(filter(None, (name, own, "follow" * bool(rule and rule.follow))))
-    return name if isinstance(spider, Spider) else ""
+def find_reader(spider: Spider, request: Request) -> Reader:
+    """Find who gets a response: the spider, and the name that its callback has there.
+
+    It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
+    partials have none: NOBODY.
+    """
+    name = _name_method(spider, request.callback or spider._parse)  # noqa: SLF001 - as Scrapy does
+    if isinstance(spider, CrawlSpider):
+        if name == "_parse":
+            name = "parse_start_url, follow"
+        elif name == "_callback":
+            # All rules have this one, and what each does with its pages behind it.
+            name = _name_callback_of_rule(spider, request)
+    elif name == "_parse":
+        name = "parse"
+    return Reader(spider.name, name) if name else NOBODY
+
+
+def _name_method(spider: Spider, callback: Any) -> str:
+    """Name a method as an attribute of the spider; "" if it is none."""
+    if getattr(callback, "__self__", None) is not spider:
+        return ""
+    name = str(callback.__name__)
+    if getattr(spider, name, None) == callback:
+        return name
+    members = inspect.getmembers_static(spider)  # decorated, or the method of another class
+    return next((name for name, member in members if member is callback.__func__), "")
+
+
+def _name_callback_of_rule(spider: CrawlSpider, request: Request) -> str:
+    """Name what the rule that found a page does with it; "" if its callback has no name."""
+    rule = find_rule(spider, request)
+    own = rule.callback if rule is not None else None
+    callback = getattr(spider, own, None) if isinstance(own, str) else own
+    name = _name_method(spider, callback)
+    if rule is None or (callback is not None and not name):
+        return ""
+    return ", ".join(filter(None, (name, "follow" * rule.follow)))
 
 
 def find_rule(spider: CrawlSpider, request: Request) -> Rule | None:

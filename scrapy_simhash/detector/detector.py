@@ -19,7 +19,7 @@ from scrapy_simhash.detector.log import Decision, DecisionLog, new_crawl
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import SettingError, StoreError, StoreUnusableError, UnjudgedError
-from scrapy_simhash.judging.documents import Verdict, make_document
+from scrapy_simhash.judging.documents import NOBODY, Reader, Verdict, make_document
 from scrapy_simhash.pages.addresses import bound_url
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
@@ -70,7 +70,7 @@ class Page:
     time: float | None = None  # when it was fetched, seconds since 1970, UTC; None for now
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
-    callback: str = ""  # name of the callback of its request; "" where that is not known
+    reader: Reader = NOBODY  # who is to get it
 
 
 class Detector:
@@ -269,7 +269,8 @@ class Detector:
             requested=bound_url(page.requested, self.seed),
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
-            callback=page.callback,
+            reader=page.reader,
+            across_spiders=self._config.across_spiders,
             form=self._name_form(page),
         )
         started = time.perf_counter()
@@ -292,7 +293,7 @@ class Detector:
     def _name_form(self, page: Page) -> bytes:
         """Name the normal form under which requests find a page; b"" if no rule is of its host."""
         form = self.acting.find_form(page.url) if self.acting is not None else ""
-        return name_form(form, page.callback) if form else b""
+        return name_form(form, page.reader) if form else b""
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":

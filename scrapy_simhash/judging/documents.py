@@ -20,8 +20,42 @@ if TYPE_CHECKING:
 
 
 Status: TypeAlias = Literal["new", "near_duplicate", "revisit", "unjudged"]
+Kept: TypeAlias = Literal["", "other_callback", "other_spider"]
 MOST_FINGERPRINTS = 8
 MOST_IDENTITY_BYTES = 64
+
+
+class Reader(NamedTuple):
+    """Who gets a page: a callback of a spider.
+
+    Attributes:
+        spider: its name.
+        callback: name of its method, see `crawl.policy.find_reader`.
+    """
+
+    spider: str = ""
+    callback: str = ""
+
+
+# Of pages that were imported: they stand for whatever a callback would get.
+EVERYONE = Reader(callback="*")
+# Of callbacks that have no name, and of what is asked outside of crawls: compared with all, and
+# what one got stands for nothing that a callback of a name would get.
+NOBODY = Reader()
+
+
+def stands_for(reader: Reader, other: Reader, *, across_spiders: bool = False) -> bool:
+    """Whether a page that one reader got need not be handed to another one.
+
+    Args:
+        reader: who got it.
+        other: who would get a copy of it.
+        across_spiders: callbacks of one name are one reader, whatever their spiders.
+    """
+    if NOBODY in (reader, other):
+        return other == NOBODY
+    same = reader.spider == other.spider or across_spiders
+    return reader == EVERYONE or (same and reader.callback == other.callback)
 
 
 class PageFacts(msgspec.Struct, frozen=True):
@@ -42,7 +76,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
-        callback: name of the callback of its request; "" where that is not known.
+        reader: who gets it, or was the last to get it.
     """
 
     identity: bytes
@@ -61,7 +95,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     link_sketch: bytes = b""
     stub: bool = False
     time: float = 0.0
-    callback: str = ""
+    reader: Reader = NOBODY
 
     @property
     def file(self) -> bool:
@@ -76,7 +110,7 @@ class PageFacts(msgspec.Struct, frozen=True):
 FACT_COLUMNS = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope", "callback"}
+    if field.name not in {"identity", "scope", "reader"}
 }
 
 
@@ -101,6 +135,7 @@ class Document(PageFacts, frozen=True):
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
         form: name of the normal form of its address, see `urls.applying`; b"" where no rule acts.
+        across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
@@ -112,6 +147,7 @@ class Document(PageFacts, frozen=True):
     requested: str = ""
     links: PageLinks = NO_LINKS
     form: bytes = b""
+    across_spiders: bool = False
 
     def __post_init__(self) -> None:
         # LMDB would refuse or cut it in the middle of a transaction.
@@ -149,6 +185,8 @@ class Match:
         new_links: share of the new document's links that were not on this one, 0 to 1; None
             where there are none, or none that the samples can tell of.
         pending: nobody has its items yet; its crawl is at work on them.
+        kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
+            `other_spider`, who got this one.
     """
 
     document: int
@@ -160,6 +198,7 @@ class Match:
     new_links: float | None = None
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
+    kept: Kept = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +208,10 @@ class Verdict:
     Attributes:
         status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`:
             kept as a new one, but not everything near could be looked at.
-        reason: of a revisit, `unchanged` or `changed`; of an unjudged document, `bucket_too_full`:
-            it had more candidates than are compared, of which the nearest were no match, or too
-            many documents share its keys; otherwise "".
+        reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept, see
+            `Match.kept`; of an unjudged document, `bucket_too_full`: it had more candidates than
+            are compared, of which the nearest were no match, or too many documents share its keys;
+            otherwise "".
         document: its number in the store; 0 where a read-only store noted nothing.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, whose `tests`
@@ -189,13 +229,14 @@ class Verdict:
 
 
 class Version(NamedTuple):
-    """A document with one of its texts: the page may be fetched again while it is in flight."""
+    """A document with one of its texts, on its way to a reader; it may be fetched meanwhile."""
 
     document: int
     text_digest: bytes
+    reader: Reader
 
 
-# A document as a crawl marks it; a plain number stands for the text that it has now.
+# A document as a crawl marks it; a plain number stands for the text and the reader of now.
 Marked: TypeAlias = int | Version
 
 
@@ -244,7 +285,8 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         document: its number in the store.
         state: `pending` (its items did not come through yet), `done`, or `duplicate`.
         crawl: id of the crawl that fetched it.
-        original: number of the document it is a near-duplicate of, or 0.
+        readers: who got its text.
+        original: number of the document it is a near-duplicate of, or 0; it may have been kept.
         distance: bits between the two, or -1.
         similarity: of their sketches, or None.
         tests: what decided.
@@ -258,6 +300,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     document: int
     state: str
     crawl: str
+    readers: tuple[Reader, ...] = ()
     original: int
     distance: int
     similarity: float | None
@@ -340,8 +383,10 @@ class State(IntEnum):
 class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: ignore[misc]
     """A document; on disk the facts come first, then these fields in their order."""
 
-    # `delivered`: it was done at least once, whatever its state is now. `spared`: judged again it
-    # is no near-duplicate of anything, because somebody took its drop back.
+    # State and crawl are those of the fetch for `reader`; `earlier_readers` got the same text
+    # before. `delivered`: it was done at least once, whatever its state is now. `spared`: judged
+    # again it is no near-duplicate of anything, because somebody took its drop back. `original`, of
+    # a document that is no duplicate: it was kept for a reader that did not get the original.
 
     state: State
     delivered: bool
@@ -353,18 +398,26 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     tests: tuple[str, ...] = ()
     spared: bool = False
     new_links: float | None = None
+    earlier_readers: tuple[Reader, ...] = ()
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """Who got its text."""
+        done = self.state == State.DONE
+        return (*self.earlier_readers, self.reader) if done else self.earlier_readers
 
 
 class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A drop that may have to be taken back: when it was made its original was pending."""
 
-    # `text_digest` is of the text it was dropped for; `crawl` answers for it; `request` is how it
-    # can be fetched again, or b"".
+    # `text_digest` is of the text it was dropped for, and `reader` is getting that; `crawl` answers
+    # for the drop; `request` is how it can be fetched again, or b"".
 
     original: int
     text_digest: bytes
     crawl: str
     request: bytes = b""
+    reader: Reader = NOBODY
 
 
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

@@ -7,6 +7,10 @@ causes a drop; the next similar page takes over, and the page itself is judged a
 A page dropped for a pending one is *lost* if that one's callback fails, or its crawl dies: nobody
 has the text. So such a drop is noted until its original is done, and taken back when it never will
 be: a crawl of the same spider requests the page again, or it is listed.
+
+All that is about one *reader*, a callback of a spider. A page is dropped only for what its own one
+got. If there is a record that only others got, the page is a near-duplicate that is kept: as a
+record of its own, which later pages for this reader match.
 """
 
 from __future__ import annotations
@@ -28,11 +32,13 @@ from scrapy_simhash.judging.comparison import (
     make_context,
 )
 from scrapy_simhash.judging.documents import (
+    NOBODY,
     Document,
     LostPage,
     Marked,
     Match,
     PageFacts,
+    Reader,
     Record,
     State,
     Status,
@@ -40,6 +46,7 @@ from scrapy_simhash.judging.documents import (
     Version,
     Waiting,
     facts_of,
+    stands_for,
 )
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
 from scrapy_simhash.judging.sites import Sites
@@ -48,6 +55,7 @@ from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.judging.sites import Site
@@ -63,11 +71,26 @@ _WITHDRAWN = "(withdrawn)"
 BUCKET_TOO_FULL = "bucket_too_full"
 
 
-def counts(record: Record, alive: Callable[[str], bool]) -> bool:
-    """Whether a record makes another document a near-duplicate; `alive` tells it of a crawl."""
-    if record.state == State.PENDING:
-        return alive(record.crawl)
-    return record.state == State.DONE
+def counts(
+    record: Record,
+    alive: Callable[[str], bool],
+    reader: Reader = NOBODY,
+    *,
+    across_spiders: bool = False,
+) -> bool:
+    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
+    if was_delivered(record, reader, across_spiders=across_spiders):
+        return True
+    if record.state != State.PENDING or not alive(record.crawl):
+        return False
+    return stands_for(record.reader, reader, across_spiders=across_spiders)
+
+
+def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
+    """Whether the items of a record came through, for a page that goes to a reader."""
+    if record.state == State.DUPLICATE:
+        return False
+    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
 
 
 class _Candidate(NamedTuple):
@@ -96,17 +119,32 @@ class Matcher:
         self, document: Document, own: int = 0
     ) -> tuple[Match | None, Match | None, bool]:
         """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
-        # Of more than 256 candidates the nearest are asked first, and the first that agree decide.
-        # The document's own record, of the number `own`, must not count. Returns the match; or else
-        # the record that would have been it, had it been confirmed; and whether every document that
-        # could be one was asked.
+        # Of more than 256 candidates the nearest are asked first, and the first that agree decide,
+        # those that the document's reader got before all others. The document's own record, of the
+        # number `own`, must not count. Returns the match; or else the record that would have been
+        # it, had it been confirmed; and whether every document that could be one was asked.
         candidates, complete = self._find_candidates(document)
         parted: list[_Asked] = []
+        others: list[_Asked] = []
         for asked in self._ask_in_passes(document, candidates, own):
-            if matches := [each for each in asked if each.answer.duplicate]:
+            alike = [each for each in asked if each.answer.duplicate]
+            if matches := [each for each in alike if self._is_for(document, each.record)]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
+            others += alike
             parted = [min((*parted, *asked), key=_rank)] if asked else parted
+        if others:
+            other = min(others, key=_rank)
+            same_callback = structs.replace(document, across_spiders=True)
+            kept: Kept = (
+                "other_spider" if self._is_for(same_callback, other.record) else "other_callback"
+            )
+            return _make_match(document, other, kept), None, complete
         return None, _make_match(document, parted[0]) if parted else None, complete
+
+    def _is_for(self, page: Document, record: Record | None) -> bool:
+        """Whether a page may be dropped for a record; one that was bulk-loaded stands for all."""
+        across = page.across_spiders
+        return record is None or counts(record, self.alive, page.reader, across_spiders=across)
 
     def is_alike(self, page: PageFacts, record: Record) -> bool:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
@@ -204,13 +242,11 @@ def _rank(asked: _Asked) -> tuple[float, _Candidate]:
     return -(asked.answer.similarity or 0.0), asked.candidate
 
 
-def _make_match(page: PageFacts, asked: _Asked) -> Match:
+def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
     candidate, record, answer = asked
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
-        links = NO_LINKS
-        if answer.duplicate and isinstance(page, Document):
-            links = page.links
+        links = page.links if answer.duplicate else NO_LINKS
         new_links = measure_new_links(
             page.link_sketch, links, page.url, record.link_sketch, record.url
         )
@@ -222,8 +258,14 @@ def _make_match(page: PageFacts, asked: _Asked) -> Match:
         answer.similarity,
         (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
         new_links,
-        pending=record is not None and record.state == State.PENDING,
+        pending=not (kept or record is None or _is_settled(page, record)),
+        kept=kept,
     )
+
+
+def _is_settled(page: Document, record: Record) -> bool:
+    """Whether the reader of a page has the items of a record."""
+    return was_delivered(record, page.reader, across_spiders=page.across_spiders)
 
 
 @dataclass
@@ -246,7 +288,7 @@ class Judge(Matcher):
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0
-        reason = BUCKET_TOO_FULL if status == "unjudged" else ""
+        reason = BUCKET_TOO_FULL if status == "unjudged" else match.kept if match else ""
         if status == "new" and self.siblings is not None:
             self.siblings.add(document.url, number)
         sink = match is not None and self._leads_to_sink(document, match.document)
@@ -284,12 +326,16 @@ class Judge(Matcher):
             moved = changed or _placed_by(own) != _placed_by(document)
             if moved:
                 writing.take_out(number, own)
-            if changed or not self.counts(own):
+            # The identity of the visit may be an alias, and its reader may have the page.
+            facts = facts_of(document) | {"identity": own.identity, "reader": own.reader}
+            if changed or not counts(own, self.alive, document.reader):
+                own.earlier_readers = () if changed else own.readers
                 own.state, own.crawl = State.PENDING, document.crawl
-            for field, value in facts_of(document).items():
-                if field != "identity":  # that of the visit may be an alias
-                    setattr(own, field, value)
+                facts["reader"] = document.reader
+            for field, value in facts.items():
+                setattr(own, field, value)
             if changed:
+                own.original = 0
                 writing.drop_text(number)
                 forget_sink(writing, number)
             names = (document.identity, *document.aliases)
@@ -322,9 +368,10 @@ class Judge(Matcher):
         )
         waiting = None
         if match is not None:
-            make_duplicate(record, match)
+            note_match(record, match)
             if match.pending and (original := writing.get(match.document)):
-                waiting = Waiting(match.document, original.text_digest, document.crawl)
+                digest, reader = original.text_digest, original.reader
+                waiting = Waiting(match.document, digest, document.crawl, reader=reader)
         return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
 
 
@@ -333,27 +380,40 @@ def _placed_by(page: PageFacts) -> tuple[object, ...]:
     return page.fingerprints, page.url, page.title, page.heading, bool(page.sketch)
 
 
-def make_duplicate(record: Record, match: Match) -> None:
-    """Make a near-duplicate of a record; it is not written."""
-    record.state, record.delivered = State.DUPLICATE, False
+def note_match(record: Record, match: Match) -> None:
+    """Note in a record what it is a near-duplicate of; unless it is kept, it is one from now on."""
+    if not match.kept:
+        record.state, record.delivered = State.DUPLICATE, False
     record.original, record.distance = match.document, match.distance
     record.similarity, record.tests = match.similarity, match.tests
     record.new_links = match.new_links
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
-    """Mark those documents done that are pending in this crawl, with the text that was marked."""
-    for number, record in _list_pending(documents, marked, crawl):
-        record.state, record.delivered = State.DONE, True
+    """Note whose items came through: of pages of this crawl, with the text that was marked."""
+    for mark in marked:
+        number, record = number_of(mark), documents.get(number_of(mark))
+        if record is None or record.state == State.DUPLICATE or not _has_text(mark, record):
+            continue
+        if _is_in_flight(mark, record, crawl):
+            record.state, reader = State.DONE, record.reader
+        # The page was fetched for another reader meanwhile, which is at work on it.
+        elif isinstance(mark, Version) and _is_another(mark.reader, record):
+            record.earlier_readers, reader = (*record.earlier_readers, mark.reader), mark.reader
+        else:
+            continue
+        record.delivered = True
         documents.put(number, record)
-        _settle_drops(documents, number, record)
+        _settle_drops(documents, number, record, reader)
 
 
 def withdraw(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:
     """Make orphans of those documents that are pending in this crawl, with the text marked."""
-    for number, record in _list_pending(documents, marked, crawl):
-        record.crawl = _WITHDRAWN
-        documents.put(number, record)
+    for mark in marked:
+        record = documents.get(number_of(mark))
+        if record is not None and _has_text(mark, record) and _is_in_flight(mark, record, crawl):
+            record.crawl = _WITHDRAWN
+            documents.put(number_of(mark), record)
 
 
 def number_of(marked: Marked) -> int:
@@ -361,25 +421,29 @@ def number_of(marked: Marked) -> int:
     return marked.document if isinstance(marked, Version) else marked
 
 
-def _list_pending(
-    documents: Documents, marked: Iterable[Marked], crawl: str
-) -> Iterator[tuple[int, Record]]:
-    for mark in marked:
-        number = number_of(mark)
-        record = documents.get(number)
-        if record is None or record.state != State.PENDING or record.crawl != crawl:
-            continue
-        # Another text came meanwhile, whose items are still on their way.
-        if isinstance(mark, Version) and mark.text_digest != record.text_digest:
-            continue
-        yield number, record
+def _has_text(mark: Marked, record: Record) -> bool:
+    """Whether a document has the text that was marked; another one's items are on their way."""
+    return not isinstance(mark, Version) or mark.text_digest == record.text_digest
 
 
-def _settle_drops(stored: Documents, number: int, record: Record) -> None:
-    """Settle what was dropped for a document, and for its text, because its items came through."""
+def _is_in_flight(mark: Marked, record: Record, crawl: str) -> bool:
+    """Whether a document is on its way, in a crawl, to the reader that was marked."""
+    if record.state != State.PENDING or record.crawl != crawl:
+        return False
+    return not isinstance(mark, Version) or mark.reader == record.reader
+
+
+def _is_another(reader: Reader, record: Record) -> bool:
+    """Whether a reader of a name is not among those that a record knows of."""
+    return reader not in (NOBODY, record.reader, *record.earlier_readers)
+
+
+def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
+    """Settle what was dropped for a document, and for its text, because a reader has its items."""
     for duplicate in stored.list_duplicates(number):
         waiting = stored.get_waiting(duplicate)
-        if waiting is not None and waiting.text_digest == record.text_digest:
+        awaited = waiting is not None and (waiting.text_digest, waiting.reader)
+        if awaited == (record.text_digest, reader):
             stored.drop_waiting(duplicate)
 
 
@@ -402,7 +466,7 @@ def list_lost(
         expected = (
             original is not None
             and original.text_digest == waiting.text_digest
-            and counts(original, alive)
+            and counts(original, alive, waiting.reader)
         )
         if record is not None and not expected:
             yield number, waiting, record

@@ -362,7 +362,7 @@ class Mender:
             return ""
         if site is not None:
             return "is of another host" if site[0] != entry[0] else "with a wrong digest"
-        if record.state == State.DUPLICATE:
+        if record.state == State.DUPLICATE or record.original:
             return "is a near-duplicate"
         if record.stub:
             return "is a stub"
@@ -423,8 +423,12 @@ class Mender:
             record = self._get(number)
             if record is not None and record.state == State.DUPLICATE:
                 original = self._get(record.original)
-                digest = original.text_digest if original is not None else b""
-                self._stored.put_waiting(number, Waiting(record.original, digest, record.crawl))
+                if original is None:
+                    waiting = Waiting(record.original, b"", record.crawl)
+                else:
+                    digest, reader = original.text_digest, original.reader
+                    waiting = Waiting(record.original, digest, record.crawl, reader=reader)
+                self._stored.put_waiting(number, waiting)
 
     def _check_crawls(self) -> Iterator[str]:
         """Find unreadable records of crawls; one line each."""

@@ -23,7 +23,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.judge import counts, get_sound
+from scrapy_simhash.judging.judge import counts, get_sound, was_delivered
 from scrapy_simhash.judging.rows import Link, Parked, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink
 from scrapy_simhash.pages.links import digest_link
@@ -34,6 +34,7 @@ from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.urls.applying import Target
     from scrapy_simhash.urls.rules import UrlRuleRecord
@@ -62,7 +63,7 @@ class Parking(NamedTuple):
         form: name of that normal form, for its callback.
         leads: makes the normal form of an address: rules may have changed since a page was noted.
         identity: of the request, as of documents.
-        callback: name of its callback, which must be that of the page there.
+        reader: who is to get it, as the page there.
         not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
         only_ask: park nothing, only tell what would be done.
     """
@@ -72,7 +73,7 @@ class Parking(NamedTuple):
     form: bytes
     leads: Callable[[str], str]
     identity: bytes
-    callback: str
+    reader: Reader
     not_before: float = 0.0
     only_ask: bool = False
 
@@ -162,7 +163,7 @@ def park(
     """Park those requests that may be parked; returns one answer for each.
 
     A request may be parked if all rules that lead it to a target act, that target was delivered
-    or is pending in a crawl that is alive, was fetched for the same callback, and is no sink,
+    or is pending in a crawl that is alive, for the same reader, and is no sink,
     and the request is that of no document. At most a million requests are parked. A request
     of the same spider and identity takes the place of an earlier one.
     """
@@ -223,8 +224,7 @@ def _find_answer(
     kept, original = _find_original(stored, number, record)
     if any(is_sink(stored, found) for found in sorted({number, kept})):
         return ParkingAnswer("sink")
-    delivered = original is not None and counts(original, alive)
-    if reason := _find_reason(record, parking) if delivered else "not_delivered":
+    if reason := _find_reason(record, original, parking, alive):
         return ParkingAnswer(reason)
     *others, rule = parking.target.rules
     return ParkingAnswer(
@@ -232,17 +232,21 @@ def _find_answer(
         rule=rule,
         document=number,
         url=record.url,
-        pending=original is not None and original.state == State.PENDING,
+        pending=original is not None and not was_delivered(original, parking.reader),
         others=tuple(others),
     )
 
 
-def _find_reason(record: Record, parking: Parking) -> str:
+def _find_reason(
+    record: Record, original: Record | None, parking: Parking, alive: Callable[[str], bool]
+) -> str:
     """Find out why a page does not stand for a request; "" if it does."""
+    if original is None or not counts(original, alive):
+        return "not_delivered"
+    if not counts(original, alive, parking.reader):
+        return "callback"
     if record.time < parking.not_before:
         return "expired"
-    if record.callback != parking.callback:
-        return "callback"
     return "" if parking.only_ask or parking.parked.request else "unpackable"
 
 

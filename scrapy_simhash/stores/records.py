@@ -63,11 +63,12 @@ def site_key(host: str, seed: int) -> bytes:
 def site_row(number: int, record: Record, seed: int) -> tuple[bytes, bytes] | None:
     """Make key and member of a document in the sample of its host; None where it is in none.
 
-    Near-duplicates and stubs tell nothing of a site, and without a sketch nothing can be asked. The
-    seed of a store is secret, so nobody can choose which pages are in a sample. The member has a
-    digest of the identity, the number, and a digest of what the document tells of its site.
+    Near-duplicates, kept or not, and stubs tell nothing of a site, and without a sketch nothing can
+    be asked. The seed of a store is secret, so nobody can choose which pages are in a sample. The
+    member has a digest of the identity, the number, and a digest of what the document tells of its
+    site.
     """
-    if record.state == State.DUPLICATE or record.stub or not record.sketch:
+    if record.state == State.DUPLICATE or record.original or record.stub or not record.sketch:
         return None
     host = host_of(record.url)
     if not host:

@@ -326,7 +326,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 counts = () if parking is None else ("parked",)
                 stored.prefetch(documents, marked, self.distance, rows, counts)
                 self._sites.prepare(stored, documents)
-            if done or withdrawn:
+            if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
             if requests:

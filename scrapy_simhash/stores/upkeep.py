@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 _ROWS_SHOWN = 20
 
 
-_KEPT = (*FACTS, "crawl", "original", "distance", "similarity", "tests", "spared", "new_links")
+_KEPT = (
+    *FACTS,
+    "crawl",
+    "readers",
+    "original",
+    "distance",
+    "similarity",
+    "tests",
+    "spared",
+    "new_links",
+)
 
 
 def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:
@@ -49,7 +59,7 @@ def count_documents(stored: Documents) -> dict[str, Any]:
         files += record.file
         states[record.state.name.lower()] += 1
         scopes[record.scope] += 1
-        if record.original or record.distance >= 0:
+        if record.state == State.DUPLICATE:
             distances[record.distance] += 1
             groups[record.original] += 1
     return {

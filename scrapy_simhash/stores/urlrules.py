@@ -390,7 +390,7 @@ def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRule
             continue
         form = acting.find_form(record.url) if record is not None else ""
         if record is not None and form:
-            book.note_form(stored, name_form(form, record.callback), number, record)
+            book.note_form(stored, name_form(form, record.reader), number, record)
 
 
 def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:

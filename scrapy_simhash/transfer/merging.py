@@ -29,8 +29,15 @@ from scrapy_simhash.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from scrapy_simhash.judging.documents import Document, Record, State, Waiting, facts_of
-from scrapy_simhash.judging.judge import Matcher, make_duplicate
+from scrapy_simhash.judging.documents import (
+    EVERYONE,
+    Document,
+    Record,
+    State,
+    Waiting,
+    facts_of,
+)
+from scrapy_simhash.judging.judge import Matcher, note_match
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.text import PageText
@@ -288,11 +295,11 @@ def _merge(stored: Documents, rows: Sequence[Row], store: Store) -> Counter[str]
                 stored.put(number, replace(own, first_time=row.record.first_time))
             counts["known"] += 1
             continue
-        record, waiting = replace(row.record), row.waiting
+        record, waiting = replace(row.record, reader=EVERYONE, earlier_readers=()), row.waiting
         if own is not None:
             record.first_time = min(own.first_time, record.first_time)
+        record.original = (stored.find_number(row.original) or 0) if row.original else 0
         if record.state == State.DUPLICATE:
-            record.original = (stored.find_number(row.original) or 0) if row.original else 0
             waiting = waiting and replace(waiting, original=record.original)
         _put(stored, number, own, row._replace(record=record, waiting=waiting), matcher)
         counts[record.state.name.lower()] += 1
@@ -322,7 +329,7 @@ def _put(
     if matcher is not None and record.state == State.DONE and not (record.spared or seen):
         match, _, _ = matcher.find_match(Document(**facts_of(record)))
         if match is not None:
-            make_duplicate(record, match)
+            note_match(record, match)
     stored.add(number, record, row.text, aliases=row.aliases, waiting=row.waiting)
 
 

@@ -34,7 +34,7 @@ from scrapy_simhash.detector.detector import Detector, Page
 from scrapy_simhash.detector.log import IMPORT_PREFIX, Decision
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.errors import SourceError, StoreUnavailableError
-from scrapy_simhash.judging.documents import FACT_COLUMNS, Document
+from scrapy_simhash.judging.documents import EVERYONE, FACT_COLUMNS, Document
 from scrapy_simhash.pages.scopes import find_scope_of_url
 from scrapy_simhash.transfer.sources import START, Entry, Position, Source, SourcePage
 
@@ -96,6 +96,7 @@ class PageMaker:
             identity=identify(request, self._fingerprinter),
             time=page.time,
             is_file=not is_page(response),
+            reader=EVERYONE,
         )
 
     def make_document(self, facts: dict[str, Any], crawl: str) -> Document | str:
@@ -109,7 +110,7 @@ class PageMaker:
         known["fingerprints"] = tuple(number % _FINGERPRINTS for number in facts["fingerprints"])
         known["identity"] = identify(request, self._fingerprinter)
         known["scope"] = find_scope_of_url(self._config.scope, request.url)
-        return Document(**{"time": time.time(), **known}, crawl=crawl)
+        return Document(**{"time": time.time(), **known}, crawl=crawl, reader=EVERYONE)
 
 
 def _respond(url: str, page: SourcePage) -> Response:

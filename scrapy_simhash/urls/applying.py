@@ -21,6 +21,8 @@ from scrapy_simhash.urls.rules import RuleKind, UrlRule
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from scrapy_simhash.judging.documents import Reader
+
 
 def apply_rule(rule: UrlRule, address: Address) -> Address:
     """Get the normal form of an address; the same object where the rule leaves it alone."""
@@ -306,6 +308,6 @@ class ActingRules:
         return current, steps
 
 
-def name_form(form: str, callback: str) -> bytes:
-    """Make the key, 16 bytes, of a normal form for requests of one callback."""
-    return xxhash.xxh3_128_digest(f"{form}\n{callback}".encode("utf-8", "surrogatepass"))
+def name_form(form: str, reader: Reader) -> bytes:
+    """Make the key, 16 bytes, of a normal form for requests of one reader."""
+    return xxhash.xxh3_128_digest("\n".join((form, *reader)).encode("utf-8", "surrogatepass"))

@@ -173,8 +173,7 @@ def _list_votes(
 
 def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
     """Compare two pages; None where they have no vote."""
-    callbacks = {page.facts.callback, kept.facts.callback} - {""}
-    if len(callbacks) > 1:
+    if len({page.facts.reader.callback, kept.facts.reader.callback} - {""}) > 1:
         return None
     outcome = compare_pages(page.facts, kept.facts, rule)
     if outcome is Outcome.SAME:

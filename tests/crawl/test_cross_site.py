@@ -33,6 +33,7 @@ def on_mirror(site: Site, path: str) -> str:
 
 async def crawl_mirror_first(site: Site, store: Path, **settings: Any) -> Crawl:
     """Crawl copies of some pages on a mirror, then the originals and what these link to."""
+    settings["SIMHASH_ACROSS_SPIDERS"] = True
     mirrored = [on_mirror(site, f"/{number}") for number in range(PAGES)]
     first = await crawl(store, mirrored, **settings)
     assert first.counted == {"pages": PAGES, "new": PAGES}

@@ -405,18 +405,18 @@ async def test_what_reaches_the_spider_unjudged_is_lost_no_more(site: Site, tmp_
     assert lost(tmp_path) == 0
 
 
-class LambdaSpider(FailingSpider):
-    """Its callbacks cannot be written."""
+class ObjectSpider(FailingSpider):
+    """What it hands to its callbacks cannot be written."""
 
     async def start(self) -> AsyncIterator[Request]:
         async for request in super().start():
-            yield request.replace(callback=lambda response, parse=self.parse: parse(response))
+            yield request.replace(meta=request.meta | {"object": object()})
 
 
 async def test_what_cannot_be_requested_again_is_listed(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = await crawl_twins(site, tmp_path, spider=LambdaSpider)
+    done = await crawl_twins(site, tmp_path, spider=ObjectSpider)
     assert "requested_again" not in done.counted
     assert done.counted["lost"] == lost(tmp_path) == 1
     assert "1 page dropped for originals whose items were never delivered" in caplog.text

@@ -154,7 +154,9 @@ async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
 
 async def test_readonly_counts_and_writes_nothing(site: Site, tmp_path: Path) -> None:
     await crawl(tmp_path, [site.url("/list?page=1")])
-    done = await crawl_list(tmp_path, site, SIMHASH_READONLY=True, **LATE)
+    done = await crawl_list(
+        tmp_path, site, SIMHASH_READONLY=True, SIMHASH_ACROSS_SPIDERS=True, **LATE
+    )
     assert done.counted[REQUESTED] == len(LOST) + 1
     assert list_kept(tmp_path, site) == []
 

@@ -76,7 +76,8 @@ async def test_what_a_callback_does_not_follow_is_not_requested(tmp_path: Path) 
     """Its own filters count, because it is the callback itself that runs."""
     with serve(ANSWERS) as site:
         await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        done = await crawl(tmp_path, [site.url("/copy1")], PagesSpider)
+        across = {"SIMHASH_ACROSS_SPIDERS": True}
+        done = await crawl(tmp_path, [site.url("/copy1")], PagesSpider, **across)
         assert site.asked[-1] == "/copy1"
     assert done.paths == []
     assert done.decisions[0]["action"] == "follow"

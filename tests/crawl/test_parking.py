@@ -16,7 +16,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
 from scrapy_simhash.crawl import links, parking
-from scrapy_simhash.crawl.policy import name_callback
+from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.rows import Parked
 from scrapy_simhash.stores.documents import Documents
@@ -521,13 +521,8 @@ def test_rules_of_a_crawl_spider_are_different_callbacks() -> None:
     spider = Following()
     requests = [spider._build_request(place, Link("http://a.example/")) for place in range(3)]
     odd = requests[0].replace(meta={"rule": ["mine"]})
-    names = [name_callback(each) for each in (*requests, odd)]
-    assert names == [
-        "_callback parse_item",
-        "_callback parse_item follow",
-        "_callback follow",
-        "_callback",
-    ]
+    names = [find_reader(spider, each).callback for each in (*requests, odd)]
+    assert names == ["parse_item", "parse_item, follow", "follow", ""]
     assert links.name_link_maker(odd, spider) == "_callback"
 
 

@@ -334,7 +334,7 @@ def _note(world: _World, page: Document, verdict: Verdict) -> None:
     if verdict.match is not None:
         world.dropped.append(verdict.document)
     else:
-        world.flying.append((Version(verdict.document, page.text_digest), page.crawl))
+        world.flying.append((Version(verdict.document, page.text_digest, page.reader), page.crawl))
 
 
 def _take_flying(world: _World, crawl: str, share: float) -> list[Version | int]:

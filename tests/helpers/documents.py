@@ -4,11 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_simhash._printable import plural
-from scrapy_simhash.judging.documents import Document, Match, Verdict
+from scrapy_simhash.judging.documents import Document, Match, Reader, Verdict
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-1"
+
+
+# Who gets the pages of a test.
+READER = Reader("spider", "parse")
 
 
 def document(name: str, *fingerprints: int, **fields: Any) -> Document:
@@ -17,7 +21,7 @@ def document(name: str, *fingerprints: int, **fields: Any) -> Document:
         "text_digest": repr(fingerprints).encode()[:64],
         "url": f"http://site.example/{name}",
         "crawl": CRAWL,
-        "callback": "parse",
+        "reader": READER,
         **fields,
     }
     return Document(identity=name.encode(), fingerprints=fingerprints, **fields)

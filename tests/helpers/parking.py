@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer, ParkingGroup, keep_links
@@ -11,7 +12,7 @@ from scrapy_simhash.stores.rulebook import Form
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import Target, name_form
 from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord, parse_rule
-from tests.helpers.documents import CRAWL, document
+from tests.helpers.documents import CRAWL, READER, document
 
 SITE = "http://site.example"
 RULE = parse_rule("site.example drop-parameter sid")
@@ -25,14 +26,14 @@ def pin(store: Store, *rules: UrlRule) -> None:
         store.change_url_rule(rule.id, "pin")
 
 
-def name(path: str, callback: str = "parse") -> bytes:
+def name(path: str, reader: Reader = READER) -> bytes:
     """Name the normal form of a page."""
-    return name_form(f"{SITE}/{path}", callback)
+    return name_form(f"{SITE}/{path}", reader)
 
 
-def note(store: Store, path: str, number: int, callback: str = "parse") -> None:
+def note(store: Store, path: str, number: int, reader: Reader = READER) -> None:
     """Note which document has the normal form of this path."""
-    key = name(path, callback)
+    key = name(path, reader)
     store.write(lambda stored: stored.put_row("forms", key, pack_row(key, Form(number))))
 
 
@@ -56,7 +57,7 @@ def make_parking(
     parked = Parked("", url, spider, crawl, 0, request=b"request", time=1.0, body_bytes=100)
     target = Target(f"{SITE}/{path}", tuple(rule.id for rule in rules))
     identity = b"identity of %s" % url.encode()[-40:]
-    return Parking(parked, target, name(path), _leads, identity, "parse")
+    return Parking(parked, target, name(path), _leads, identity, READER)
 
 
 def _leads(url: str) -> str:

@@ -15,7 +15,7 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
-from tests.helpers.documents import document
+from tests.helpers.documents import READER, document
 from tests.helpers.oracle import Oracle, Page, distance_between
 from tests.helpers.parking import RULE, SITE, make_parking, note, park_requests, pin, unpark
 from tests.helpers.strategies import fingerprints as any_fingerprint
@@ -283,7 +283,7 @@ class StoreMachine(RuleBasedStateMachine):
         number = self.numbers.get(name.encode(), 99)
         texts = sorted(self.texts.get(name, ()))
         text = data.draw(st.sampled_from([None, *texts]), "text")
-        return number if text is None else Version(number, text)
+        return number if text is None else Version(number, text, READER)
 
     def find_pending(self, name: str, marked: Marked, crawl: str) -> Page | None:
         page = self.oracle.pages.get(name.encode())

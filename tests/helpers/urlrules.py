@@ -10,7 +10,7 @@ import xxhash
 from hypothesis import strategies as st
 
 from scrapy_simhash.judging.comparison import compare
-from scrapy_simhash.judging.documents import Document, StoredDocument, facts_of
+from scrapy_simhash.judging.documents import Document, Reader, StoredDocument, facts_of
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.addresses import Address, parse_address
 from scrapy_simhash.pages.sketch import sketch_text
@@ -89,7 +89,7 @@ class Crawl:
         for url in urls:
             self.time += 1
             fields = {**make_facts(self.site(url)), "url": url, "time": self.time, **facts}
-            page = Document(identity=url.encode()[:64], callback=callback, **fields)
+            page = Document(identity=url.encode()[:64], reader=Reader("spider", callback), **fields)
             match = next(
                 (
                     kept

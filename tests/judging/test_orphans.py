@@ -6,7 +6,15 @@ Who may mark what, and what becomes of it, is held against an oracle, see `store
 from scrapy_simhash.judging.documents import Document, Version
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
+from tests.helpers.documents import (
+    CRAWL,
+    READER,
+    begin_crawl,
+    document,
+    judge,
+    judge_one,
+    next_crawl,
+)
 
 A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
 B = A ^ 2**64 - 1
@@ -67,19 +75,19 @@ def two_texts(crawl: str = CRAWL) -> tuple[Document, Document]:
 def test_marks_of_an_earlier_text_leave_the_later_one_pending(store: Store) -> None:
     """Both are in flight in one crawl."""
     assert judge(store, *two_texts()) == ["new 1", "changed 1"]
-    store.mark_done([Version(1, b"first")], CRAWL)
+    store.mark_done([Version(1, b"first", READER)], CRAWL)
     assert state(store, 1) == "pending"
-    store.withdraw([Version(1, b"second")], CRAWL)
+    store.withdraw([Version(1, b"second", READER)], CRAWL)
     assert judge(store, document("like the second", B)) == ["new 2"]
 
 
 def test_an_earlier_text_that_fails_takes_the_later_one_not_back(store: Store) -> None:
     judge(store, *two_texts())
     (verdict,) = store.find_and_add(
-        [document("like the second", B)], crawl=CRAWL, withdrawn=[Version(1, b"first")]
+        [document("like the second", B)], crawl=CRAWL, withdrawn=[Version(1, b"first", READER)]
     )
     assert verdict.status == "near_duplicate"
-    store.find_and_add([], crawl=CRAWL, done=[Version(1, b"second")])
+    store.find_and_add([], crawl=CRAWL, done=[Version(1, b"second", READER)])
     assert state(store, 1) == "done"
     assert store.stats()["lost"] == 0
 
@@ -93,7 +101,7 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
         number = judge_one(store, first).document
         judge(other, theirs)
         for mark in (store.mark_done, store.withdraw):
-            mark([Version(number, b"first")], CRAWL)
+            mark([Version(number, b"first", READER)], CRAWL)
             assert state(store, number) == "pending"
         assert judge_one(store, document("like theirs", B)).status == "near_duplicate"
         judge(store, third)
@@ -101,12 +109,12 @@ def test_marks_leave_the_text_alone_that_another_process_fetched(home: str, stor
             (store.mark_done, other.mark_done),
             (store.withdraw, other.withdraw),
         ):
-            mark([Version(number, b"first")], CRAWL)
-            other_mark([Version(number, b"second")], "theirs")
+            mark([Version(number, b"first", READER)], CRAWL)
+            other_mark([Version(number, b"second", READER)], "theirs")
             assert state(store, number) == "pending"
         like_third = document("like the third", A ^ B >> 32)
         assert judge_one(store, like_third).status == "near_duplicate"
-        store.mark_done([Version(number, b"third")], CRAWL)
+        store.mark_done([Version(number, b"third", READER)], CRAWL)
         assert state(store, number) == "done"
 
 

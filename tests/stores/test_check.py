@@ -47,7 +47,7 @@ from scrapy_simhash.stores.records import (
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.documents import CRAWL, READER, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.redisservers import count_trips
 
@@ -344,7 +344,7 @@ def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
     digest = unpack_row(Waiting, octets(6), store.read(read)).text_digest
     plant(store, "drop that waits damaged")
     store.rebuild()
-    assert store.read(read) == pack_row(octets(6), Waiting(5, digest, CRAWL))
+    assert store.read(read) == pack_row(octets(6), Waiting(5, digest, CRAWL, reader=READER))
 
 
 @pytest.mark.parametrize("number", range(1, 7))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.documents import Document, Reader
 from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import DOCUMENTS
@@ -17,7 +17,7 @@ from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import ActingRules, name_form
 from scrapy_simhash.urls.rules import RuleKind, RuleState, UrlRule, parse_rule
-from tests.helpers.documents import CRAWL, begin_crawl
+from tests.helpers.documents import CRAWL, READER, begin_crawl
 from tests.helpers.parking import read_rule
 from tests.helpers.urlrules import make_facts
 
@@ -40,7 +40,7 @@ def make_page(path: str, sid: int, text: str = "", **fields: Any) -> Document:
         **make_facts(text or path),
         "url": url,
         "time": 1.0 + sid,
-        "callback": "parse",
+        "reader": READER,
     } | fields
     return Document(identity=facts["url"].encode()[-64:], crawl=CRAWL, **facts)
 
@@ -62,9 +62,9 @@ def spoil(store: Store, table: str, key: bytes, row: bytes) -> None:
     store.write(lambda stored: stored.put_row(table, key, row))
 
 
-def find(store: Store, path: str, callback: str = "parse") -> int:
+def find(store: Store, path: str, reader: Reader = READER) -> int:
     """Find the document that requests find, unless it was deleted."""
-    number = store.read(partial(find_form, name=name_form(f"{SITE}/{path}", callback)))
+    number = store.read(partial(find_form, name=name_form(f"{SITE}/{path}", reader)))
     return number if number and store.get_document(number) else 0
 
 
@@ -77,7 +77,11 @@ def test_a_rule_is_learned_acts_and_is_retired(store: Store) -> None:
     assert (record.same, record.different, len(record.directories)) == (32, 0, 4)
     assert store.list_acting_rules()[1] == [RULE]
     # Pages that came before it are found by their normal form, for their callback.
-    assert (find(store, "1/p1"), find(store, "1/p1", "parse_item"), find(store, "none")) == (
+    assert (
+        find(store, "1/p1"),
+        find(store, "1/p1", Reader("spider", "parse_item")),
+        find(store, "none"),
+    ) == (
         2,
         0,
         0,
@@ -90,7 +94,7 @@ def test_a_rule_is_learned_acts_and_is_retired(store: Store) -> None:
 
 
 def test_a_page_is_noted_under_its_normal_form(store: Store) -> None:
-    form = name_form(f"{SITE}/x", "parse")
+    form = name_form(f"{SITE}/x", READER)
     judge(store, make_page("x", 1, form=form))
     assert find(store, "x") == 1
     judge(store, make_page("x", 2, "another", form=form))
@@ -99,7 +103,7 @@ def test_a_page_is_noted_under_its_normal_form(store: Store) -> None:
     judge(store, make_page("x", 3, "today", form=form, time=2.0 * DAY_SECONDS))
     assert find(store, "x") == 3
     # Short pages stand for none.
-    stub = name_form(f"{SITE}/stub", "parse")
+    stub = name_form(f"{SITE}/stub", READER)
     judge(store, make_page("stub", 1, stub=True, sketch=b"", form=stub))
     assert find(store, "stub") == 0
 
@@ -114,7 +118,7 @@ def test_what_one_process_learned_another_one_knows(home: str) -> None:
     with open_store(home, distance=7, confirm=0.8, readonly=True) as reader:
         with pytest.raises(ValueError, match="read-only"):
             reader.learn_url_rules()
-        form = name_form(f"{SITE}/y", "parse")
+        form = name_form(f"{SITE}/y", READER)
         reader.find_and_add([make_page("y", 0, form=form)])
         assert find(reader, "y") == 0
 
@@ -144,7 +148,7 @@ def test_a_damaged_version_and_a_damaged_form_fail_no_commit(store: Store) -> No
     show(store)
     store.learn_url_rules()
     before = store.list_acting_rules()[0]
-    form = name_form(f"{SITE}/1/p1", "parse")
+    form = name_form(f"{SITE}/1/p1", READER)
     spoil(store, "acting", VERSION, b"damaged")
     spoil(store, "forms", form, b"damaged")
     seen = store.list_acting_rules()[0]
@@ -200,4 +204,4 @@ def test_a_site_is_a_registrable_domain(store: Store) -> None:
     assert texts == ["m.a.co.uk host-alias a.co.uk"]
     acting = ActingRules(store.list_acting_rules()[1])
     form = acting.find_form("http://m.a.co.uk/1/p1")
-    assert store.read(partial(find_form, name=name_form(form, "parse")))
+    assert store.read(partial(find_form, name=name_form(form, READER)))

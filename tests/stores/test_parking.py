@@ -10,6 +10,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.comparison import Outcome
+from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
@@ -98,7 +99,7 @@ def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> Non
     refused = {
         "known": wanted._replace(identity=own.identity),
         "no_target": make_parking("nothing"),
-        "callback": wanted._replace(callback="parse_other"),
+        "callback": wanted._replace(reader=Reader("spider", "parse_other")),
         # Noted when other rules acted.
         "no_target ": wanted._replace(leads=str.upper),
         "expired": wanted._replace(not_before=1.0),

@@ -5,7 +5,7 @@ import pytest
 import xxhash
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.documents import Record, State
+from scrapy_simhash.judging.documents import Reader, Record, State
 from scrapy_simhash.judging.rows import pack_row, unpack_row
 
 KEY = b"\0\0\0\0\0\0\0\7"
@@ -34,16 +34,17 @@ RECORD = Record(
     link_sketch=b"\4" * 4,
     stub=True,
     tests=("distance 2 bits",),
-    callback="parse",
+    reader=Reader("spider", "parse"),
     new_links=0.25,
+    earlier_readers=(Reader("spider", "parse_item"),),
 )
 ON_DISK = [
-    "fbadc334781e187edc001bc41401010101010101010101010101010101010101019200cfffffffff",
+    "898877e4702a687adc001cc41401010101010101010101010101010101010101019200cfffffffff",
     "ffffffffc41002020202020202020202020202020202b6687474703a2f2f736974652e6578616d70",
     "6c652fc3bcac736974652e6578616d706c65a55469746c65a748656164696e67a22f63a2656e0c0d",
-    "0ec40403030303c40404040404c3cb4004000000000000a5706172736502c2a7637261776c2d31cb",
-    "3ff80000000000000302cb3fe800000000000091af64697374616e636520322062697473c2cb3fd0",
-    "000000000000",
+    "0ec40403030303c40404040404c3cb400400000000000092a6737069646572a5706172736502c2a7",
+    "637261776c2d31cb3ff80000000000000302cb3fe800000000000091af64697374616e6365203220",
+    "62697473c2cb3fd00000000000009192a6737069646572aa70617273655f6974656d",
 ]
 
 

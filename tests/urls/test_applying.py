@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.pages.addresses import (
     MOST_CHARACTERS,
     MOST_PARTS,
@@ -205,5 +206,7 @@ def test_pages_have_a_form_where_their_host_has_rules_or_an_alias_leads_there() 
     assert acting.find_form("http://m.a.example/x") == "http://a.example/x"
     assert acting.find_form("http://a.example/x?b=1&a=2") == "http://a.example/x?a=2&b=1"
     assert acting.find_form("http://b.example/x") == ""
-    names = {name_form(form, callback) for form in ("http://a/", "http://b/") for callback in "cd"}
+    names = {
+        name_form(form, Reader("s", name)) for form in ("http://a/", "http://b/") for name in "cd"
+    }
     assert len(names) == 4
