@@ -138,7 +138,6 @@ class Actions:
     ) -> str:
         """Choose the action on a near-duplicate: one of ACTIONS, FOLLOW or PASS."""
         if decision.reason:  # it is kept
-            count(self._crawler, f"kept_for_{decision.reason}")
             return PASS
         if reader == NOBODY:
             return "flag"

@@ -383,6 +383,8 @@ def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
         return {"verdict": f"kept ({document.state})", "pages": [_describe(document)]}
     asked = _list_sample(document.tests)
     changed = _list_changed(store, asked, document.time)
+    if document.state != "duplicate":
+        undone = ", and kept, for another callback than had that one"
     return {
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
         "pages": [_describe(document), _describe(original)],
@@ -421,6 +423,7 @@ def _describe(document: _Page) -> dict[str, Any]:
     }
     if isinstance(document, StoredDocument):  # and no file
         page |= {"state": document.state, "crawl": document.crawl, "time": document.time}
+        page["got_by"] = ", ".join(".".join(filter(None, each)) for each in document.readers)
     return page
 
 

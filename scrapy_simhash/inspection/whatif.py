@@ -14,6 +14,7 @@ from scrapy_simhash.judging.documents import (
     Document,
     Match,
     StoredDocument,
+    Version,
     facts_of,
     look_at,
 )
@@ -94,6 +95,8 @@ def replay(
     rule: Rule,
     scope_of: Callable[[StoredDocument], str] = attrgetter("scope"),
     expire_days: float | None = None,
+    *,
+    across_spiders: bool = False,
 ) -> Iterator[Replayed]:
     """Judge documents of a store again, one after the other, in an empty store in memory.
 
@@ -106,6 +109,7 @@ def replay(
         rule: the settings to try.
         scope_of: gets the scope of a document.
         expire_days: a document causes no drops so many days after it was last fetched.
+        across_spiders: pages of all spiders cause drops.
 
     Yields:
         Each document, judged.
@@ -136,13 +140,17 @@ def replay(
                 **facts | {"scope": scope_of(stored)},
                 crawl=_CRAWL,
                 not_before=stored.time - lifetime,
+                across_spiders=across_spiders,
             )
             (verdict,) = kept.find_and_add([document])
             numbers[verdict.document] = stored.document
             if stored.spared and verdict.match is not None:
                 kept.spare([verdict.document])
                 (verdict,) = kept.find_and_add([document])
-            match = verdict.match
+            if len(stored.readers) > 1:
+                digest, number = stored.text_digest, verdict.document
+                kept.mark_done([Version(number, digest, each) for each in stored.readers], _CRAWL)
+            match = None if verdict.reason else verdict.match
             yield Replayed(stored, match and replace(match, document=numbers[match.document]))
 
 
@@ -192,7 +200,8 @@ def what_if(
         if not stored:
             return
         documents = choose_documents(stored, rule)
-        judged = replay(store, documents, rule, scope_of, config.expire_days)
+        across = config.across_spiders
+        judged = replay(store, documents, rule, scope_of, config.expire_days, across_spiders=across)
         answer = count_changes(track(judged, "pages", len(documents)), store.get_document)
     changes = answer.pop("changes")
     most = top if top is not None else None if json else _CHANGES_SHOWN

@@ -31,6 +31,7 @@ from scrapy_simhash.errors import (
 )
 from scrapy_simhash.judging.documents import (
     EVERYONE,
+    NOBODY,
     Document,
     Record,
     State,
@@ -327,7 +328,8 @@ def _put(
             stored.drop_text(number)
     record, seen = row.record, before is not None and before.delivered
     if matcher is not None and record.state == State.DONE and not (record.spared or seen):
-        match, _, _ = matcher.find_match(Document(**facts_of(record)))
+        # Who was first stays, whoever got it.
+        match, _, _ = matcher.find_match(Document(**facts_of(record) | {"reader": NOBODY}))
         if match is not None:
             note_match(record, match)
     stored.add(number, record, row.text, aliases=row.aliases, waiting=row.waiting)

@@ -106,6 +106,11 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
+    def do_POST(self) -> None:
+        """Answer a form as the same address answers without one."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
     def do_GET(self) -> None:
         site = self.server.site
         with site.arrived:

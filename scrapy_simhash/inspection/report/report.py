@@ -164,12 +164,13 @@ def _add_stored(figures: Figures, store: Store, crawl: str | None) -> int:
             crawl=document.crawl,
             document=document.document,
         )
-        if document.state == "duplicate":
+        if document.state == "duplicate" or document.original:
             original = documents.get(document.original)
             decision.status = "near_duplicate"
             decision.match_url = original.url if original else None
             # A store does not record the action: near-duplicates of crawls count as dropped.
-            decision.action = "" if document.crawl.startswith(IMPORT_PREFIX) else "drop"
+            done = "drop" if document.state == "duplicate" else "pass"
+            decision.action = "" if document.crawl.startswith(IMPORT_PREFIX) else done
             decision.distance = max(0, document.distance)
             decision.similarity = document.similarity
             decision.tests = list(document.tests)

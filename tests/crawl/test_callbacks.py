@@ -1,0 +1,212 @@
+"""Who gets a page: it is dropped only for one that the same callback of its spider got."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import FormRequest, Request, Response, TextResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from scrapy_simhash.stores.opening import open_store
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.pages import page
+from tests.helpers.server import serve
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+LEAVES = [f"/leaf{number}" for number in range(3)]
+COPIES = ["/a", "/b", "/c", "/d"]
+SITE = {
+    **{path: page(1, links=LEAVES) for path in COPIES},
+    **{path: page(10 + number) for number, path in enumerate(LEAVES)},
+    "/search": page(1, menu="Your results"),
+}
+
+
+class ShopSpider(PagesSpider):
+    """Its callbacks do different things with one page; `callbacks` names that of each request."""
+
+    name = "shop"
+    callbacks: tuple[str, ...] = ("parse",)
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            place = -request.priority % len(self.callbacks)
+            yield request.replace(callback=getattr(self, self.callbacks[place]))
+
+    def look(self, response: Response) -> Iterator[Any]:  # noqa: ARG002
+        yield from ()
+
+    def parse_item(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+    def follow(self, response: TextResponse) -> Iterator[Any]:
+        yield from response.follow_all(css="a", callback=self.parse_item)
+
+
+def spider_with(*callbacks: str, name: str = "shop") -> type[ShopSpider]:
+    """Make a spider that hands its pages to these callbacks, one after the other."""
+    return type("Spider", (ShopSpider,), {"callbacks": callbacks, "name": name})
+
+
+async def crawl_copies(store: Path, *callbacks: str, name: str = "shop", **settings: Any) -> Crawl:
+    """Fetch as many copies of one page as there are callbacks."""
+    with serve(SITE) as site:
+        urls = [site.url(path) for path in COPIES[: len(callbacks)]]
+        return await crawl(store, urls, spider_with(*callbacks, name=name), **settings)
+
+
+def actions(done: Crawl) -> list[str]:
+    return [each["action"] or each["status"] for each in done.decisions]
+
+
+async def test_the_first_copy_for_another_callback_passes_and_later_ones_do_not(
+    tmp_path: Path,
+) -> None:
+    done = await crawl_copies(tmp_path, "look", "parse_item", "parse_item", "look")
+    assert actions(done) == ["new", "pass", "drop", "drop"]
+    assert done.paths == ["/b"]
+    kept, dropped = done.decisions[1:3]
+    assert (kept["status"], kept["reason"]) == ("near_duplicate", "other_callback")
+    assert path_of(kept["match_url"]) == "/a"
+    assert path_of(dropped["match_url"]) == "/b"
+    assert done.items[0]["flags"] == ["near_duplicate"]
+    assert done.items[0]["verdict"]["action"] == "pass"
+
+
+async def test_a_page_whose_kept_copy_was_only_looked_at_gives_its_links(tmp_path: Path) -> None:
+    done = await crawl_copies(tmp_path, "look", "follow")
+    assert sorted(done.paths) == LEAVES
+
+
+@pytest.mark.parametrize("across", [False, True])
+async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
+    tmp_path: Path, across: bool
+) -> None:
+    await crawl_copies(tmp_path, "parse_item", name="prices")
+    settings = {"SIMHASH_ACROSS_SPIDERS": across, "SIMHASH_URL_RULES": "off"}
+    with serve(SITE) as site:
+        urls = [site.url(path) for path in ("/b", "/c")]
+        done = await crawl(tmp_path, urls, spider_with("parse_item", name="reviews"), **settings)
+    assert done.paths == ([] if across else ["/b"])
+    if not across:
+        assert actions(done) == ["pass", "drop"]
+        assert done.decisions[0]["reason"] == "other_spider"
+
+
+async def test_a_revisit_notes_who_gets_the_page(tmp_path: Path) -> None:
+    with serve(SITE) as site:
+        a, b, c = (site.url(path) for path in COPIES[:3])
+        await crawl(tmp_path, [a], spider_with("look"))
+        done = await crawl(tmp_path, [a, b, c], spider_with("parse_item", "parse_item", "look"))
+    assert done.paths == ["/a"]
+    assert actions(done)[1:] == ["drop", "follow"]  # that of /a for `look` is of another crawl
+    with open_store(str(tmp_path), readonly=True) as store:
+        (document,) = store.find_document(a)
+    assert [tuple(each) for each in document.readers] == [("shop", "look"), ("shop", "parse_item")]
+
+
+async def test_what_a_callback_failed_on_was_not_got_by_it(tmp_path: Path) -> None:
+    class Failing(ShopSpider):
+        callbacks = ("look", "parse_item", "parse_item")
+
+        def parse_item(self, response: Response) -> Iterator[Any]:
+            if response.url.endswith(("/a", "/b")):
+                raise ValueError("as a callback may")
+            yield describe(response)
+
+    with serve(SITE) as site:
+        a, b, c = (Request(site.url(path), dont_filter=True) for path in COPIES[:3])
+        done = await crawl(tmp_path, [a, a, b], Failing)
+        assert done.paths == []
+        again = await crawl(tmp_path, [c], spider_with("parse_item"))
+    assert again.paths == ["/c"]
+    assert again.decisions[0]["action"] == "pass"
+
+
+async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: Path) -> None:
+    """A search, or a login that shows the page again from which one came."""
+
+    class Searching(ShopSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for word in ("one", "two"):
+                url = response.urljoin("/search")
+                yield FormRequest(url, formdata={"q": word}, callback=self.parse_item)
+
+    with serve(SITE) as site:
+        done = await crawl(tmp_path, [site.url("/a")], Searching)
+        assert done.paths == ["/search", "/search"]
+        assert done.verdicts["/search"] == "unjudged skipped: method"
+        assert done.counted["skipped/method"] == 2
+        again = await crawl(tmp_path / "other", [site.url("/search")], Searching)
+        assert again.verdicts["/search"] == "unjudged skipped: method"
+
+
+async def test_pages_of_callbacks_without_a_name_are_only_flagged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Nameless(ShopSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            async for request in super().start():
+                yield request.replace(callback=partial(self.parse_item))
+
+    caplog.set_level(logging.WARNING, "scrapy_simhash")
+    with serve(SITE) as site:
+        a, b, c, d = (site.url(path) for path in COPIES)
+        done = await crawl(tmp_path, [a, b, c], Nameless)
+        assert done.paths == ["/a", "/b", "/c"]
+        assert actions(done) == ["new", "flag", "flag"]
+        assert caplog.text.count("is no method of the spider") == 1
+        # And nothing is dropped for them.
+        done = await crawl(tmp_path, [d], spider_with("parse_item"))
+    assert done.paths == ["/d"]
+
+
+async def test_what_was_downloaded_inline_was_got_by_no_callback(tmp_path: Path) -> None:
+    class Downloading(ShopSpider):
+        async def parse_both(self, response: Response) -> AsyncIterator[Any]:
+            assert self.crawler.engine is not None
+            beside = await self.crawler.engine.download_async(Request(response.urljoin("/b")))
+            assert beside.status == 200
+            yield response.follow("/c", callback=self.parse_item)
+
+        callbacks = ("parse_both",)
+
+    with serve(SITE) as site:
+        done = await crawl(tmp_path, [site.url("/leaf0")], Downloading)
+    assert done.paths == ["/c"]
+    assert done.verdicts["/c"] == "near_duplicate other_callback"
+
+
+class RulesSpider(CrawlSpider):
+    """Comes to an item by a list of another rule first."""
+
+    name = "rules"
+    rules = (
+        Rule(LinkExtractor(allow="/list")),
+        Rule(LinkExtractor(allow="/item"), callback="parse_item"),
+    )
+
+    def __init__(self, requests: list[str]) -> None:
+        super().__init__()
+        self.start_urls = requests
+
+    def parse_item(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+
+
+async def test_the_callback_of_a_rule_is_that_of_its_pages(tmp_path: Path) -> None:
+    answers = {
+        "/": page(2, links=["/list"]),
+        "/list": page(1, links=["/item1", "/item2"]),
+        "/item1": page(1),
+        "/item2": page(1, menu="Other"),
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/")], RulesSpider)
+    assert len(done.paths) == 1
+    assert actions(done) == ["new", "new", "pass", "drop"]
