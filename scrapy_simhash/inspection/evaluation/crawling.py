@@ -62,7 +62,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
             documents = make_documents(known, made, config)
             names = sorted(documents)
             Random(seed).shuffle(names)  # noqa: S311 - repeatable, no secret
-            drops = _find_drops(names, documents, config)
+            drops = _find_drops(names, documents, config, seed)
             crawled.append({"seed": seed, **_describe(corpus, truth, names, drops)})
     return {
         "recipe": asdict(make_recipe(config.extractor, config.features)),
@@ -95,11 +95,11 @@ def _tell_apart(corpus: Corpus) -> Corpus:
 
 
 def _find_drops(
-    names: Iterable[str], documents: Mapping[str, Document | None], config: Config
+    names: Iterable[str], documents: Mapping[str, Document | None], config: Config, seed: int
 ) -> dict[str, tuple[str, Match]]:
     """Judge pages in their order; returned are, for each dropped page, the kept one and why."""
     known = {name: document for name in names if (document := documents[name]) is not None}
-    verdicts = dict(zip(known, judge_in_order(known.values(), config), strict=True))
+    verdicts = dict(zip(known, judge_in_order(known.values(), config, seed), strict=True))
     judged = {verdict.document: name for name, verdict in verdicts.items()}
     return {
         name: (judged[verdict.match.document], verdict.match)

@@ -214,14 +214,14 @@ def judge_pairs(
     return judged, round(1000 * seconds / max(1, 2 * len(listed)), 3)
 
 
-def judge_in_order(documents: Iterable[Document], config: Config) -> list[Verdict]:
+def judge_in_order(documents: Iterable[Document], config: Config, seed: int) -> list[Verdict]:
     """Judge documents by an empty store in memory, as a crawl with these settings does."""
     arriving = [
         structs.replace(document, identity=b"%d" % number, crawl=_CRAWL)
         for number, document in enumerate(documents)
     ]
     with open_store(
-        "memory:", config.distance, config.tables, None, confirm=config.confirm
+        "memory:", config.distance, config.tables, None, confirm=config.confirm, seed=seed
     ) as store:
         store.start_crawl(_CRAWL, "evaluate")
         return store.find_and_add(arriving)
