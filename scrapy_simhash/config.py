@@ -103,9 +103,10 @@ class Config:
         readonly: judge pages, but write nothing to the store; for test runs
         enabled: `False` switches both middlewares off
         distance: (advanced) k: pages whose fingerprints differ in at most this many of 64 bits are
-            candidates; with `SIMHASH_CONFIRM = None` they are near-duplicates, and the default is
-            3. 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, and the default is
-            lowered to that
+            candidates, beside pages of one host that have a part of a title or heading in common;
+            with `SIMHASH_CONFIRM = None` only the former are, and they are near-duplicates, and the
+            default is 3. 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, and the
+            default is lowered to that
         tables: (advanced) table design: 4, 10, 16, 20, or blocks and distance as `"m:k"`. `"4+2"`
             probes with up to 2 bits flipped, see [Table designs](#table-designs). `auto` keeps the
             design of an existing store, and makes 4 tables in a new one

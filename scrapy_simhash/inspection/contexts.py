@@ -16,7 +16,8 @@ from scrapy_simhash.judging.comparison import (
     count_called_alike,
     make_context,
 )
-from scrapy_simhash.judging.judge import Matcher
+from scrapy_simhash.judging.judge import MOST_CALLED, Matcher
+from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
 from scrapy_simhash.pages.addresses import host_of
@@ -24,7 +25,7 @@ from scrapy_simhash.stores.keyvalues import SAMPLE
 from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from scrapy_simhash.inspection.evaluation.labels import Corpus
     from scrapy_simhash.judging.documents import Document, PageFacts, StoredDocument
@@ -50,10 +51,9 @@ class StoredContexts:
     def find(self, first: StoredDocument, second: StoredDocument) -> Context:
         """Find the context of two documents."""
         alive = self._store.engine.leases.alive
-        two = {first.document, second.document}
         return self._store.read(
             lambda stored: Matcher(stored, self._rule, alive, self._sites).find_context(
-                second, first, two
+                second, first, second.document, first.document
             )
         )
 
@@ -80,9 +80,7 @@ class FolderContexts:
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
         self._pages: dict[str, PageFacts] = {
-            name: document
-            for name, document in documents.items()
-            if document is not None and not document.stub
+            name: document for name, document in documents.items() if document is not None
         }
         self._names = list(self._pages)
         prints = [
@@ -93,12 +91,18 @@ class FolderContexts:
         self._owners = np.array([place for place, _ in prints], np.int64)
         self._fingerprints = np.array([bits for _, bits in prints], np.uint64)
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
+        # Which pages of a host have a part of a name.
+        self._called: defaultdict[tuple[str, object], list[str]] = defaultdict(list)
         for name in sorted(
             self._pages, key=lambda name: xxhash.xxh3_64_digest(name.encode(), seed)
         ):
-            host = host_of(self._pages[name].url)
-            if host and self._pages[name].sketch:
-                self._by_host[host].append(name)
+            page = self._pages[name]
+            host = host_of(page.url)
+            if host and page.sketch:
+                if not page.stub:
+                    self._by_host[host].append(name)
+                for part in list_parts(page.title, page.heading):
+                    self._called[host, part].append(name)
         self._make_site = lru_cache(_SITES_REMEMBERED)(self._sample)
 
     def find(self, first: str, second: str) -> Context:
@@ -108,9 +112,23 @@ class FolderContexts:
         mine, theirs = self._pages[first], self._pages[second]
         without = frozenset(map(self._document_of, (first, second)))
         near = {self._document_of(name): name for name in self._list_near(mine, theirs)}
+        found = ""
+        for page, other in ((mine, second), (theirs, first)):
+            for name, called in self._list_called(page, without):
+                near.update((self._document_of(each), each) for each in called)
+                found = name if other in called else found
         others = [self._pages[name] for document, name in near.items() if document not in without]
         site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
-        return make_context(site, other_site, count_called_alike(mine, theirs, others))
+        return make_context(site, other_site, count_called_alike(mine, theirs, others), found)
+
+    def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+        """List the parts of a page's names that are asked, each with the pages that have it."""
+        host = host_of(page.url)
+        for part, name in list_parts(page.title, page.heading).items():
+            called = self._called.get((host, part), [])
+            # Of the two documents, the one that is kept has it.
+            if len({*map(self._document_of, called)} - two) < MOST_CALLED:
+                yield name, called
 
     def _list_near(self, *pages: PageFacts) -> list[str]:
         """List the pages within the distance of one of these."""

@@ -1,6 +1,7 @@
-"""The rule: simhash proposes; the names and the content of two documents decide.
+"""The rule: simhash and names propose; the names and the content of two documents decide.
 
-A candidate within k bits is confirmed when its names do not say that it is another page, and
+A candidate is a document within k bits, or one of the same host in whose names a part is the same.
+It is confirmed when its names do not say that it is another page, and
 
 1. whole texts are alike, or
 2. the content agrees: what other documents of the site have does not count, nor as much what
@@ -9,9 +10,10 @@ A candidate within k bits is confirmed when its names do not say that it is anot
 
 A site is known from some other documents of its host (`sites`); until then all text is content, but
 pages of one template have main texts of their own.
-Pages with too little text for a simhash are compared exactly; in plain simhash the distance alone
-decides, and without a sketch the distance within the paper's k. Every test leaves a line that a
-person can read; `docs/study.md` has the measurements behind each constant.
+Pages with too little text for a simhash are compared exactly, unless they have a part of a name in
+common; in plain simhash the distance alone decides, and without a sketch the distance within the
+paper's k. Every test leaves a line that a person can read; `docs/study.md` has the measurements
+behind each constant.
 """
 
 from __future__ import annotations
@@ -84,11 +86,13 @@ class Context(NamedTuple):
 
     Attributes:
         sites: of either; both are known, or none.
-        called_alike: how many other documents near by are called like one of the two.
+        called_alike: how many other candidates are called like one of the two.
+        name: the part of a name by which the one was found for the other; "" if by none.
     """
 
     sites: tuple[Site, Site] = UNKNOWN_SITES
     called_alike: int = 0
+    name: str = ""
 
     @property
     def known(self) -> bool:
@@ -117,7 +121,7 @@ class Answer(NamedTuple):
     Attributes:
         deciding: what decides about them.
         distance: bits between their nearest fingerprints.
-        near: that is within the rule's distance; of short pages, 0.
+        near: that is within the rule's distance (of short pages, 0), or it was found by its name.
         confirmed: what decides beside the distance agrees, however far apart they are.
         duplicate: they are near-duplicates: near and confirmed.
         proposal: what made the one a candidate for the other, for people.
@@ -161,14 +165,15 @@ def compare(
         content: what their texts have in common in this context, where texts and names decide; None
             to compare their sketches, which takes 200 us, and less where many are compared at once.
     """
-    deciding = find_deciding(first, second, rule)
+    deciding = find_deciding(first, second, rule, named=bool(context.name))
     if distance is None:
         distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
-    near = distance <= (0 if exactly else rule.distance)
-    proposal = name_proposal(
-        distance, stub=first.stub or second.stub, file=deciding is Deciding.FILE
-    )
+    short = first.stub or second.stub
+    near = distance <= (0 if short else rule.distance)
+    name = "" if near or exactly else context.name
+    near = near or bool(name)
+    proposal = name_proposal(distance, stub=short, file=deciding is Deciding.FILE, name=name)
     similarity: float | None = None
     tests: tuple[str, ...] = ()
     if deciding is Deciding.TEXTS:
@@ -184,9 +189,11 @@ def compare(
         said, confirmed = _decide(
             (first.url, second.url), content, names, rule.confirm, known=context.known
         )
+        if short and names.together is not Relation.SAME:
+            said, confirmed = "short texts that are not called the same", False
         called = f"titles: {names.title}; headings: {names.heading}"
         if common:
-            called += f"; but {context.called_alike} others near by are called so"
+            called += f"; but {context.called_alike} others are called so"
         tests = (said, called, _describe(content, sites))
     else:
         confirmed = {
@@ -207,18 +214,19 @@ def compare_many(
     rule: Rule,
     distances: Sequence[int],
     sites: Sequence[tuple[Site, Site]],
+    names: Sequence[str],
 ) -> list[Answer]:
-    """Compare a page with others, by distances in bits and sites; all sketches at once."""
-    called, mine = Counter(map(_called, others)), _called(page)
+    """Compare a page with others, by distances in bits, sites, and the names that found them."""
+    called, mine = _count_called(others), _called(page)
     contexts = []
-    for other, two in zip(others, sites, strict=True):
+    for other, two, name in zip(others, sites, names, strict=True):
         theirs = _called(other)
         alike = max(called[theirs] - 1, called[mine] - (mine == theirs))
-        contexts.append(make_context(*two, alike))
+        contexts.append(make_context(*two, alike, name))
     sketched = [
         place
-        for place, other in enumerate(others)
-        if find_deciding(page, other, rule) is Deciding.TEXTS
+        for place, (other, name) in enumerate(zip(others, names, strict=True))
+        if find_deciding(page, other, rule, named=bool(name)) is Deciding.TEXTS
     ]
     found = compare_contents(
         [(page, others[place]) for place in sketched], [contexts[place].sites for place in sketched]
@@ -232,16 +240,21 @@ def compare_many(
     ]
 
 
-def make_context(first: Site, second: Site, called_alike: int = 0) -> Context:
+def make_context(first: Site, second: Site, called_alike: int = 0, name: str = "") -> Context:
     """Make the context of two pages; where one of their sites is not known, none is."""
     known = first.known and second.known
-    return Context((first, second) if known else UNKNOWN_SITES, called_alike)
+    return Context((first, second) if known else UNKNOWN_SITES, called_alike, name)
 
 
 def count_called_alike(first: PageFacts, second: PageFacts, others: Iterable[PageFacts]) -> int:
-    """Count which of the others near two pages are called like one of them, as in `Context`."""
-    called = Counter(map(_called, others))
+    """Count which of the other candidates are called like one of two, as in `Context`."""
+    called = _count_called(others)
     return max(called[_called(first)], called[_called(second)])
+
+
+def _count_called(pages: Iterable[PageFacts]) -> Counter[tuple[str, object]]:
+    """Count pages by what they are called, but none that was kept though it repeats another one."""
+    return Counter(_called(page) for page in pages if not getattr(page, "original", 0))
 
 
 def _called(page: PageFacts) -> tuple[str, object]:
@@ -353,15 +366,18 @@ def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     )
 
 
-def find_deciding(first: PageFacts, second: PageFacts, rule: Rule) -> Deciding:
-    """Find what decides about two documents."""
+def find_deciding(
+    first: PageFacts, second: PageFacts, rule: Rule, *, named: bool = False
+) -> Deciding:
+    """Find what decides about two documents; `named`: one was found by its name."""
     if first.scope != second.scope:
         return Deciding.SCOPE
     if first.stub or second.stub:
         files = first.file + second.file
         if files:
             return Deciding.KINDS if files == 1 else Deciding.FILE
-        return Deciding.DIGEST
+        if not named or first.text_digest == second.text_digest:
+            return Deciding.DIGEST
     if rule.confirm is None:
         return Deciding.DISTANCE
     return Deciding.TEXTS if first.sketch and second.sketch else Deciding.NO_SKETCH
@@ -372,11 +388,14 @@ def find_nearest(first: Iterable[int], second: Iterable[int]) -> tuple[int, int]
     return min(product(first, second), key=lambda pair: hamming_distance(*pair))
 
 
-def name_proposal(distance: int, *, stub: bool, file: bool = False) -> str:
-    """Name for people what made a document a candidate."""
+def name_proposal(distance: int, *, stub: bool, file: bool = False, name: str = "") -> str:
+    """Name for people what made a document a candidate; `name`, if it was that."""
     if file:
         return "same file"
-    return "same short page" if stub else f"distance {distance} bit{'s' * (distance != 1)}"
+    bits = f"distance {distance} bit{'s' * (distance != 1)}"
+    if name:
+        return f"called {name!r}, too; {'a short page' if stub else bits}"
+    return "same short page" if stub else bits
 
 
 # Evidence: whether two pages that a rule about addresses makes one are the same page.

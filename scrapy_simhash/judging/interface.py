@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from scrapy_simhash.judging.documents import CrawlRecord, Match, Record, Waiting
+from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Record, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -25,6 +25,10 @@ class Reading(Protocol):
         """List up to 16 documents of a host, see `pages.addresses.host_of`; none of most hosts."""
         # No near-duplicates and no stubs, all with sketches, in an order that no site can choose;
         # by number, each with a digest of what it tells of its site.
+
+    def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
+        """List the parts of a page's names, each with up to 9 documents that have it, too."""
+        # Of its host and scope, no near-duplicates and no files, all with sketches.
 
     def glance(self, numbers: Collection[int]) -> dict[int, Record]:
         """Get those records that are there and undamaged, as they happen to be; one round trip."""

@@ -29,6 +29,7 @@ from scrapy_simhash.judging.comparison import (
     compare,
     compare_many,
     count_called_alike,
+    find_nearest,
     make_context,
 )
 from scrapy_simhash.judging.documents import (
@@ -51,6 +52,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
+from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
 
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256
+# A name that more documents have is not asked: it is the site's, or that of a kind of page.
+MOST_CALLED = 8
 # No page may cost more than this many records and sketches, some 60 milliseconds, however many
 # pages of one template there are. Ordinary pages have fewer than 20 candidates.
 MOST_CANDIDATES = 1_024
@@ -94,11 +98,16 @@ def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = Fals
 
 
 class _Candidate(NamedTuple):
-    """A stored document near to the one that is judged; candidates sort by these fields."""
+    """A stored document near to the one that is judged, or called like it.
+
+    Candidates sort by these fields. The distance of one that was found by `name` is -1 until its
+    record is read.
+    """
 
     distance: int
     number: int
     fingerprint: int
+    name: str = ""
 
 
 @dataclass
@@ -151,14 +160,16 @@ class Matcher:
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
 
-    def find_context(self, page: PageFacts, other: PageFacts, two: set[int]) -> Context:
+    def find_context(self, page: PageFacts, other: PageFacts, own: int, candidate: int) -> Context:
         """Find what tells of a page and its candidate, all but these two documents."""
         candidates, _ = self._find_candidates(page)
         near = (each.number for each in candidates[:_CANDIDATES_PER_PASS])
+        two = {own, candidate}
         records = (self.documents.get(number) for number in near if number and number not in two)
         others = (record for record in records if record is not None and self.counts(record))
         alike = count_called_alike(page, other, others)
-        return make_context(*self._find_sites(page, other, two), alike)
+        names = {each.number: each.name for each in candidates}
+        return make_context(*self._find_sites(page, other, two), alike, names.get(candidate, ""))
 
     def _ask_in_passes(
         self,
@@ -172,14 +183,15 @@ class Matcher:
             found: list[tuple[_Candidate, Record | None]] = []
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
                 record = self.documents.get(candidate.number) if candidate.number else None
-                if not candidate.number or (
-                    record is not None and self.counts(record) and record.time >= page.not_before
-                ):
-                    found.append((candidate, record))
+                if record is None:
+                    if not candidate.number:
+                        found.append((candidate, record))
+                elif self.counts(record) and record.time >= page.not_before:
+                    found.append((_locate(candidate, page, record), record))
             yield self._ask(page, found, own)
 
     def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
-        """Find the documents within the distance, each once, nearest first."""
+        """Find the documents called alike, and those within the distance, nearest first."""
         # Also returns whether these are all: there may be more fingerprints than are asked (those
         # of other scopes count, too), or buckets may be too full.
         complete = True
@@ -199,19 +211,27 @@ class Matcher:
                     asked += 1
                     candidate = _Candidate(bits, number, found)
                     nearest[number] = min(candidate, nearest.get(number, candidate))
-        return sorted(nearest.values()), complete and len(nearest) <= MOST_CANDIDATES
+        complete = complete and len(nearest) <= MOST_CANDIDATES
+        if self.rule.confirm is not None:
+            for name, numbers in self.documents.list_called(page):
+                if len(numbers) <= MOST_CALLED:
+                    for number in numbers:
+                        nearest.setdefault(number, _Candidate(-1, number, 0, name))
+        return sorted(nearest.values()), complete
 
     def _ask(
         self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]], own: int
     ) -> list[_Asked]:
         """Compare candidates; a bulk-loaded one has no record."""
         pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
+        candidates = [candidate for candidate, _ in found]
         sites = [
             self._find_sites(page, other, {own, candidate.number})
-            for (candidate, _), other in zip(found, pages, strict=True)
+            for candidate, other in zip(candidates, pages, strict=True)
         ]
-        distances = [candidate.distance for candidate, _ in found]
-        answers = compare_many(page, pages, self.rule, distances, sites)
+        distances = [candidate.distance for candidate in candidates]
+        names = [candidate.name for candidate in candidates]
+        answers = compare_many(page, pages, self.rule, distances, sites, names)
         return [
             _Asked(candidate, record, answer)
             for (candidate, record), answer in zip(found, answers, strict=True)
@@ -219,9 +239,17 @@ class Matcher:
 
     def _find_sites(self, page: PageFacts, other: PageFacts, two: set[int]) -> tuple[Site, Site]:
         """Find the sites of two pages, as all but these two documents tell them."""
-        if page.stub:
+        if not page.sketch or not other.sketch:
             return UNKNOWN_SITES
         return self.sites.find(self.documents, (page.url, other.url), two)
+
+
+def _locate(candidate: _Candidate, page: PageFacts, record: Record) -> _Candidate:
+    """Count how far away a candidate is that was found by its name."""
+    if not candidate.name:
+        return candidate
+    mine, theirs = find_nearest(page.fingerprints, record.fingerprints)
+    return candidate._replace(distance=hamming_distance(mine, theirs), fingerprint=theirs)
 
 
 def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:

@@ -66,6 +66,8 @@ _LEAST_IN_CAPITALS = 0.5
 _NAMES_REMEMBERED = 4_096
 # "Smith, John" is "John Smith", but "Paris to London" is not "London to Paris".
 _PAUSES = frozenset(",;")
+# Of a name, pages are found by so many. The longest titles of the corpora have five.
+_MOST_PARTS = 8
 
 
 class Relation(StrEnum):
@@ -93,6 +95,7 @@ class _Part(NamedTuple):
     `numbered` says that numbering was cut off.
     """
 
+    text: str
     words: dict[str, str]
     signs: frozenset[str]
     releases: frozenset[str]
@@ -271,13 +274,20 @@ def list_words(name: str) -> frozenset[str]:
     return frozenset(key for part in _read(name) for key in part.words.values())
 
 
+def list_parts(*names: str) -> dict[frozenset[str], str]:
+    """List the parts of names: by their words and signs, any number for any, as they are read."""
+    found = (part for name in names for part in _read(name)[:_MOST_PARTS])
+    return {key: part.text for part in found if (key := part.key - {_LEADING})}
+
+
 @lru_cache(maxsize=_NAMES_REMEMBERED)
 def key_of(title: str, heading: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Get what pages are called alike by, any number for any."""
-    title_keys, heading_keys = (
-        frozenset(key for part in _read(name) for key in part.key) for name in (title, heading)
+    """Get what pages are called alike by: the words and signs of their names."""
+    title_words, heading_words = (
+        frozenset(word for part in _read(name) for word in (*part.words, *part.signs))
+        for name in (title, heading)
     )
-    return title_keys, heading_keys
+    return title_words, heading_words
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
@@ -310,7 +320,14 @@ def _read(name: str) -> tuple[_Part, ...]:
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
             parts.append(
-                _Part(words, counted, frozenset(releases), frozenset(breaks), numbering is not None)
+                _Part(
+                    text.strip(),
+                    words,
+                    counted,
+                    frozenset(releases),
+                    frozenset(breaks),
+                    numbering is not None,
+                )
             )
     return tuple(parts)
 

@@ -21,7 +21,7 @@ from scrapy_simhash.judging.documents import (
     State,
     Waiting,
 )
-from scrapy_simhash.judging.judge import MOST_CANDIDATES
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
 from scrapy_simhash.judging.rows import VERSION, pack_row, read_rows, unpack_row
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.simhash import hamming_distance
@@ -29,12 +29,14 @@ from scrapy_simhash.stores.keyvalues import (
     ACTING,
     ADDRESSES,
     ALIASES,
+    CALLED,
     CRAWLS,
     DOCUMENTS,
     DUPLICATES,
     FINGERPRINTS,
     FORMS,
     IDENTITIES,
+    NAMES,
     SAMPLE,
     SINKS,
     SITES,
@@ -45,13 +47,14 @@ from scrapy_simhash.stores.keyvalues import (
 )
 from scrapy_simhash.stores.records import (
     address_row,
+    name_keys,
     number_in,
     number_of,
     octets,
     pack_identity,
+    rows_of_site,
     scope_hash,
     site_key,
-    site_row,
     unpack_identity,
 )
 from scrapy_simhash.stores.rulebook import find_form
@@ -261,12 +264,13 @@ class Documents:
                         values.add(TABLES, *table_row)
                 self._changed[fingerprint] = True
             values.add(FINGERPRINTS, key, row)
-        self.enter_sample(number, record)
+        self.enter_site(number, record)
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
-        if (site := self.find_site(number, record)) is not None:
-            self.values.discard(SITES, *site)
+        for site_row in self.rows_of_site(number, record):
+            if self.values.has(*site_row):
+                self.values.discard(*site_row)
         values, row = self.values, scope_hash(record.scope) + octets(number)
         for fingerprint in record.fingerprints:
             key = octets(fingerprint)
@@ -278,22 +282,35 @@ class Documents:
                     values.discard(TABLES, *table_row)
                 self._changed[fingerprint] = False
 
-    def find_site(self, number: int, record: Record) -> tuple[bytes, bytes] | None:
-        """Find the row of a document in the sample of its host; None if it belongs in none."""
-        return site_row(number, record, self._seed)
+    def rows_of_site(self, number: int, record: Record) -> list[tuple[str, bytes, bytes]]:
+        """List table, key and member of a document's rows in SITES and NAMES, if there is room."""
+        return rows_of_site(number, record, self._seed)
 
-    def enter_sample(self, number: int, record: Record) -> None:
-        """Make a document one of the sample of its host, if it is among the smallest."""
-        site = self.find_site(number, record)
-        if site is None:
-            return
-        key, member = site
-        there = self.values.members(SITES, key)
-        kept = sorted({*there, member})[:SAMPLE]
-        if member in kept:
-            self.values.add(SITES, key, member)
-        for beyond in set(there).difference(kept):
-            self.values.discard(SITES, key, beyond)
+    def enter_site(self, number: int, record: Record) -> None:
+        """Enter a document in the sample of its host and under its names, while there is room.
+
+        In a sample there is for one among the smallest; a name has those that came first.
+        """
+        for table, key, member in self.rows_of_site(number, record):
+            there = self.values.members(table, key)
+            if table == NAMES and len(there) == CALLED:
+                continue
+            kept = sorted({*there, member})[: SAMPLE if table == SITES else CALLED]
+            if member in kept and member not in there:
+                self.values.add(table, key, member)
+            for beyond in set(there).difference(kept):
+                self.values.discard(table, key, beyond)
+
+    def list_called(self, page: PageFacts) -> list[tuple[str, list[int]]]:
+        """List the parts of a page's names, each with the documents that have it, too.
+
+        These are of the page's host and scope, no near-duplicates and no files, and have sketches;
+        9 at most.
+        """
+        found = name_keys(page, self._seed).items()
+        return [
+            (name, list(map(number_of, self.values.members(NAMES, key)))) for key, name in found
+        ]
 
     def sample(self, host: str) -> dict[int, bytes]:
         """List the sample of a host, see `pages.addresses.host_of`: up to 16 documents by number.
@@ -505,6 +522,7 @@ class Documents:
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
         wanted += self._list_keys({probe[1:] for probe in probes})
         wanted += self._list_sites(documents)
+        wanted += [(NAMES, key) for page in documents for key in name_keys(page, self._seed)]
         self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
@@ -517,7 +535,14 @@ class Documents:
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
         wanted += [(WAITING, octets(number)) for number in waiting]
-        self.prefetch_rows(wanted, records=[*known, *formed])
+        called = {
+            number
+            for page in documents
+            for _, numbers in self.list_called(page)
+            if len(numbers) <= MOST_CALLED
+            for number in numbers
+        }
+        self.prefetch_rows(wanted, records=[*known, *formed, *called])
         candidates = {
             number
             for found, scope in near
@@ -533,11 +558,12 @@ class Documents:
         originals = {record.original for number in formed if (record := self.get(number))}
         candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
+        rows += [(NAMES, key) for record in records for key in name_keys(record, self._seed)]
         if self.values.follows:
             rows += self._list_sites(self.glance([*candidates]).values())
         self.prefetch_rows(rows, records=(candidates | originals) - {0})
         if not self.values.follows:
-            self.prefetch_samples(self.glance([*candidates]).values())
+            self.values.fetch(self._list_sites(self.glance([*candidates]).values()))
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
@@ -549,10 +575,11 @@ class Documents:
         keys = (self._prober.keys(self._prober.rows(found), bits) for found, bits in probes)
         return [(TABLES, key) for key in dict.fromkeys(key for some in keys for key in some)]
 
-    def prefetch_samples(self, pages: Iterable[PageFacts]) -> None:
-        """Read the samples of the hosts of pages."""
+    def prefetch_sites(self, records: Iterable[Record]) -> None:
+        """Read what entering documents in the samples of their hosts and under names reads."""
         if self.remote:
-            self.values.fetch(self._list_sites(pages))
+            rows = (row for record in records for row in self.rows_of_site(0, record))
+            self.values.fetch((table, key) for table, key, _ in rows)
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
         """Read what finding the matches of a fingerprint will need."""

@@ -23,6 +23,7 @@ mending, merging. The rows of all kinds are::
     duplicates     number of an original          number of a near-duplicate
     addresses      digest of a URL (2)            1 byte more of the digest + number (5)
     sites          digest of a host (8)           digest of an identity (8) + number (8): its sample
+    names          digest of a name (8)           number of a document of that name
     tables         table (1) + key_bytes          the other 8 - key_bytes of a permuted fingerprint
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
@@ -40,6 +41,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
@@ -72,6 +74,7 @@ FINGERPRINTS = "fingerprints"
 DUPLICATES = "duplicates"
 ADDRESSES = "addresses"
 SITES = "sites"
+NAMES = "names"
 TABLES = "tables"
 
 # Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
@@ -79,10 +82,21 @@ ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
-SETS = {ALIASES: 0, FINGERPRINTS: 16, DUPLICATES: 8, ADDRESSES: 6, SITES: 20, TABLES: -1}
+SETS = {
+    ALIASES: 0,
+    FINGERPRINTS: 16,
+    DUPLICATES: 8,
+    ADDRESSES: 6,
+    SITES: 20,
+    NAMES: 8,
+    TABLES: -1,
+}
 # The most members of a set of SITES that count, the smallest ones; a few more may be there where
 # others commit meanwhile.
 SAMPLE = 16
+# The most members of a set of NAMES: one more than are asked, so that a full one is known. Nobody
+# writes a full one, so those who commit pages of one host do not wait for each other.
+CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536
 # The longest that a page waits while another process is writing; then it passes unjudged.
 WAIT_SECONDS = 10.0

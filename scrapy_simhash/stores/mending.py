@@ -37,10 +37,12 @@ from scrapy_simhash.stores.documents import BULK_LOADED
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
+    CALLED,
     CRAWLS,
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
+    NAMES,
     ROW_TABLES,
     SAMPLE,
     SETS,
@@ -89,6 +91,8 @@ _LEADING = {
         "the index of URLs leads to document {number} by a URL that it does not have",
     ),
 }
+# Sets that have documents of a host, of which only some fit in: what they are, and how many fit.
+_OF_SITES = {SITES: ("the sample", SAMPLE), NAMES: ("a name", CALLED)}
 # The kinds of rows, and the length of their keys.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "rules": (UrlRuleRecord, 8),
@@ -224,7 +228,7 @@ class Mender:
                     number = _lead_of(table, (key, member))
                     name, original = self._name_of(number), number_of(key)
                     yield said.format(name=name, key=key.hex(), number=number, original=original)
-        yield from self._check_samples()
+        yield from self._check_sites()
         yield from self._check_tables(held)
         yield from self._check_originals()
         for key in self._list_unread():
@@ -245,7 +249,7 @@ class Mender:
         self.mend_rows()
         self._mend(DUPLICATES)
         self._mend(ADDRESSES)
-        self._mend_samples()
+        self._mend_sites()
         self._mend_waiting()
         return {
             **({"damaged": len(self.damaged)} if self.damaged else {}),
@@ -332,50 +336,56 @@ class Mender:
             number = number_of(key)
             yield f"identity {identity.hex()} is an alias of document {number}, which is not there"
 
-    def _check_samples(self) -> Iterator[str]:
-        """Find documents that belong in no sample, or another one, and samples that are too large.
+    def _check_sites(self) -> Iterator[str]:
+        """Find documents in samples and under names where they do not belong, and sets too large.
 
         Too small ones are right, too: a deletion leaves a gap.
         """
-        for _, group in groupby(self._values.scan(SITES), itemgetter(0)):
-            entries = list(group)
-            for entry in entries:
-                number = number_of(entry[1][8:16])
-                fault = "" if number in self.damaged else self._find_fault(entry)
-                if fault:
-                    yield f"{self._name_of(number)} is in the sample of a host, but {fault}"
-            # Where others commit meanwhile, the next one to add a document there takes some out.
-            if len(entries) > SAMPLE and not self._values.remote:
-                numbers = (number_of(member[8:16]) for _, member in entries)
-                hosts = {host_of(record.url) for record in map(self._get, numbers) if record}
-                host = min(hosts, default="")
-                yield f"the sample of host {host!r} has {len(entries)} documents, not {SAMPLE}"
+        for table, (what, most) in _OF_SITES.items():
+            for _, group in groupby(self._values.scan(table), itemgetter(0)):
+                entries = list(group)
+                for entry in entries:
+                    number = _lead_of(table, entry)
+                    fault = "" if number in self.damaged else self._find_fault(table, entry)
+                    if fault:
+                        yield f"{self._name_of(number)} is in {what} of a host, but {fault}"
+                # Where others commit meanwhile, the next one to add a document takes some out.
+                if len(entries) > most and not self._values.remote:
+                    numbers = [_lead_of(table, entry) for entry in entries]
+                    hosts = {host_of(record.url) for record in map(self._get, numbers) if record}
+                    host = min(hosts, default="")
+                    yield f"{what} of host {host!r} has {len(entries)} documents, not {most}"
 
-    def _find_fault(self, entry: Entry) -> str:
-        """Say why a document does not belong in the sample that it is in; "" if it does."""
-        number = number_of(entry[1][8:16])
+    def _find_fault(self, table: str, entry: Entry) -> str:
+        """Say why a document does not belong where it is in a table; "" if it does."""
+        number = _lead_of(table, entry)
         record = self._get(number)
         if record is None:
             return "is not there"
-        site = self._stored.find_site(number, record)
-        if site == entry:
+        rows = self._stored.rows_of_site(number, record)
+        if (table, *entry) in rows:
             return ""
-        if site is not None:
-            return "is of another host" if site[0] != entry[0] else "with a wrong digest"
-        if record.state == State.DUPLICATE or record.original:
-            return "is a near-duplicate"
-        if record.stub:
-            return "is a stub"
-        return "has no host" if record.sketch else "has no sketch"
+        faults = {
+            "is a near-duplicate": record.state == State.DUPLICATE
+            or (table == SITES and bool(record.original)),
+            "is a stub": record.stub and table == SITES,
+            "has no sketch": not record.sketch,
+            "has no host": not host_of(record.url),
+            "is called otherwise": table == NAMES,
+            "is of another host": entry[0] not in {row[1] for row in rows},
+        }
+        return next((fault for fault, found in faults.items() if found), "with a wrong digest")
 
-    def _mend_samples(self) -> None:
-        """Make each sample that of the records: the smallest ones."""
-        for entry in [entry for entry in self._values.scan(SITES) if self._find_fault(entry)]:
-            self._values.discard(SITES, *entry)
+    def _mend_sites(self) -> None:
+        """Make each sample that of the records, the smallest ones; and fill the sets of names."""
+        for table in _OF_SITES:
+            entries = self._values.scan(table)
+            for entry in [entry for entry in entries if self._find_fault(table, entry)]:
+                self._values.discard(table, *entry)
         for some in cut(self._list_records(), _RECORDS_PER_READ):
-            self._stored.prefetch_samples(record for _, record in some)
+            self._stored.prefetch_sites(record for _, record in some)
             for number, record in some:
-                self._stored.enter_sample(number, record)
+                self._stored.enter_site(number, record)
 
     def _check_tables(self, held: NDArray[np.uint64]) -> Iterator[str]:
         """Find fingerprints of documents, or bulk-loaded ones, that the tables lack."""
@@ -468,6 +478,8 @@ def _lead_of(table: str, entry: Entry) -> int:
     """Tell to which document an entry leads; 0, which none has, for a damaged identity."""
     if table == ADDRESSES:
         return number_in(entry[1])
+    if table == SITES:
+        return number_of(entry[1][8:16])
     if table != IDENTITIES:
         return number_of(entry[1][-8:])
     try:

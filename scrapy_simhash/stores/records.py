@@ -10,10 +10,12 @@ import xxhash
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.pages.addresses import host_of
+from scrapy_simhash.stores.keyvalues import NAMES, SITES
 
 if TYPE_CHECKING:
-    from scrapy_simhash.judging.documents import Record
+    from scrapy_simhash.judging.documents import PageFacts, Record
 
 # Makes keys from document numbers and fingerprints; not a Python function: a page needs a dozen.
 octets = Struct(">Q").pack
@@ -60,23 +62,40 @@ def site_key(host: str, seed: int) -> bytes:
     return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
 
 
-def site_row(number: int, record: Record, seed: int) -> tuple[bytes, bytes] | None:
-    """Make key and member of a document in the sample of its host; None where it is in none.
+def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
+    """Make the keys of the parts of a page's names, on its host and in its scope; none of most.
+
+    Without a host or a sketch a page is not found by its names, and no file is.
+    """
+    host = host_of(page.url) if page.sketch and not page.file else ""
+    if not host:
+        return {}
+    place = xxhash.xxh3_64(f"{host}\0{page.scope}".encode(errors="surrogatepass"), seed).digest()
+    return {
+        xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
+        for key, text in list_parts(page.title, page.heading).items()
+    }
+
+
+def rows_of_site(number: int, record: Record, seed: int) -> list[tuple[str, bytes, bytes]]:
+    """List table, key and member of the rows by which a document's site is known.
 
     Near-duplicates, kept or not, and stubs tell nothing of a site, and without a sketch nothing can
-    be asked. The seed of a store is secret, so nobody can choose which pages are in a sample. The
+    be asked. The seed of a store is secret, so nobody can choose which pages are in a sample. Its
     member has a digest of the identity, the number, and a digest of what the document tells of its
     site.
     """
-    if record.state == State.DUPLICATE or record.original or record.stub or not record.sketch:
-        return None
     host = host_of(record.url)
-    if not host:
-        return None
-    member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
-    # In place of the sketch: without these, it changes by a few bins only.
-    told = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
-    return site_key(host, seed), member + xxhash.xxh32_digest(told.encode())
+    if record.state == State.DUPLICATE or not record.sketch or not host:
+        return []
+    rows = [(NAMES, key, octets(number)) for key in name_keys(record, seed)]
+    if not (record.stub or record.original):
+        member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
+        # In place of the sketch: without these, it changes by a few bins only.
+        told = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
+        member += xxhash.xxh32_digest(told.encode())
+        rows.append((SITES, site_key(host, seed), member))
+    return rows
 
 
 @lru_cache(maxsize=1_024)

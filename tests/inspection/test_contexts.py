@@ -138,7 +138,8 @@ def test_pages_without_address_are_on_no_host() -> None:
     assert not FolderContexts(corpus, nowhere, 7).find("p2", "p4").known
 
 
-def test_other_pages_near_by_of_one_name_are_counted_once_a_document() -> None:
+def test_other_pages_of_one_name_are_counted_once_a_document() -> None:
+    """However far away they are."""
     corpus, documents = make_folder(20)
     for name in ("p2", "p3", "p4", "p6", "p7", "p8"):
         page = documents[name]
@@ -146,9 +147,9 @@ def test_other_pages_near_by_of_one_name_are_counted_once_a_document() -> None:
         far = 0xFF if name == "p8" else 0
         documents[name] = structs.replace(page, title="Index", fingerprints=(far,))
     contexts = FolderContexts(corpus, documents, 7)
-    assert contexts.find("p2", "p4").called_alike == 1
-    assert contexts.find("p2", "p3").called_alike == 2
-    assert contexts.find("p2", "p8").called_alike == 3 - 1  # p4 and p6 with p7
+    assert contexts.find("p2", "p4").called_alike == 2  # p6 with p7, and p8
+    assert contexts.find("p2", "p3").called_alike == 3
+    assert contexts.find("p2", "p8").called_alike == 2  # p4, and p6 with p7
 
 
 def test_labels_that_call_pages_duplicates_make_them_one_document() -> None:

@@ -333,7 +333,7 @@ def test_a_name_that_others_have_tells_nothing() -> None:
 
     assert answer(1).confirmed
     assert not answer(2).confirmed
-    assert answer(2).tests[1] == "titles: same; headings: same; but 2 others near by are called so"
+    assert answer(2).tests[1] == "titles: same; headings: same; but 2 others are called so"
 
 
 numbers = st.sampled_from([0.0, 0.01, 0.3, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0])
@@ -393,7 +393,7 @@ def test_candidates_are_answered_in_their_order() -> None:
     ]
     rule, distances = Rule(3, CONFIRM), [0, 1, 2, 3, 4, 3]
     sites = [UNKNOWN_SITES] * len(others)
-    answers = compare_many(page, others, rule, distances, sites)
+    answers = compare_many(page, others, rule, distances, sites, [""] * len(others))
     # Of those others on its host, four more are called like each but for one.
     alike_named = [4, 4, 4, 4, 0, 4]
     assert answers == [
@@ -401,7 +401,7 @@ def test_candidates_are_answered_in_their_order() -> None:
         for other, distance, called in zip(others, distances, alike_named, strict=True)
     ]
     assert [answer.duplicate for answer in answers] == [False, True, True, False, False, False]
-    assert compare_many(page, [], rule, [], []) == []
+    assert compare_many(page, [], rule, [], [], []) == []
 
 
 def test_documents_without_text_are_never_confirmed() -> None:

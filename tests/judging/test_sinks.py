@@ -245,7 +245,7 @@ def test_a_wall_before_a_list(home: str, apart: int, *, wall: bool) -> None:
     """Pages of a list that are of one template are no reason to think so."""
     with begin_crawl(home, confirm=0.8, distance=7) as store:
         for number in range(WITNESSES):
-            facts = article(apart) | {"title": "A list"}
+            facts = article(apart) | {"title": f"A list {number}"}
             verdict = add(store, f"list?page={number}", PAGE ^ 0xFF << 8 * number, **facts)
             assert verdict.status == "new"
         names = [f"list?page={10 + number}" for number in range(WITNESSES + 1)]

@@ -28,6 +28,7 @@ from scrapy_simhash.stores.keyvalues import (
     FINGERPRINTS,
     IDENTITIES,
     LINKS,
+    NAMES,
     SITES,
     TABLES,
     TEXTS,
@@ -51,7 +52,7 @@ STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS, WAITING, LINKS)
-SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, SITES: 20}
+SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 20}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
 Result = TypeVar("Result")

@@ -236,8 +236,9 @@ def _judge(
     answer: Answer,
 ) -> Judged:
     """Say how a pair was judged, and how it would be judged by other settings."""
-    content = None
-    if find_deciding(first, second, config.rule._replace(confirm=1.0)) is Deciding.TEXTS:
+    content, named = None, bool(context.name)
+    confirmed = config.rule._replace(confirm=1.0)
+    if find_deciding(first, second, confirmed, named=named) is Deciding.TEXTS:
         (content,) = compare_contents([(first, second)], [context.sites])
     bits = answer.distance
     if answer.deciding in _EXACT:
@@ -256,6 +257,7 @@ def _judge(
         known=context.known,
         duplicate_if_unknown=compare(first, second, config.rule).duplicate,
         distance=bits,
+        named=named,
         plain_distance=plain_bits,
         similarity=answer.similarity or 0.0,
         confirmed=answer.confirmed,

@@ -35,6 +35,7 @@ class Judged(NamedTuple):
     known: bool = False  # the site is known
     duplicate_if_unknown: bool = False  # it would, if it were not
     distance: int = NO_DISTANCE  # bits between their nearest fingerprints
+    named: bool = False  # the one is found for the other by a name, whatever the distance
     plain_distance: int = NO_DISTANCE  # bits between those of their main texts
     similarity: float = 0.0  # of their sketches
     confirmed: bool = False  # whatever the distance; `confirmed_at`: with each of `SIMILARITIES`
@@ -51,7 +52,8 @@ class Judged(NamedTuple):
         """Whether another rule would drop one page of the pair for the other."""
         if rule.confirm is None:
             return self.plain_distance <= rule.distance
-        return self.distance <= rule.distance and self.confirmed_at.get(rule.confirm, False)
+        asked = self.named or self.distance <= rule.distance
+        return asked and self.confirmed_at.get(rule.confirm, False)
 
     def describe(self) -> dict[str, Any]:
         """Describe the pair for display."""
@@ -185,7 +187,7 @@ def _count_new_links(judged: Iterable[Judged]) -> dict[str, int]:
 
 def _at_distance(judged: Sequence[Judged], bits: int) -> dict[str, Any]:
     """Return precision, recall and false positives at a distance, with and without confirmation."""
-    confirmed = tally(judged, lambda pair: pair.confirmed and pair.distance <= bits)
+    confirmed = tally(judged, lambda each: each.confirmed and (each.named or each.distance <= bits))
     plain = tally(judged, lambda pair: pair.plain_distance <= bits)
     return {
         "distance": bits,

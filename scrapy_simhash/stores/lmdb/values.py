@@ -17,6 +17,7 @@ from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     DOCUMENTS,
     HEADER,
+    NAMES,
     SETS,
     TABLES,
     VALUES,
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.probing import Sets
 
 _NEXT, _STATE = b"next", b"tables"
-# Sets of ADDRESSES are many and small. In LMDB they are one set of whole rows, key and member:
-# 8 bytes a row in place of some 45.
+# Sets of these tables are many and small. In LMDB they are one set of whole rows, key and member:
+# of ADDRESSES 8 bytes a row in place of some 45.
+_SMALL = (ADDRESSES, NAMES)
 _TOGETHER = b"all"
 _ROWS_PER_SLICE = 65_536
 # By the name of the database: whether it has several values a key, and whether of one width.
@@ -118,7 +120,7 @@ class LmdbValues(KeyValues):
         self.transaction.put(key, value, db=self.databases[table])
 
     def delete(self, table: str, key: bytes) -> None:
-        if table == ADDRESSES:
+        if table in _SMALL:
             for member in self.members(table, key):
                 self.discard(table, key, member)
         else:
@@ -129,7 +131,7 @@ class LmdbValues(KeyValues):
             yield from self.tables.scan(prefix)
             return
         cursor = self.transaction.cursor(self.databases[table])
-        if table == ADDRESSES:
+        if table in _SMALL:
             if cursor.set_range_dup(_TOGETHER, prefix or bytes(1)):
                 rows = takewhile(lambda row: row.startswith(prefix), cursor.iternext_dup())
                 yield from ((row[: -SETS[table]], row[-SETS[table] :]) for row in rows)
@@ -150,7 +152,7 @@ class LmdbValues(KeyValues):
             found = self.tables.members(key)
             return [rest for rest in found if rest.startswith(prefix)][:most]
         cursor = self.transaction.cursor(self.databases[table])
-        if not prefix and table != ADDRESSES:
+        if not prefix and table not in _SMALL:
             if not cursor.set_key(key):
                 return []
             members = cursor.iternext_dup()
@@ -240,4 +242,4 @@ class LmdbValues(KeyValues):
 
 def _place(table: str, key: bytes, member: bytes) -> tuple[bytes, bytes]:
     """Find where the database of a set has a member."""
-    return (_TOGETHER, key + member) if table == ADDRESSES else (key, member)
+    return (_TOGETHER, key + member) if table in _SMALL else (key, member)

@@ -9,6 +9,7 @@ and the field has the others::
     {P:f<h>}:f<h>             fingerprints, by their first two octets
     {P:u<h>}:u                addresses, by their first octet
     {P:h<h>}:h                samples of hosts, by their first octet
+    {P:m<h>}:m<h>             names, by their first two octets
     {P:t<g>.<h>}:t<h>         tables of generation g: table and first octet, then further ones
     {P}:<name>                any other table
     ...:full:<field>          sorted set: the members of a set that has too many for a field
@@ -23,9 +24,9 @@ and the field has the others::
 The header's hash has a second field, for the generation of the tables in use. In a cluster, every
 tag also has `{...}:seq`: the number of the last commit that wrote there.
 
-Redis stores small hashes compactly (as a "listpack"), so identities and fingerprints are spread
-over 65,536 hashes each: 15 to a hash at a million documents. A set is a field with its members side
-by side.
+Redis stores small hashes compactly (as a "listpack"), so identities, fingerprints and names are
+spread over 65,536 hashes each: 15 to a hash at a million documents. A set is a field with its
+members side by side.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from scrapy_simhash.stores.keyvalues import (
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
+    NAMES,
     SITES,
     TABLES,
     TEXTS,
@@ -65,6 +67,7 @@ _LAYOUT = {
     FINGERPRINTS: (b"f", b"f", 1, 2),
     ADDRESSES: (b"u", b"u", 1, -1),
     SITES: (b"h", b"h", 1, 1),
+    NAMES: (b"m", b"m", 1, 2),
     TABLES: (b"t", b"t", 2, -1),
 }
 # A set of more members is a key of its own: writing one reads the whole field.

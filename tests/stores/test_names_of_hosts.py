@@ -1,0 +1,272 @@
+"""Candidates by name: which documents of a host have a part of a name, whatever happens to them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from msgspec import structs
+
+from scrapy_simhash.config import Config
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.rule import CONFIRM
+from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
+from scrapy_simhash.stores.keyvalues import CALLED, NAMES
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.redis.commits import Committer
+from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores.store import Store
+from scrapy_simhash.transfer.merging import merge_stores
+from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
+from tests.helpers.redisservers import count_trips
+from tests.helpers.sketches import make_sketches
+
+STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+FIRE = "Fire in the harbour"
+SKETCH, NEARLY = make_sketches(0.95, 0.95)
+
+
+def make_page(number: int, title: str = FIRE, **fields: Any) -> Document:
+    """Make a page; those of other numbers have the same text, but are far from it."""
+    bits = xxhash.xxh3_64_intdigest(b"%d" % number)
+    facts = {"sketch": SKETCH, "words": 500, "whole_words": 600, "title": title} | fields
+    return document(f"page/{number}/", bits, **facts)
+
+
+def make_pages(numbers: range, title: str = FIRE, **fields: Any) -> list[Document]:
+    return [make_page(number, title, **fields) for number in numbers]
+
+
+def called(store: Store, title: str, **fields: Any) -> list[list[int]]:
+    """List the documents by the parts of a title."""
+    page = make_page(0, title, **fields)
+    return store.read(lambda stored: [found for _, found in stored.list_called(page)])
+
+
+def count_rows(store: Store) -> int:
+    return store.read(lambda stored: len(list(stored.values.scan(NAMES))))
+
+
+def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str) -> None:
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        judge(store, make_page(1))
+        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.2, 0.2)[1], "new")):
+            page = make_page(2, f"{FIRE} - The Daily", heading=FIRE, sketch=text)
+            verdict = judge_one(store, page)
+            assert verdict.status == status
+            match = verdict.match or verdict.nearest
+            assert match is not None
+            assert (match.document, match.fingerprint) == (1, make_page(1).fingerprints[0])
+            assert match.distance == (page.fingerprints[0] ^ match.fingerprint).bit_count() > 7
+            said = f"called {FIRE.lower()!r}, too; distance {match.distance} bits"
+            assert match.tests[0] == said
+            store.delete([verdict.document])
+
+
+ELSEWHERE = [
+    {"url": "http://other.example/"},
+    {"url": ""},
+    {"scope": "other"},
+    {"sketch": b""},
+    {"title": "Flood in the harbour"},
+    {"title": ""},
+    {"stub": True, "text_digest": bytes(FILE_DIGEST_BYTES)},
+]
+
+
+@pytest.mark.parametrize("fields", ELSEWHERE)
+def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
+    """Pages elsewhere, in another scope, without a sketch, and files, whichever of both it is."""
+    for pages in ((make_page(1), make_page(2, **fields)), (make_page(2, **fields), make_page(1))):
+        with begin_crawl("memory:", confirm=CONFIRM) as store:
+            verdicts = store.find_and_add(pages)
+            assert [each.status for each in verdicts] == ["new", "new"]
+            assert verdicts[1].nearest is None
+
+
+def test_without_confirmation_no_name_is_asked() -> None:
+    with begin_crawl("memory:", confirm=None) as store:
+        assert judge(store, make_page(1), make_page(2)) == ["new 1", "new 2"]
+
+
+def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
+    stub: dict[str, Any] = {"stub": True, "words": 20, "whole_words": 40}
+    pages = [
+        make_page(1, text_digest=b"1", **stub),
+        make_page(2, text_digest=b"2", **stub),
+        make_page(3, f"{FIRE} - Sports", text_digest=b"3", **stub),
+        make_page(4, "The Daily", text_digest=b"4", **stub),
+        make_page(5, "The Daily", text_digest=b"4", sketch=b"", **stub),
+    ]
+    with begin_crawl("memory:", confirm=CONFIRM) as store:
+        verdicts = store.find_and_add(pages)
+    assert [each.status for each in verdicts] == ["new", "near_duplicate", "new", "new", "new"]
+    assert verdicts[1].match is not None
+    assert verdicts[1].match.tests[0] == f"called {FIRE.lower()!r}, too; a short page"
+    assert verdicts[2].nearest is not None
+    assert verdicts[2].nearest.tests[1] == "short texts that are not called the same"
+
+
+def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
+    pages = make_pages(range(1, 2 * CALLED), f"{FIRE} - The Daily")
+    for number, page in enumerate(pages, 1):
+        judge(store, page)
+        found = list(range(1, min(number, CALLED) + 1))
+        assert called(store, f"the daily | {FIRE}") == [found, found]
+    assert count_rows(store) == 2 * CALLED
+    with begin_crawl("memory:", confirm=CONFIRM) as memory:
+        texts = [make_sketches(0.0, 0.0)[number % 2] for number in range(MOST_CALLED + 1)]
+        apart = [
+            structs.replace(page, sketch=bytes([number]) + text[1:], title=f"{FIRE} - {number}")
+            for number, (page, text) in enumerate(zip(pages, texts, strict=False))
+        ]
+        memory.find_and_add(apart[:MOST_CALLED])
+        assert judge_one(memory, apart[MOST_CALLED]).nearest is not None
+        assert judge_one(memory, make_page(99, f"{FIRE} - 99")).nearest is None
+
+
+def test_a_name_has_no_near_duplicates(store: Store) -> None:
+    first = make_page(1)
+    twin = structs.replace(first, identity=b"twin")
+    assert judge(store, first, twin) == ["new 1", "near_duplicate 2 of 1"]
+    assert called(store, FIRE) == [[1]]
+    other = structs.replace(first, identity=b"other", title="The other - The Daily")
+    next_crawl(store)
+    late = [structs.replace(page, crawl="crawl-2") for page in (other, first)]
+    assert judge(store, *late) == ["new 3", "near_duplicate 1 of 3"]
+    assert [called(store, name) for name in (FIRE, "The other")] == [[[]], [[3]]]
+
+
+def test_a_gap_is_filled_by_what_comes_and_by_rebuilding(store: Store) -> None:
+    judge(store, *make_pages(range(1, 13)))
+    next_crawl(store)
+    assert store.delete([2, 4]) == 2
+    assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9]]
+    assert store.check() == []
+    judge(store, make_page(13))
+    assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9, 13]]
+    for _ in range(2):
+        store.rebuild()
+        assert called(store, FIRE) == [[1, 3, 5, 6, 7, 8, 9, 10, 13]]
+
+
+def test_a_page_that_is_called_otherwise_now_is_found_so(store: Store) -> None:
+    """Names are its host's, too, and one without a sketch has none."""
+    for fields, found in (
+        ({}, [[1], [], []]),
+        ({"title": "Flood"}, [[], [1], []]),
+        ({"heading": FIRE}, [[1], [], []]),
+        ({"url": "http://www.other.example/"}, [[], [], [1]]),
+        ({"sketch": b""}, [[], [], []]),
+        ({"scope": "other"}, [[], [], []]),
+    ):
+        judge(store, make_page(1, **fields))
+        others = {"url": "http://other.example/"}
+        answers = [called(store, FIRE), called(store, "Flood"), called(store, FIRE, **others)]
+        assert [numbers for (numbers,) in answers] == found
+        assert store.check() == []
+
+
+def test_wrong_rows_are_found_and_mended(home: str) -> None:
+    with begin_crawl(home) as store:
+        judge(store, *make_pages(range(1, CALLED + 1)), make_page(20, "", sketch=b""))
+        judge(store, structs.replace(make_page(1), identity=b"twin"))
+        twin, unsketched, missing = CALLED + 2, CALLED + 1, 99
+
+        def damage(stored: Any) -> None:
+            (key,) = {key for key, _ in stored.values.scan(NAMES)}
+            for number in (twin, unsketched, missing):
+                stored.values.add(NAMES, key, octets(number))
+            stored.values.add(NAMES, b"12345678", octets(1))
+
+        store.write(damage)
+        problems = store.check()
+        for number, fault in (
+            (twin, "is a near-duplicate"),
+            (unsketched, "has no sketch"),
+            (missing, "is not there"),
+            (1, "is called otherwise"),
+        ):
+            (found,) = [each for each in problems if each.endswith(f"of a host, but {fault}")]
+            assert found.startswith(f"document {number}")
+        several = f"a name of host 'site.example' has {CALLED + 3} documents, not {CALLED}"
+        assert (several in problems) is not store.engine.shared
+        store.rebuild()
+        assert store.check() == []
+        assert called(store, FIRE) == [list(range(1, CALLED + 1))]
+
+
+@pytest.mark.parametrize("home", ["lmdb", "redis", "cluster"], indirect=True)
+def test_merged_stores_have_the_names_of_all(home: str, tmp_path: Path) -> None:
+    """Pages of one name are judged, too, as those of one crawl are."""
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+    target = f"{home}/target" if home == str(tmp_path) else home
+    for path, pages in zip(
+        paths,
+        (
+            [make_page(1), make_page(2, "Flood")],
+            [make_page(3), make_page(4, "Rain")],
+        ),
+        strict=True,
+    ):
+        with begin_crawl(path, confirm=CONFIRM, seed=7) as store:
+            numbers = [verdict.document for verdict in store.find_and_add(pages)]
+            store.mark_done(numbers, CRAWL)
+    answers = list(merge_stores(Config(), paths, target))
+    assert [answer["documents"] for answer in answers] == [4] * len(answers)
+    with open_store(target) as store:
+        assert store.check() == []
+        assert [len(called(store, name)[0]) for name in (FIRE, "Flood", "Rain")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+def test_twins_that_are_judged_at_once_meet(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a name is full; then those who commit pages with it do not wait for each other."""
+    commit = Committer.commit
+    late: list[list[Document]] = []
+
+    def overtake(self: Committer, values: RedisValues, **options: bool) -> bool:
+        if values.probed and late:
+            pages = late.pop()
+            assert [each.status for each in other.find_and_add(pages)] == ["new"] * len(pages)
+        return commit(self, values, **options)
+
+    with (
+        begin_crawl(home, confirm=CONFIRM, seed=7) as store,
+        begin_crawl(home, "crawl-2", confirm=CONFIRM) as other,
+    ):
+        monkeypatch.setattr(Committer, "commit", overtake)
+        late.append([make_page(1)])
+        verdict = judge_one(store, make_page(2))
+        assert verdict.match is not None
+        assert verdict.match.url == make_page(1).url
+        assert store.judged_again == 1
+        several = [make_page(number, f"{'x' * number} - Daily") for number in range(10, 60)]
+        store.find_and_add(several[:CALLED])
+        before = store.judged_again
+        for number in range(CALLED, 48, 2):
+            late.append([structs.replace(several[number + 1], crawl="crawl-2")])
+            store.find_and_add([several[number]])
+        assert store.judged_again == before
+
+
+@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
+def test_names_come_along(
+    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take no round trip more; the records of a sample that tells nothing yet take one."""
+    most = 7 if "cluster" in request.node.callspec.params["home"] else 4
+    with begin_crawl(home, confirm=CONFIRM) as store:
+        judge(store, *(make_page(number, f"Page {'x' * number}") for number in range(5)))
+        trips = count_trips(monkeypatch)
+        for number in range(5):
+            trips[0] = 0
+            page = make_page(9 - number, f"Page {'x' * number}", sketch=NEARLY)
+            assert judge_one(store, page).status == "near_duplicate"
+            assert trips[0] <= most
+        trips[0] = 0
+        store.rebuild()
+        assert trips[0] <= 100
+        assert store.check() == []
