@@ -25,7 +25,7 @@ from scrapy_simhash.judging.documents import NOBODY, make_document
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.urls.applying import ActingRules, name_form
-from scrapy_simhash.urls.rules import RuleKind, UrlRule
+from scrapy_simhash.urls.rules import ActingRule, RuleKind, UrlRule
 
 if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Document
@@ -85,7 +85,7 @@ def measure_learning(store: Store, pages: int) -> float:
 
 def measure_asking(store: Store, urls: list[str], rules: int) -> float:
     """Ask the rules, and the store where one leads; microseconds a request."""
-    acting = ActingRules(make_rules(rules))
+    acting = ActingRules(map(ActingRule, make_rules(rules)))
     began = time.process_time()
     for url in urls:
         if (target := acting.find_target(url)) is not None:
@@ -97,7 +97,7 @@ def measure_room() -> dict[str, float]:
     """Measure bytes a rule, in the memory of a crawl and in the file of a store."""
     rules = [rule for host in range(_HOSTS) for rule in make_rules(5, f"h{host}.example")]
     tracemalloc.start()
-    acting = ActingRules([structs.replace(rule) for rule in rules])
+    acting = ActingRules([ActingRule(structs.replace(rule)) for rule in rules])
     memory = tracemalloc.get_traced_memory()[0] / len(rules)
     tracemalloc.stop()
     del acting

@@ -30,7 +30,7 @@ from scrapy_simhash.urls.applying import ActingRules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.urls.rules import UrlRule
+    from scrapy_simhash.urls.rules import ActingRule
 
 VERSIONS = ("scrapy-simhash", "scrapy", "lmdb", "turbohtml")
 PEERS = ("MaybeDont", "duplicate-url-discarder", "duplicate-url-discarder-rules")
@@ -147,18 +147,18 @@ def judge_rules(store: Path, truth: Truth) -> dict[str, Any]:
     """Hold what the store knows of rules against what the site says of its addresses."""
     judged: dict[str, Any] = {"right": [], "wrong": [], "retired": [], "parked": 0}
     with open_store(str(store), readonly=True) as opened:
+        judged["parked"] = sum(1 for _ in opened.parked())
         for record in opened.url_rules():
-            judged["parked"] += record.parked
             if record.state == "retired":
                 judged["retired"].append(record.rule.text)
             elif record.acts:
-                right = is_right(record.rule, truth.documents)
+                right = is_right(record.acting, truth.documents)
                 judged["right" if right else "wrong"].append(record.rule.text)
     return judged
 
 
-def is_right(rule: UrlRule, documents: Mapping[str, str]) -> bool:
-    """Whether all addresses that the rule makes one are one document."""
+def is_right(rule: ActingRule, documents: Mapping[str, str]) -> bool:
+    """Whether all addresses that the rule makes one, where it acts, are one document."""
     acting = ActingRules([rule])
     firsts: dict[str, str] = {}
     changed = set()

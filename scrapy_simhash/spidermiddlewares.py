@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 
 from scrapy_simhash._printable import plural, quote
 from scrapy_simhash.config import read_config
-from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count
+from scrapy_simhash.crawl.policy import FOLLOW, META_KEY, clear_inherited, count, note_found
 from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.exceptions import NearDuplicate
 
@@ -114,6 +114,7 @@ class SimhashSpiderMiddleware:
                 continue
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
+                note_found(entry, response)
                 if judging.parked is not None:
                     judging.parked.note_yielded(entry)
                 if judging.links.late and response.request is not None:

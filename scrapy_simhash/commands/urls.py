@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from scrapy_simhash._files import open_whole
-from scrapy_simhash._printable import plural, printable, show_bytes
+from scrapy_simhash._printable import plural, printable
 from scrapy_simhash._progress import show_busy
 from scrapy_simhash.commands.frame import (
     Command,
@@ -20,15 +19,10 @@ from scrapy_simhash.commands.frame import (
 from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.rulefiles import (
-    FORMATS,
-    SIMHASH,
-    read_rule_file,
-    write_discarder_rules,
-    write_lines,
-)
+from scrapy_simhash.inspection.rulefiles import read_rule_file, write_lines
 from scrapy_simhash.inspection.urlrules import (
     audit,
+    count_parked,
     describe_rule,
     find_rules,
     list_rules,
@@ -44,7 +38,6 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
-    from scrapy_simhash.inspection.rulefiles import LeftOut
 
 _RULE = "a rule as `urls` lists it, or its id of 16 hexadecimal digits"
 _COLOURS = {
@@ -72,11 +65,10 @@ def _list(
     host: str | None,
     filtered_state: str | None,
     output_path: str | None = None,
-    format: str = SIMHASH,  # noqa: A002 - the name of the option
     *,
     overwrite: bool = False,
 ) -> Iterator[Answer | str]:
-    """List rules; or write those that act, or are in a state, and name those that are left out."""
+    """List rules; or write those that act, or are in a state."""
     if output_path is None:
         yield from list_rules(config, host, filtered_state)
         return
@@ -86,25 +78,15 @@ def _list(
             for record in sort_rules(store.url_rules(host))
             if (record.acts if filtered_state is None else filtered_state == record.state)
         ]
-    left_out: list[LeftOut] = []
-    if format == SIMHASH:
-        text = write_lines(chosen)
-    else:
-        text, left_out = write_discarder_rules(chosen)
-    _tell_left_out(left_out)
-    if len(left_out) == len(chosen):
-        found = "that this format can say" if chosen else filtered_state or "that acts"
+    if not chosen:
+        found = filtered_state or "that acts"
         raise PartlyFailedError(f"there is no rule {found}: nothing was written")
     if output_path == "-":
-        yield text
+        yield write_lines(chosen)
         return
     with open_whole(Path(output_path), overwrite=overwrite, private=False) as file:
-        file.write(text.encode())
-    yield {
-        "file": output_path,
-        "written": len(chosen) - len(left_out),
-        "left_out": [each._asdict() for each in left_out],
-    }
+        file.write(write_lines(chosen).encode())
+    yield {"file": output_path, "written": len(chosen)}
 
 
 def _set(
@@ -118,33 +100,31 @@ def _set(
     """Change the state of rules; nothing is changed unless all of them are there."""
     if bool(rules) == (rules_path is not None):
         raise ValueError("name either rules or, with --file, a file of rules")
-    given = read_rule_file(rules_path) if rules_path is not None else None
-    _tell_left_out(given.left_out if given is not None else ())
-    if given is not None and not given.rules:
-        raise PartlyFailedError(f"{rules_path}: nothing was changed: all rules were left out")
+    given = read_rule_file(rules_path).rules if rules_path is not None else ()
+    if rules_path is not None and not given:
+        raise ValueError(f"{rules_path}: rules of duplicate-url-discarder can only be audited")
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         known = {record.rule: record for record in store.url_rules()}
-        new = [rule for rule in given.rules if rule not in known] if given is not None else []
+        parked = count_parked(store)
         if dry_run:
-            of_file = given.rules if given is not None else ()
-            named = [known.get(rule) or UrlRuleRecord(rule) for rule in of_file]
-            yield from map(describe_rule, named or find_rules(known.values(), rules))
+            named = [known.get(rule) or UrlRuleRecord(rule) for rule in given]
+            found = named or find_rules(known.values(), rules)
+            yield from (describe_rule(record, parked) for record in found)
             return
-        store.add_url_rules(new)
-        if given is not None:
-            rules = [rule.id for rule in given.rules if state != "learn" or rule in {*new}]
+        new = {record.rule for record in store.add_url_rules(given)}
+        if given:
+            rules = [rule.id for rule in given if state != "learn" or rule in new]
         for record in find_rules(store.url_rules(), rules):
-            before = record.parked
             changed = store.change_url_rule(record.rule.id, state)
-            yield {**describe_rule(changed), "released": 0 if changed.acts else before}
+            yield describe_rule(changed, {} if not changed.acts else parked)
 
 
 def _learn(config: Config) -> Iterator[Answer]:
     """Learn from all pages of the store, and show the rules that act now, or do not any more."""
     with open_to_change(config) as store, show_busy("learning"):
         changed = {change.rule for change in store.learn_url_rules()}
-        records = store.url_rules()
-    yield from (describe_rule(record) for record in records if record.rule.id in changed)
+        records, parked = store.url_rules(), count_parked(store)
+    yield from (describe_rule(record, parked) for record in records if record.rule.id in changed)
     yield {"rules": len(records), "acting": sum(record.acts for record in records)}
 
 
@@ -167,11 +147,6 @@ def _audit(
     config: Config, rules_path: Path | None, top: int | None, *, json: bool
 ) -> Iterator[Answer]:
     return audit(config, rules_path, _TOP if top is None and not json else top)
-
-
-def _tell_left_out(left_out: Sequence[LeftOut]) -> None:
-    for each in left_out:
-        sys.stderr.write(f"left out {printable(each.rule)!r}: {printable(each.why)}\n")
 
 
 def _print(answer: Answer) -> Iterable[Part]:
@@ -203,14 +178,16 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
     votes = ", ".join(f"{answer[each]:,} {each}" for each in ("same", "different", "grey"))
     told = [f"{votes}: at least {answer['lower_bound']:.2f} same"]
     if answer["parked"]:
-        told.append(f"{answer['parked']:,} parked ({show_bytes(answer['bytes_saved'])})")
+        told.append(f"{answer['parked']:,} parked")
     if answer["sampled"]:
         told.append(f"{answer['sampled']:,} checked, {answer['sampled_different']:,} different")
-    if answer.get("released"):
-        told.append(f"{plural(answer['released'], 'request')} will be made by the next crawl")
     yield f"{_INDENT}{'; '.join(told)}"
-    if answer.get("lacks"):
-        yield f"{_INDENT}to be proven it lacks {', '.join(answer['lacks'])}"
+    if answer["directories"]:
+        shown = [printable(name) for name in answer["directories"][:_DIRECTORIES_SHOWN]]
+        more = len(answer["directories"]) - len(shown)
+        yield f"{_INDENT}in {', '.join(shown)}{f' and {more:,} more' * bool(more)}"
+    if answer["lacks"]:
+        yield f"{_INDENT}it acts once it has {answer['lacks']}"
     if answer["wrong"]:
         name = answer["id"]
         yield style(
@@ -226,6 +203,7 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
 
 
 _INDENT = " " * 10
+_DIRECTORIES_SHOWN = 6
 
 
 def _print_audit(answer: Answer) -> Iterable[Part]:
@@ -267,10 +245,8 @@ _FILTERS = f"""
 --state STATE: only rules in this state: {", ".join(RuleState)}
 """
 _LIST = f"""{_FILTERS}
--o --output FILE: write the rules that act, or those of --state, to a file, one a line; - for
-    standard output
---format FORMAT: of that file. simhash: for `urls set --file` and `urls audit` (default); dud: for
-    duplicate-url-discarder
+-o --output FILE: write the rules that act, or those of --state, to a file for `urls set --file` and
+    `urls audit`, one a line; - for standard output
 --overwrite: replace an existing file
 """
 _SHOW = f"""
@@ -279,11 +255,10 @@ RULE...: {_RULE}
 --overwrite: replace an existing file
 """
 _SET = f"""
-STATE: pin: they act, whatever their votes; ban: they never act; retire: they do not act until more
-    votes prove them again, and what they parked is released; learn: votes alone decide
+STATE: pin: they act everywhere on their host, whatever their votes; ban or retire: they do not act,
+    and what they parked is made; learn: votes alone decide
 [RULE...]: {_RULE}
---file FILE: rules of `urls list -o` or of duplicate-url-discarder; those that the store does not
-    have are added
+--file FILE: rules of `urls list -o`; those that the store does not have are added
 --dry-run: list the rules, change nothing
 """
 _AUDIT = f"""
@@ -304,7 +279,6 @@ _ACTIONS = {
                 "host": _UNSET,
                 "state": _STATES | _UNSET,
                 "output": {"dest": "output_path", "type": str},
-                "format": {"choices": FORMATS, "default": SIMHASH},
             },
         ),
     ),
@@ -352,7 +326,7 @@ COMMANDS = {
             "urls set learn --file rules.txt",
             "urls release http://site.example/again?print=1",
             "urls audit rules.json",
-            "urls list --output rules.json --format dud",
+            "urls list --output rules.txt",
         ),
         details="A rule is named by its text or its id of 16 hexadecimal digits. `urls ACTION "
         "--help` has the options of an action; without one, `urls` lists the rules.",

@@ -6,16 +6,19 @@
     parked     written to the store with all that it takes to make it: as soon as it is yielded,
                before scheduler and dupefilter see it; or, if it was queued before the rule was
                proven, when it is about to be made
-    sampled    made all the same, to check the rule
+    sampled    made all the same, to check the rule: the first of each directory, and some others
     released   made when the crawl is idle: a rule was retired, or the known page is gone
-    checked    made when nothing else is left to do: a few requests of each rule
+    waiting    made when the crawl is idle, one of each normal form, until this crawl has fetched a
+               page of that form for the same callback: the known page is one of an earlier crawl
+    checked    made when nothing else is left to do: a few requests of each directory
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.stores.rulebook import Asked
     from scrapy_simhash.urls.applying import ActingRules, Target
 
 logger = logging.getLogger(__name__)
@@ -69,14 +73,17 @@ logger = logging.getLogger(__name__)
 # Share of the requests that a rule leads to a known page which are made all the same, to test it.
 # A rule that has gone bad then parks 19 different pages on average before it is caught.
 SAMPLE_SHARE = 0.05
-# The first requests of each rule in a crawl are made whatever the share of the sample is.
+# The first requests of each directory under a rule in a crawl are made whatever that share is.
 _FIRST_SAMPLED = 3
-# 150 bytes each.
+# 150 bytes each. Requests beyond them are made if no page of their form was fetched by this crawl.
 _MOST_REMEMBERED = 100_000
+# Of a directory, those that may be checked at the end.
+_MOST_KEPT = 64
 # Requests of one callback that are parked by one commit.
 _MOST_HELD = 64
-# At the end of a crawl.
+# At the end of a crawl; and at an idle moment, of those that wait for a page.
 _MOST_CHECKED = 1_000
+_MOST_MADE = 1_000
 # Names of headers, as Scrapy writes them.
 _CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
 # Of samples, as stats name them; all others could not be told apart.
@@ -85,6 +92,8 @@ _OUTCOMES = {"s": "same", "d": "different"}
 _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "skipped: truncated"}
 # A request, and where rules lead it.
 _Led: TypeAlias = "tuple[Request, Target]"
+# A rule, and the directory of a normal form.
+_Place: TypeAlias = "tuple[str, str]"
 # Of a request that checks rules: their ids, its URL, and the number of the document that would have
 # stood for its page.
 _Mark: TypeAlias = "tuple[list[str], str, int]"
@@ -94,10 +103,31 @@ class _Candidate(NamedTuple):
     """A request that rules lead elsewhere."""
 
     request: Request
-    identity: bytes
-    target: Target
+    asked: Asked
+    place: _Place
     drawn: bool  # for the sample
     twins: list[Request]  # all of this identity, this one first
+
+
+class _Drawn:
+    """What is parked in one directory under a rule: some of it, drawn evenly, and how many."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.keys: list[bytes] = []
+
+    def add(self, key: bytes) -> None:
+        """Note a request by its key; of many it may be forgotten."""
+        self.number += 1
+        if len(self.keys) < _MOST_KEPT:
+            self.keys.append(key)
+        elif (place := secrets.randbelow(self.number)) < _MOST_KEPT:
+            self.keys[place] = key
+
+    def draw(self) -> list[bytes]:
+        """Draw those to be checked."""
+        drawn = max(1, round(SAMPLE_SHARE * self.number))
+        return secrets.SystemRandom().sample(self.keys, min(drawn, len(self.keys)))
 
 
 class _Fate(NamedTuple):
@@ -122,7 +152,13 @@ class ParkedRequests(Follower):
         # By identity. Forgotten when their rule does not act any more.
         self._fates: dict[bytes, _Fate] = {}
         self._fates_under: ActingRules | None = None
-        self._sampled: Counter[str] = Counter()  # by rule
+        self._sampled: Counter[_Place] = Counter()  # by rule and directory
+        self._parked_in: defaultdict[_Place, _Drawn] = defaultdict(_Drawn)
+        # Names of normal forms, with the page of each that this crawl fetched.
+        self._fetched: OrderedDict[bytes, int] = OrderedDict()
+        # Keys of parked requests whose form none of these pages has, by its name.
+        self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes]]] = defaultdict(deque)
+        self._waiting_number = 0
         self._warned: set[str] = set()  # what was told once
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
@@ -203,6 +239,7 @@ class ParkedRequests(Follower):
             and "retry_times" not in meta
             and meta.get("simhash_urls") in {None, True}
             and not meta.get("simhash_skip")
+            and not meta.get("verbatim_url")
             and meta.get("simhash_action", self._config.action) == "drop"
             and not any(name in request.headers for name in _CREDENTIALS)
             and not is_never_dropped(self._config, request.url)
@@ -222,11 +259,13 @@ class ParkedRequests(Follower):
         for request, target in led:
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
-            if fate is None:
-                # Keyed, so that a site cannot choose addresses that are never made.
-                drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed)
-                in_sample = drawn < SAMPLE_SHARE * 2**64
-                candidate = _Candidate(request, identity, target, in_sample, [])
+            form = self._name_form(target.form, request)
+            if form not in self._fetched and self._waiting_number >= _MOST_REMEMBERED:
+                made.append(request)
+            elif fate is None:
+                candidate = new.get(identity) or self._make_candidate(
+                    request, form, identity, target
+                )
                 new.setdefault(identity, candidate).twins.append(request)
             elif fate.sampled:
                 set_mark(request, SAMPLED, fate.sampled)
@@ -247,9 +286,33 @@ class ParkedRequests(Follower):
                 self._note_parked(candidate, answer)
         return made
 
+    def _make_candidate(
+        self, request: Request, form: bytes, identity: bytes, target: Target
+    ) -> _Candidate:
+        from scrapy_simhash.stores.rulebook import Asked  # noqa: PLC0415 - loads lmdb
+
+        expiry = self._config.expire_days
+        asked = Asked(
+            request.url,
+            form,
+            target.rules,
+            self._fetched.get(form, 0),
+            identity,
+            find_reader(spider_of(self._crawler), request),
+            0.0 if expiry is None else time.time() - expiry * SECONDS_A_DAY,
+        )
+        # Keyed, so that a site cannot choose addresses that are never made.
+        drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed) < SAMPLE_SHARE * 2**64
+        return _Candidate(request, asked, (target.rules[-1], target.directory), drawn, [])
+
+    def _name_form(self, form: str, request: Request) -> bytes:
+        from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
+
+        return name_form(form, find_reader(spider_of(self._crawler), request))
+
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
         """Whether a request might be made although a rule leads it to a known page."""
-        new = self._sampled[candidate.target.rules[-1]] < _FIRST_SAMPLED
+        new = self._sampled[candidate.place] < _FIRST_SAMPLED
         return new or candidate.drawn or not self.skips
 
     def _is_made(self, candidate: _Candidate, answer: ParkingAnswer) -> bool:
@@ -260,12 +323,13 @@ class ParkedRequests(Follower):
             packed = pack_request(candidate.request, spider_of(self._crawler))
             count(self._crawler, "urls/would_park" if packed else "urls/unpackable")
             return True
-        if not candidate.drawn and self._sampled[answer.rule] >= _FIRST_SAMPLED:
+        if not self._may_be_sampled(candidate):  # by now
             return False
-        self._sampled[answer.rule] += 1
-        mark = [answer.rule, *answer.others], candidate.request.url, answer.document
+        self._sampled[candidate.place] += 1
+        rules = candidate.asked.rules
+        mark = [*rules], candidate.request.url, answer.page.document
         set_mark(candidate.request, SAMPLED, mark)
-        self._remember(candidate, _Fate(answer.rule, mark))
+        self._remember(candidate, _Fate(rules[-1], mark))
         return True
 
     async def _ask(
@@ -281,11 +345,8 @@ class ParkedRequests(Follower):
     def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
         """Describe a request to the store."""
         from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
-        from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
 
-        request, expiry, now = candidate.request, self._config.expire_days, time.time()
-        spider, rules = spider_of(self._crawler), self._detector.acting
-        reader = find_reader(spider, request)
+        request, spider = candidate.request, spider_of(self._crawler)
         parked = Parked(
             rule="",
             url=request.url,
@@ -294,19 +355,10 @@ class ParkedRequests(Follower):
             target=0,
             # Where it is empty, the request could not be made again, and the store refuses it.
             request=b"" if only_ask else pack_request(request, spider),
-            time=now,
+            time=time.time(),
             body_bytes=self._bytes // max(1, self._pages),
         )
-        return Parking(
-            parked,
-            candidate.target,
-            name_form(candidate.target.form, reader),
-            rules.find_form if rules is not None else str,
-            candidate.identity,
-            reader,
-            0.0 if expiry is None else now - expiry * SECONDS_A_DAY,
-            only_ask=only_ask,
-        )
+        return Parking(parked, candidate.asked, only_ask=only_ask)
 
     def _note_unpackable(self, request: Request) -> None:
         count(self._crawler, "urls/unpackable")
@@ -319,24 +371,29 @@ class ParkedRequests(Follower):
 
     def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
         """Count and log a request that was parked; the log has each one once a crawl."""
-        self._remember(candidate, _Fate(answer.rule, None))
+        name, form, page = candidate.asked.rules[-1], candidate.asked.form, answer.page
+        self._remember(candidate, _Fate(name, None))
         count(self._crawler, "urls/parked")
         rules = self._detector.acting
-        texts = rules.texts if rules else {}
-        rule = self._texts[answer.rule] = texts.get(answer.rule, answer.rule)
+        rule = self._texts[name] = rules.texts.get(name, name) if rules else name
         self.counted[rule] += 1
         self._parked += 1
+        if form in self._fetched:
+            self._parked_in[candidate.place].add(answer.key)
+        else:
+            self._waiting[form].append((candidate.place, answer.key))
+            self._waiting_number += 1
         decision = self._detector.pass_over(candidate.request.url, 0)
         decision.status, decision.rule, decision.body_bytes = NOT_FETCHED, rule, None
-        decision.match_url, decision.match_document = answer.url, answer.document
-        decision.match_pending = answer.pending
+        decision.match_url, decision.match_document = page.url, page.document
+        decision.match_pending = page.pending
         if self._detector.log is not None:
             self._detector.log.write(decision)
         logger.debug(
             "Not fetched %s: %s leads to %s",
             quote(candidate.request.url),
             rule,
-            quote(answer.url),
+            quote(page.url),
             extra={"spider": self._crawler.spider},
         )
 
@@ -352,7 +409,7 @@ class ParkedRequests(Follower):
     def _remember(self, candidate: _Candidate, fate: _Fate) -> None:
         if len(self._fates) >= _MOST_REMEMBERED:
             self._fates.clear()
-        self._fates[candidate.identity] = fate
+        self._fates[candidate.asked.identity] = fate
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
@@ -379,16 +436,21 @@ class ParkedRequests(Follower):
             if made := self._make(taken, spider):
                 count(self._crawler, "urls/released", len(made))
                 return made
+        waiting = [keys for keys in self._waiting.values() if keys]
+        keys = [keys.popleft()[1] for keys in waiting[:_MOST_MADE]]
+        self._waiting_number -= len(keys)
         # Not every time that a spider is idle which lives long.
-        if self.skips and self._parked > 2 * self._checked_at:
+        if not keys and self._parked > 2 * self._checked_at:
             self._checked_at = self._parked
-            share, most = SAMPLE_SHARE, _MOST_CHECKED
-            sample = await detector.ask(
-                lambda store: store.sample_parked(detector.crawl, spider.name, share, most), ()
-            )
-            if not is_closing(self._crawler):
-                return self._make(sample, spider, sampled=True)
-        return []
+            keys = [key for drawn in self._parked_in.values() for key in drawn.draw()]
+            keys = keys[:_MOST_CHECKED]
+            self._parked_in.clear()
+        if not keys:
+            return []
+        sample = await detector.ask(
+            lambda store: store.take_chosen(detector.crawl, spider.name, keys), ()
+        )
+        return [] if is_closing(self._crawler) else self._make(sample, spider, sampled=True)
 
     def _make(
         self, taken: Iterable[TakenRequest], spider: Spider, *, sampled: bool = False
@@ -402,7 +464,7 @@ class ParkedRequests(Follower):
                 continue
             set_mark(request, PARKED, key)
             if sampled:
-                mark = [parked.rule, *parked.others], parked.url, parked.target
+                mark = [*parked.others, parked.rule], parked.url, parked.target
                 set_mark(request, SAMPLED, mark)
             made.append(request)
             if parked.crawl == self._detector.crawl:
@@ -423,6 +485,7 @@ class ParkedRequests(Follower):
         if decision.status != "unjudged":
             self._pages += 1
             self._bytes += decision.body_bytes or 0
+            self._note_fetched(request, decision)
         meta.pop(YIELDED, None)
         key = take_mark(request, PARKED)
         if key and response.status not in self._no_answers:  # or else a later crawl makes it
@@ -436,6 +499,21 @@ class ParkedRequests(Follower):
                 if _tells(decision, response.status):
                     outcome = await self._check(request, decision, (rules, url, target))
                 count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
+
+    def _note_fetched(self, request: Request, decision: Decision) -> None:
+        """Note that this crawl fetched a page, for all requests that rules lead to it."""
+        rules = self._detector.acting
+        form = rules.find_form(decision.url) if rules is not None else ""
+        if not form:
+            return
+        name = self._name_form(form, request)
+        self._fetched.setdefault(name, decision.document)
+        waited = self._waiting.pop(name, ())
+        self._waiting_number -= len(waited)
+        for place, key in waited:
+            self._parked_in[place].add(key)
+        if len(self._fetched) > _MOST_REMEMBERED:
+            self._fetched.popitem(last=False)
 
     async def _check(self, request: Request, decision: Decision, mark: _Mark) -> str | None:
         """Let a page that was judged vote on the rules that it is to check."""

@@ -31,7 +31,6 @@ from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
 from scrapy_simhash.stores.parking import ParkingAnswer
-from scrapy_simhash.urls.applying import name_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -71,6 +70,7 @@ class Page:
     requested: str = ""  # URL of the request that was redirected to it, if one was
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
+    foreign: bool = False  # its address was found on another site
 
 
 class Detector:
@@ -271,7 +271,7 @@ class Detector:
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
             reader=page.reader,
             across_spiders=self._config.across_spiders,
-            form=self._name_form(page),
+            foreign=page.foreign,
         )
         started = time.perf_counter()
         if self._writer is None:
@@ -289,11 +289,6 @@ class Detector:
         if self._learning is not None and verdict.document >= self._learning.due_pages:
             self._learning.begin_when_due(verdict.document)
         decision.text_digest = document.text_digest.hex()
-
-    def _name_form(self, page: Page) -> bytes:
-        """Name the normal form under which requests find a page; b"" if no rule is of its host."""
-        form = self.acting.find_form(page.url) if self.acting is not None else ""
-        return name_form(form, page.reader) if form else b""
 
     def _find_scope(self, page: Page, made: PageFingerprint) -> str:
         if self._config.scope == "global":
@@ -315,7 +310,7 @@ class Detector:
 
     @property
     def acting(self) -> ActingRules | None:
-        """The URL rules that act, as the last commit saw them; None if there are none."""
+        """The URL rules that act, as they were a second ago; None if there are none."""
         return None if self._writer is None else self._writer.acting
 
     @property

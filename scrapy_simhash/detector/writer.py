@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
+from scrapy_simhash.judging.rows import read_version
 from scrapy_simhash.stores.parking import ParkingGroup
 from scrapy_simhash.urls.applying import ActingRules
 
@@ -35,6 +36,8 @@ _MARKS_PER_GROUP = 1_024
 # So long after a commit the next one waits for the pages that are on their way. A commit takes four
 # times as long as to judge a page and to write it.
 _PAGES_DELAY_SECONDS = 0.02
+# So often the thread looks whether other URL rules act now; they are read only then.
+_RULES_DELAY_SECONDS = 1.0
 # How long a mark may wait for a page whose commit it can share; chosen, not measured.
 _DONE_DELAY_SECONDS = 1.0
 
@@ -93,16 +96,16 @@ class _Group(NamedTuple):
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `acting` are the URL rules that act since the last commit.
+    # `acting` are the URL rules that act, as they were read after a commit of the last second.
 
     def __init__(self, store: Store, crawl: str, *, with_rules: bool = False) -> None:
         self._store = store
         self._crawl = crawl
         self._with_rules = with_rules
         self.acting: ActingRules | None = None
-        self._version = 0  # of `acting`
-        if with_rules:
-            self._load_rules()
+        self._version = -1  # of `acting`
+        self._next_look = 0.0
+        self._look_at_rules()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._group = _Group([], [])
         self._kept_marks = 0  # of a group that failed
@@ -224,6 +227,7 @@ class GroupWriter:
             if question.answer.set_running_or_notify_cancel():
                 try:
                     found = question.ask(self._store)
+                    self._next_look = 0.0  # it may have changed rules
                     self._look_at_rules()
                     question.answer.set_result(found)
                 except Exception as error:  # noqa: BLE001
@@ -270,20 +274,22 @@ class GroupWriter:
                 wish.answer.set_result(next(judged))
 
     def _look_at_rules(self) -> None:
-        """Read the rules that act if another process, or a person, changed them."""
-        version = self._store.rules_version
-        if self._with_rules and version not in {-1, self._version}:
-            try:
-                self._load_rules()
-            except StoreError:
-                pass  # what was asked for is written; the next group looks again
-            except Exception:
-                logger.exception("URL rules cannot be read, and none acts until they change")
-                self.acting, self._version = None, version
-
-    def _load_rules(self) -> None:
-        version, rules = self._store.list_acting_rules()
-        self.acting, self._version = ActingRules(rules) if rules else None, version
+        """Read the rules that act if this or another process, or a person, changed them."""
+        now = time.monotonic()
+        if not self._with_rules or now < self._next_look:
+            return
+        self._next_look = now + _RULES_DELAY_SECONDS
+        version = self._version
+        try:
+            version = self._store.read(read_version)
+            if version != self._version:
+                self._version, rules = self._store.list_acting_rules()
+                self.acting = ActingRules(rules) if rules else None
+        except StoreError:
+            pass  # the next group looks again
+        except Exception:
+            logger.exception("URL rules cannot be read, and none acts until they change")
+            self.acting, self._version = None, version
 
 
 class Relay:

@@ -1,4 +1,4 @@
-"""Files of URL rules: ours, one rule a line, and those of duplicate-url-discarder.
+"""Files of URL rules: ours, one rule a line; those of duplicate-url-discarder can be audited.
 
 The latter are read and applied by that package, which is the extra `discarder`.
 """
@@ -6,51 +6,42 @@ The latter are read and applied by that package, which is the extra `discarder`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import msgspec
 from w3lib.url import canonicalize_url
 
 from scrapy_simhash.pages.addresses import format_address, parse_address
 from scrapy_simhash.urls.applying import MOST_STEPS, ActingRules
-from scrapy_simhash.urls.rules import RuleKind, UrlRule, parse_rule
+from scrapy_simhash.urls.rules import ActingRule, RuleKind, UrlRule, parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from duplicate_url_discarder.rule import UrlRule as DiscarderRule
 
-# Ours, and that of duplicate-url-discarder.
-FORMATS = SIMHASH, DUD = "simhash", "dud"
+    # Makes the normal form of an address, and names the rules that changed it.
+    Apply: TypeAlias = Callable[[str], tuple[str, tuple[str, ...]]]
+
 # The curated list of duplicate-url-discarder has 80 kB.
 _MOST_BYTES = 64 * 2**20
-_HEAD = "# URL rules of scrapy-simhash: HOST KIND [ARGUMENT...] [except EXCEPTION...]\n"
-
-
-class LeftOut(NamedTuple):
-    """A rule that a format cannot say."""
-
-    rule: str
-    why: str
+_HEAD = "# URL rules of scrapy-simhash: HOST KIND [ARGUMENT...]\n"
 
 
 class RuleFile(NamedTuple):
     """A file of rules.
 
     Attributes:
-        format: one of `FORMATS`.
         number: of its rules.
-        rules: ours; of duplicate-url-discarder's those that we can say.
-        left_out: the others.
+        rules: ours; none of those of duplicate-url-discarder.
         apply: makes the normal form of an address, and names the rules that changed it.
+        foreign: it is one of duplicate-url-discarder.
     """
 
-    format: str
     number: int
     rules: tuple[UrlRule, ...]
-    left_out: tuple[LeftOut, ...]
-    apply: Callable[[str], tuple[str, tuple[str, ...]]]
+    apply: Apply
+    foreign: bool = False
 
 
 def read_rule_file(path: Path) -> RuleFile:
@@ -85,17 +76,16 @@ def _read_lines(text: str) -> RuleFile:
     if not rules:
         raise ValueError("has no rule; write one a line, such as example.com drop-parameter sid")
     check_rules(rules)
-    return RuleFile(SIMHASH, len(rules), tuple(rules), (), make_apply(rules))
+    return RuleFile(len(rules), tuple(rules), make_apply(map(ActingRule, rules)))
 
 
-def make_apply(rules: Iterable[UrlRule]) -> Callable[[str], tuple[str, tuple[str, ...]]]:
+def make_apply(rules: Iterable[ActingRule]) -> Apply:
     """Make the function that applies rules to an address; it names the rules by their texts."""
-    texts = {rule.id: rule.text for rule in rules}
     acting = ActingRules(rules)
 
     def apply(url: str) -> tuple[str, tuple[str, ...]]:
         if (target := acting.find_target(url)) is not None:
-            return target.form, tuple(texts[rule] for rule in target.rules)
+            return target.form, tuple(acting.texts[rule] for rule in target.rules)
         address = parse_address(url)
         return (format_address(address) if address else url), ()
 
@@ -142,32 +132,21 @@ def _read_discarder_file(text: str) -> RuleFile:
             f"({error}); run: pip install 'scrapy-simhash[discarder]'"
         ) from None
     try:
-        loaded = dict.fromkeys(discarder.load_rules(text))
-        given = sorted(loaded, key=lambda rule: rule.order)
+        given = sorted(dict.fromkeys(discarder.load_rules(text)), key=lambda rule: rule.order)
         apply = _make_discarder(given)
     except json.JSONDecodeError as error:
         raise ValueError(f"is no JSON: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever the package raises
         raise ValueError(
             f"has no rules that duplicate-url-discarder can read ({type(error).__name__}: "
-            f"{error}); our "
-            "own files have one rule a line, such as example.com drop-parameter sid"
+            f"{error}); our own files have one rule a line, such as example.com drop-parameter sid"
         ) from None
     if not given:
         raise ValueError("has no rule: it is an empty array")
-    rules: dict[UrlRule, None] = {}
-    left_out = []
-    for rule in given:
-        try:
-            rules |= dict.fromkeys(_translate(rule))
-        except ValueError as error:
-            left_out.append(LeftOut(_name_rule(rule), str(error)))
-    return RuleFile(DUD, len(given), tuple(rules), tuple(left_out), apply)
+    return RuleFile(len(given), (), apply, foreign=True)
 
 
-def _make_discarder(
-    rules: Sequence[DiscarderRule],
-) -> Callable[[str], tuple[str, tuple[str, ...]]]:
+def _make_discarder(rules: Sequence[DiscarderRule]) -> Apply:
     """Make the function that applies rules as their package's `UrlCanonicalizer` does."""
     # That one does not say which rules changed a URL.
     from duplicate_url_discarder.processors import get_processor  # noqa: PLC0415 - an extra
@@ -197,99 +176,3 @@ def _name_rule(rule: DiscarderRule) -> str:
     """Name a rule of duplicate-url-discarder for people."""
     where = " ".join(filter(None, rule.url_pattern.include)) or "everywhere"
     return f"{rule.processor} {' '.join(map(str, rule.args))} ({where})".replace("  ", " ")
-
-
-def _translate(rule: DiscarderRule) -> Iterator[UrlRule]:
-    """Say a rule of duplicate-url-discarder by ours; a ValueError says why that is not possible."""
-    if rule.processor == "subpathRemoval":
-        raise ValueError("it leaves out segments by their place, whatever they are")
-    if rule.processor == "queryRemovalExcept":
-        raise ValueError("it lets several parameters vary at once")
-    include = rule.url_pattern.include
-    if not any(include):
-        raise ValueError("it is for all hosts; rules of ours are of one")
-    if rule.url_pattern.exclude or any(set(pattern) & set("/?#*|:@") for pattern in include):
-        raise ValueError("it is for some addresses of a host only; votes of others would refute it")
-    for pattern in include:
-        host = pattern.lower()
-        # A domain of theirs has all its subdomains; of these, most sites have `www` only.
-        for name in dict.fromkeys([host, host if host.startswith("www.") else f"www.{host}"]):
-            if rule.processor == "queryRemoval":
-                for parameter in rule.args:
-                    yield UrlRule(RuleKind.DROP_PARAMETER, name, (parameter,))
-            else:
-                yield UrlRule(RuleKind.STRIP_SLASH, name)
-        if rule.processor == "normalizer" and not host.startswith("www."):
-            yield UrlRule(RuleKind.HOST_ALIAS, f"www.{host}", (host,))
-
-
-def write_discarder_rules(rules: Sequence[UrlRule]) -> tuple[str, list[LeftOut]]:
-    """Write rules for duplicate-url-discarder; also lists those that its format cannot say."""
-    written, left_out = [], []
-    for rule in rules:
-        try:
-            written.append(_describe(rule, rules))
-        except ValueError as error:
-            left_out.append(LeftOut(rule.text, str(error)))
-    text = msgspec.json.format(msgspec.json.encode(written), indent=2).decode()
-    return f"{text}\n", left_out
-
-
-def _describe(rule: UrlRule, rules: Sequence[UrlRule]) -> dict[str, object]:
-    """Say a rule of ours in the other format; a ValueError says why that is not possible."""
-    host, args = rule.host, rule.args
-    if rule.kind is RuleKind.DROP_PARAMETER:
-        return _make_discarder_rule("queryRemoval", args, host, f"{host}/", rule.exceptions)
-    if rule.kind is RuleKind.DROP_VALUE:
-        name = args[0].partition("=")[0]
-        return _make_discarder_rule(
-            "queryRemoval", [name], host, f"{host}?{args[0]}", rule.exceptions
-        )
-    if rule.kind is RuleKind.DROP_PARAMETERS:
-        where = f"{host}?{'&'.join(f'{name}=' for name in args)}"
-        return _make_discarder_rule("queryRemoval", args, host, where, rule.exceptions, "*")
-    if rule.kind is RuleKind.DROP_LEADING:
-        deeper = (f"/{'/'.join(each)}/" for each in _list_deeper(rule, rules))
-        where = f"{host}/{'/'.join(args)}/"
-        exceptions = (*rule.exceptions, *deeper)
-        places = list(range(len(args)))
-        return _make_discarder_rule("subpathRemoval", places, host, where, exceptions)
-    if rule.kind is RuleKind.STRIP_SLASH and not host.startswith("www"):
-        return _make_discarder_rule("normalizer", [], host, f"{host}/", rule.exceptions)
-    raise ValueError(_CANNOT.get(rule.kind, "it has no processor for that"))
-
-
-def _list_deeper(rule: UrlRule, rules: Sequence[UrlRule]) -> Iterator[tuple[str, ...]]:
-    """List the longer beginnings of paths that other rules drop: both rules would apply there."""
-    for other in rules:
-        longer = len(other.args) > len(rule.args) and other.args[: len(rule.args)] == rule.args
-        if longer and (other.host, other.kind) == (rule.host, rule.kind):
-            yield other.args
-
-
-_CANNOT = {
-    RuleKind.STRIP_SLASH: "its normalizer would strip www as well, which was not proven",
-    RuleKind.HOST_ALIAS: "it has no processor that changes a host, but for www and slash at once",
-    RuleKind.DROP_SEGMENTS: "its processor leaves out segments by their place, not by their name",
-}
-
-
-def _make_discarder_rule(
-    processor: str,
-    args: Sequence[object],
-    host: str,
-    where: str,
-    exceptions: Sequence[str] = (),
-    values: str = "",
-) -> dict[str, object]:
-    """Make a rule for addresses of one host; `values` follows each parameter of the pattern."""
-    # A pattern of a host matches the addresses of its `www.`, too.
-    exclude = [] if host.startswith("www.") else [f"www.{host}/"]
-    exclude += [host + each if each[0] == "/" else f"{host}?{each}" for each in exceptions]
-    for pattern in (where, *exclude):
-        if "*" in pattern or pattern.endswith("|"):
-            raise ValueError(f"in a pattern such as {pattern!r} a * or a closing | is a wildcard")
-    if values:
-        where = "&".join(each + values for each in where.split("&"))
-    urls = {"include": [where], **({"exclude": exclude} if exclude else {})}
-    return {"order": 100, "processor": processor, "args": list(args), "urlPattern": urls}

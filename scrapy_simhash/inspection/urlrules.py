@@ -10,19 +10,17 @@ from scrapy_simhash._progress import show_busy, track
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, suggest
 from scrapy_simhash.inspection.explanation import compare_stored
 from scrapy_simhash.inspection.rulefiles import (
-    DUD,
-    SIMHASH,
     RuleFile,
     make_apply,
     read_rule_file,
 )
 from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.urls.proof import list_missing, lower_bound
+from scrapy_simhash.urls.proof import describe_missing, lower_bound
 from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
@@ -41,10 +39,10 @@ _ORDER = (
 def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[dict[str, Any]]:
     """List the rules of a store, those that act first; of one host or state, if named."""
     with open_as_it_is(config.store) as store:
-        records = store.url_rules()
+        records, parked = store.url_rules(), count_parked(store)
     for record in sort_rules(records):
         if host in {None, record.rule.host} and state in {None, record.state}:
-            yield describe_rule(record) | _describe_proof(record)
+            yield describe_rule(record, parked)
 
 
 def sort_rules(records: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
@@ -52,35 +50,36 @@ def sort_rules(records: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
     return sorted(records, key=lambda each: (_ORDER.index(each.state), -each.same, each.rule.text))
 
 
-def describe_rule(record: UrlRuleRecord) -> dict[str, Any]:
+def count_parked(store: Store) -> dict[str, int]:
+    """Count the requests that wait, by the ids of the rules that act; reads them all."""
+    rules = [acting.rule.id for acting in store.list_acting_rules()[1]]
+    return {rule: sum(1 for _ in store.parked(rule)) for rule in rules}
+
+
+def describe_rule(record: UrlRuleRecord, parked: Mapping[str, int]) -> dict[str, Any]:
     """Describe a rule for people, ready for JSON."""
+    wrong = record.different or record.sampled_different
     return {
         "rule": record.rule.text,
         "id": record.rule.id,
         "host": record.rule.host,
         "kind": record.rule.kind.value,
         "state": record.state.value,
+        "directories": record.directories,
         # A pinned rule that made one of two different pages is kept, and named.
-        "wrong": record.state is RuleState.PINNED and bool(record.different),
+        "wrong": record.state is RuleState.PINNED and bool(wrong),
         "same": record.same,
         "different": record.different,
         "grey": record.grey,
         "lower_bound": round(lower_bound(record.same, record.different), 4),
-        "directories": len(record.directories),
-        "parked": record.parked,
+        "parked": parked.get(record.rule.id, 0),
         "sampled": record.sampled,
         "sampled_same": record.sampled_same,
         "sampled_different": record.sampled_different,
-        "bytes_saved": record.bytes_saved,
         "imported": record.imported,
         "created": record.created,
+        "lacks": describe_missing(record) if record.state is RuleState.LEARNING else "",
     }
-
-
-def _describe_proof(record: UrlRuleRecord) -> dict[str, Any]:
-    """Say what a rule lacks that could be proven yet."""
-    learns = record.state is RuleState.LEARNING
-    return {"lacks": list_missing(record) if learns else []}
 
 
 def find_rules(records: Iterable[UrlRuleRecord], words: Sequence[str]) -> list[UrlRuleRecord]:
@@ -126,11 +125,11 @@ def show_rule(
 
 def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
+        parked = count_parked(store)
         for record in find_rules(store.url_rules(), rules):
             voters = _list_pairs(record)
             yield {
-                **describe_rule(record),
-                **_describe_proof(record),
+                **describe_rule(record, parked),
                 "history": [
                     {"time": time, "state": state.value, "reason": reason}
                     for time, state, reason in record.history
@@ -178,7 +177,7 @@ class Audit:
         self.named: dict[str, list[dict[str, Any]]] = {"lost": [], "perhaps_lost": []}
         self._store = store
         self._apply = rules.apply
-        self._all_of_a_form = rules.format == DUD
+        self._all_of_a_form = rules.foreign
         self._rule = rule
         self._settled: set[int] = set()  # originals of pages that were fetched, or named as lost
         self._get = lru_cache(maxsize=1_000)(store.get_document)
@@ -264,7 +263,7 @@ def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[
     """
     given = read_rule_file(rules_path) if rules_path else None
     with open_as_it_is(config.store) as store:
-        rules = given or gather_acting(store.url_rules())
+        rules = given or gather_acting(store)
         if not rules.number:
             raise InspectionError(
                 "no rule of the store acts yet; name a file of rules, or see what it has learned "
@@ -276,7 +275,6 @@ def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[
         counted[name] = counted[name][:top]
     yield {
         "file": str(rules_path) if rules_path else None,
-        "format": rules.format,
         "rules": rules.number,
         **counted,
     }
@@ -284,10 +282,10 @@ def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[
         raise PartlyFailedError(f"{lost:,} distinct pages would have been lost")
 
 
-def gather_acting(records: Iterable[UrlRuleRecord]) -> RuleFile:
-    """Gather the rules of a store that act."""
-    rules = tuple(record.rule for record in records if record.acts)
-    return RuleFile(SIMHASH, len(rules), rules, (), make_apply(rules))
+def gather_acting(store: Store) -> RuleFile:
+    """Gather the rules of a store that act, with the directories where they do."""
+    _, acting = store.list_acting_rules()
+    return RuleFile(len(acting), tuple(each.rule for each in acting), make_apply(acting))
 
 
 _RULES_SHOWN = 30
@@ -301,11 +299,13 @@ def describe_addresses(store: Store, rule: Rule) -> dict[str, Any] | None:
     records = sort_rules(store.url_rules())
     if not records:
         return None
-    acting = gather_acting(records)
+    acting, parked = gather_acting(store), count_parked(store)
     counted = Audit(store, acting, rule).describe() if acting.number else {}
     spared = {row["rule"]: row["skipped"] for row in counted.get("by_rule", ())}
-    rules = [{**describe_rule(each), "spared": spared.get(each.rule.text, 0)} for each in records]
-    sums = ("parked", "bytes_saved", "sampled", "sampled_same", "sampled_different")
+    rules = [
+        {**describe_rule(each, parked), "spared": spared.get(each.rule.text, 0)} for each in records
+    ]
+    sums = ("parked", "sampled", "sampled_same", "sampled_different")
     return {
         "rules": rules[:_RULES_SHOWN],
         "rules_in_all": len(rules),

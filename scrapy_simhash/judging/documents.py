@@ -77,6 +77,7 @@ class PageFacts(msgspec.Struct, frozen=True):
             fingerprint is a near-duplicate of it.
         time: seconds since 1970, UTC.
         reader: who gets it, or was the last to get it.
+        foreign: its address was found on pages of another site, and nowhere else so far.
     """
 
     identity: bytes
@@ -96,6 +97,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     stub: bool = False
     time: float = 0.0
     reader: Reader = NOBODY
+    foreign: bool = False
 
     @property
     def file(self) -> bool:
@@ -110,7 +112,7 @@ class PageFacts(msgspec.Struct, frozen=True):
 FACT_COLUMNS = {
     field.name: field.type
     for field in msgspec.structs.fields(PageFacts)
-    if field.name not in {"identity", "scope", "reader"}
+    if field.name not in {"identity", "scope", "reader", "foreign"}
 }
 
 
@@ -134,7 +136,6 @@ class Document(PageFacts, frozen=True):
             near-duplicate.
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
-        form: name of the normal form of its address, see `urls.applying`; b"" where no rule acts.
         across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
@@ -146,7 +147,6 @@ class Document(PageFacts, frozen=True):
     not_before: float = 0.0
     requested: str = ""
     links: PageLinks = NO_LINKS
-    form: bytes = b""
     across_spiders: bool = False
 
     def __post_init__(self) -> None:

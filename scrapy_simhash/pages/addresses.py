@@ -132,11 +132,6 @@ def split_pair(pair: str) -> tuple[str, str]:
     return name, value
 
 
-def directory_of(address: Address) -> str:
-    """Get the path of the folder that an address is in."""
-    return "/" + "".join(f"{segment}/" for segment in address.path[:-1])
-
-
 def find_places(url: str, original: str) -> tuple[str, str] | None:
     """Find the places whose URLs name the same pages, from two URLs; None if nothing agrees.
 

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 # More text makes detection slower and hardly ever changes its result.
 _CHARACTERS_TO_DETECT = 2_000
-# With the list of public suffixes that ships with tldextract: no download, no cache on disk.
-_SUFFIXES = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+# With the list of public suffixes that ships with tldextract: no download, no cache on disk. Below
+# a private suffix, such as github.io, everybody has a site of their own.
+_SUFFIXES = tldextract.TLDExtract(
+    suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True
+)
 
 
 def everything(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001 - scopes' signature
@@ -40,17 +43,24 @@ def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
 
 
 def on_one_site(url: str, other: str | None) -> bool:
-    """Whether two addresses are of one registrable domain; None and broken ones are of none."""
+    """Whether two addresses are of one site; None and broken ones are of none."""
     first, second = split_url(url), split_url(other or "")
     if other is None or first is None or second is None:
         return False
-    return _site_of(first.hostname or "") == _site_of(second.hostname or "")
+    return are_one_site(first.netloc, second.netloc)
 
 
-def are_foreign(host: str, other: str) -> bool:
-    """Whether two hosts are of two registrable domains; those of an intranet have none."""
-    domains = {_SUFFIXES(each).top_domain_under_public_suffix for each in (host, other)}
-    return len(domains) == 2 and "" not in domains  # noqa: PLR2004 - of two hosts
+def are_one_site(host: str, other: str) -> bool:
+    """Whether two hosts, with or without a port, are of one registrable domain.
+
+    An IP address, and a name without a registrable domain, is a site of its own.
+    """
+    return find_site(host) == find_site(other)
+
+
+def find_site(host: str) -> str:
+    """Find the site of a host, with or without a port: its registrable domain, or itself."""
+    return _site_of(urlsplit(f"//{host}").hostname or "")
 
 
 @lru_cache(maxsize=10_000)

@@ -531,7 +531,7 @@ class Documents:
             near.add((fingerprint, scope))
             near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
         known = [number for name in identities if (number := self.find_number(name))]
-        formed = {find_form(self, key) for table, key in rows if table == FORMS} - {0}
+        formed = {find_form(self, key).document for table, key in rows if table == FORMS} - {0}
         waiting = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
         wanted += [(WAITING, octets(number)) for number in waiting]

@@ -61,9 +61,9 @@ from scrapy_simhash.stores.records import (
     scope_hash,
     unpack_identity,
 )
-from scrapy_simhash.stores.rulebook import Form, note_acting, put_rule
+from scrapy_simhash.stores.rulebook import Form, note_acting
 from scrapy_simhash.tables.permutation import contains, sort_distinct
-from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord
+from scrapy_simhash.urls.rules import ActingRule, UrlRuleRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +96,7 @@ _OF_SITES = {SITES: ("the sample", SAMPLE), NAMES: ("a name", CALLED)}
 # The kinds of rows, and the length of their keys.
 _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "rules": (UrlRuleRecord, 8),
-    "acting": (UrlRule, 8),
+    "acting": (ActingRule, 8),
     "forms": (Form, 16),
     "parked": (Parked, 16),
     "released": (Parked, 8),
@@ -509,13 +509,8 @@ def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[]
         problem = f"URL rule {key.hex()} is among those that act, but does not exist"
         yield problem, 0, partial(stored.drop_row, "acting", key)
     parked = Counter(key[:RULE_BYTES] for key, _ in scan_parked(stored))
-    for record in records.values():
-        if (counted := parked.pop(record.rule.key, 0)) != record.parked:
-            problem = f"URL rule {record.rule.text!r} parks {counted} requests, but says"
-            corrected = structs.replace(record, parked=counted)
-            yield f"{problem} {record.parked}", 0, partial(put_rule, stored, corrected)
-    for rule, counted in parked.items():
-        problem = f"{counted} requests are parked by URL rule {rule.hex()}, which does not exist"
+    for rule in parked.keys() - records.keys():
+        problem = f"{parked[rule]} requests are parked by URL rule {rule.hex()}, which is not there"
         yield problem, 0, partial(_release_all, stored, rule)
 
 

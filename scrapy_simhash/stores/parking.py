@@ -12,8 +12,6 @@ it to a crawl writes that id into it, so that no other one makes the request whi
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,36 +19,31 @@ from typing import TYPE_CHECKING, NamedTuple
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.documents import Record, State
-from scrapy_simhash.judging.judge import counts, get_sound, was_delivered
+from scrapy_simhash.judging.documents import State
+from scrapy_simhash.judging.judge import counts
 from scrapy_simhash.judging.rows import Link, Parked, pack_row, read_rows
-from scrapy_simhash.judging.sinks import is_sink
 from scrapy_simhash.pages.links import digest_link
 from scrapy_simhash.stores.keyvalues import LINKS, cut
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import find_form, get_rule, list_acting, put_rule
+from scrapy_simhash.stores.rulebook import (
+    Asked,
+    KnownPage,
+    find_known_page,
+    find_stand_in,
+    list_acting,
+)
+from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.urls.applying import Target
-    from scrapy_simhash.urls.rules import UrlRuleRecord
-
 
 # Some 700 MB at 700 bytes a request. Beyond, requests are made instead.
 MOST_PARKED = 1_000_000
 # A hundred thousand take 20 to 30 MB.
 MOST_LINKS = 100_000
 RULE_BYTES = 8
-# A near-duplicate's original may have become a near-duplicate itself; such chains are short.
-_MOST_ORIGINALS = 8
-# Fewer checks of a rule would tell nothing.
-_LEAST_SAMPLED = 3
-# Some of those that are drawn are another spider's, or were handed out before.
-_DRAWN_PER_SAMPLE = 4
 _ROWS_PER_CALL = 512
 
 
@@ -59,22 +52,12 @@ class Parking(NamedTuple):
 
     Attributes:
         parked: the request; `rule`, `others`, `target` and `identity` are filled in.
-        target: where the acting rules lead it.
-        form: name of that normal form, for its callback.
-        leads: makes the normal form of an address: rules may have changed since a page was noted.
-        identity: of the request, as of documents.
-        reader: who is to get it, as the page there.
-        not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
+        asked: where rules lead it.
         only_ask: park nothing, only tell what would be done.
     """
 
     parked: Parked
-    target: Target
-    form: bytes
-    leads: Callable[[str], str]
-    identity: bytes
-    reader: Reader
-    not_before: float = 0.0
+    asked: Asked
     only_ask: bool = False
 
 
@@ -82,26 +65,16 @@ class ParkingAnswer(NamedTuple):
     """Whether a request was parked.
 
     Attributes:
-        reason: "" if it was parked. Else make it, because: `known` (its page is a document, and no
-            near-duplicate), `unpackable` (it could not be made later), `unproven` (a rule does not
-            act any more), `no_target` (nothing with this normal form was fetched), `not_delivered`,
-            `expired`, `sink`, `callback` (of another one), `full` (a million requests are parked),
+        reason: "" if it was parked. Else make it, because of a reason of `KnownPage`, or
+            `unpackable` (it could not be made later), `full` (a million requests are parked), or
             `unavailable` (the store cannot be written).
-        rule: id of the rule, 16 hex digits, or "".
-        document: number of the target, or 0.
-        url: of the target, or "".
+        page: that stands for its own.
         key: of the parked request, for `unpark`; b"" if nothing was parked.
-        pending: the target is pending.
-        others: ids of the other rules that it takes to get to the target.
     """
 
     reason: str
-    rule: str = ""
-    document: int = 0
-    url: str = ""
+    page: KnownPage = KnownPage("")
     key: bytes = b""
-    pending: bool = False
-    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -135,26 +108,14 @@ def make_key(parked: Parked, seed: int) -> bytes:
     return bytes.fromhex(parked.rule) + digest
 
 
-def _find_original(stored: Documents, number: int, record: Record) -> tuple[int, Record | None]:
-    """Find the document whose items stand for a document: itself, or its original's original."""
-    found: Record | None = record
-    for _ in range(_MOST_ORIGINALS):
-        if found is None or found.state != State.DUPLICATE:
-            return number, found
-        number = found.original
-        found = stored.get(number) if number else None
-    return number, None
-
-
-def _find_page(stored: Documents, target: int) -> Record | None:
-    """Find the document whose items stand for a target; None where nothing does."""
-    # It may have become a wall since then. A damaged one must not keep all others waiting.
-    try:
-        record = stored.get(target)
-        number, original = _find_original(stored, target, record) if record else (0, None)
-    except DamagedError:
-        return None
-    return None if any(is_sink(stored, each) for each in (target, number)) else original
+def settle_parking(
+    stored: Documents, group: ParkingGroup | None, alive: Callable[[str], bool], seed: int
+) -> list[ParkingAnswer]:
+    """Do what a group asks for; returns the answers for those to be parked."""
+    if group is None:
+        return []
+    unpark(stored, group.unparked)
+    return park(stored, group.wanted, alive, seed)
 
 
 def park(
@@ -168,133 +129,42 @@ def park(
     of the same spider and identity takes the place of an earlier one.
     """
     rows = list_parking_keys(wanted, seed) if stored.remote else ()
-    stored.prefetch_rows(rows, identities=[each.identity for each in wanted])
+    stored.prefetch_rows(rows, identities=[each.asked.identity for each in wanted])
     count = stored.count_rows("parked")
-    tally = _Tally(stored)
     answers = []
     for each in wanted:
-        answer = _find_answer(stored, each, alive, tally)
-        if not (answer.reason or each.only_ask):
-            row = structs.replace(
-                each.parked,
-                rule=answer.rule,
-                others=answer.others,
-                target=answer.document,
-                taken="",
-                identity=each.identity,
-            )
+        page = find_known_page(stored, each.asked, alive)
+        reason = page.reason or "unpackable" * (not (each.only_ask or each.parked.request))
+        answer = ParkingAnswer(reason, page)
+        if not (reason or each.only_ask):
+            row = _complete(each, page.document)
             key = make_key(row, seed)
             known = stored.get_row("parked", key) is not None
             if known or count < MOST_PARKED:
                 answer = answer._replace(key=key)
                 stored.put_row("parked", key, pack_row(key, row))
-                if not known:
-                    count += 1
-                    tally.add(row, 1)
+                count += not known
             else:
                 answer = ParkingAnswer("full")
         answers.append(answer)
-    tally.write()
     return answers
+
+
+def _complete(wanted: Parking, target: int) -> Parked:
+    *others, rule = wanted.asked.rules
+    identity = wanted.asked.identity
+    return structs.replace(
+        wanted.parked, rule=rule, others=tuple(others), target=target, taken="", identity=identity
+    )
 
 
 def list_parking_keys(wanted: Sequence[Parking], seed: int) -> list[tuple[str, bytes]]:
     """List the rows that parking will read, but for the documents of the targets."""
     rows: dict[tuple[str, bytes], None] = {}
     for each in wanted:
-        row = structs.replace(each.parked, rule=each.target.rules[-1], identity=each.identity)
-        rows["forms", each.form] = rows["parked", make_key(row, seed)] = None
-        rows |= {("rules", bytes.fromhex(name)): None for name in each.target.rules}
+        rows["forms", each.asked.form] = rows["parked", make_key(_complete(each, 0), seed)] = None
+        rows |= {("acting", bytes.fromhex(name)): None for name in each.asked.rules}
     return list(rows)
-
-
-def _find_answer(
-    stored: Documents, parking: Parking, alive: Callable[[str], bool], tally: _Tally
-) -> ParkingAnswer:
-    """Find out whether a request may be parked, and for which page."""
-    if _is_known(stored, parking.identity):
-        return ParkingAnswer("known")
-    if not all(tally.acts(rule) for rule in parking.target.rules):
-        return ParkingAnswer("unproven")
-    number = find_form(stored, parking.form)
-    record = get_sound(stored, number) if number else None
-    if record is None or parking.leads(record.url) != parking.target.form:
-        return ParkingAnswer("no_target")
-    # Of a near-duplicate its original tells whether it counts.
-    kept, original = _find_original(stored, number, record)
-    if any(is_sink(stored, found) for found in sorted({number, kept})):
-        return ParkingAnswer("sink")
-    if reason := _find_reason(record, original, parking, alive):
-        return ParkingAnswer(reason)
-    *others, rule = parking.target.rules
-    return ParkingAnswer(
-        reason="",
-        rule=rule,
-        document=number,
-        url=record.url,
-        pending=original is not None and not was_delivered(original, parking.reader),
-        others=tuple(others),
-    )
-
-
-def _find_reason(
-    record: Record, original: Record | None, parking: Parking, alive: Callable[[str], bool]
-) -> str:
-    """Find out why a page does not stand for a request; "" if it does."""
-    if original is None or not counts(original, alive):
-        return "not_delivered"
-    if not counts(original, alive, parking.reader):
-        return "callback"
-    if record.time < parking.not_before:
-        return "expired"
-    return "" if parking.only_ask or parking.parked.request else "unpackable"
-
-
-def _is_known(stored: Documents, identity: bytes) -> bool:
-    """Whether a request brings a document that is no near-duplicate, or was taken for one."""
-    # What an earlier crawl dropped as a near-duplicate need not be fetched by a later one.
-    number = stored.find_number(identity)
-    record = stored.get(number) if number is not None else None
-    return record is not None and (record.state != State.DUPLICATE or record.spared)
-
-
-def _get_rule(stored: Documents, rule: str) -> UrlRuleRecord | None:
-    """Get a rule; None if it is missing or damaged, so that it does not act."""
-    try:
-        return get_rule(stored, rule)
-    except DamagedError:
-        return None
-
-
-class _Tally:
-    """The rules whose requests a transaction parks or takes out; each is read and written once."""
-
-    def __init__(self, stored: Documents) -> None:
-        self._stored = stored
-        self._acts: dict[str, bool] = {}
-        self._requests: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
-
-    def acts(self, rule: str) -> bool:
-        """Whether a rule acts."""
-        if rule not in self._acts:
-            record = _get_rule(self._stored, rule)
-            self._acts[rule] = record is not None and record.acts
-        return self._acts[rule]
-
-    def add(self, parked: Parked, number: int) -> None:
-        """Count a request that was parked (1) or is not parked any more (-1)."""
-        self._requests[parked.rule] += number
-        self._bytes[parked.rule] += number * parked.body_bytes
-
-    def write(self) -> None:
-        """Add what was counted to the rules."""
-        for rule, number in self._requests.items():
-            record = _get_rule(self._stored, rule)
-            if record is not None:
-                record.parked = max(0, record.parked + number)
-                record.bytes_saved = max(0, record.bytes_saved + self._bytes[rule])
-                put_rule(self._stored, record)
 
 
 def _table_of(key: bytes) -> str:
@@ -307,16 +177,12 @@ def unpark(stored: Documents, keys: Sequence[bytes]) -> None:
     stored.prefetch_rows(
         rows + [("released", key[RULE_BYTES:]) for t, key in rows if t == "parked"]
     )
-    tally = _Tally(stored)
     for key in keys:
         table = _table_of(key)
         if table == "parked":
-            for _, parked in read_rows(Parked, [(key, stored.get_row(table, key))]):
-                tally.add(parked, -1)
             # Its rule may have been retired after it was taken to be checked.
             stored.drop_row("released", key[RULE_BYTES:])
         stored.drop_row(table, key)
-    tally.write()
 
 
 def scan_parked(
@@ -332,18 +198,15 @@ def list_wrong(
     """List the requests to be made after all, and those whose target is pending."""
     # Because a rule does not act any more, or the target was deleted or never delivered. Looks at
     # all parked requests, or at those with these keys.
-    tally = _Tally(stored)
+    acting = ActingRules(list_acting(stored))
     wrong: list[bytes] = []
     pending: list[bytes] = []
     rows = scan_parked(stored) if keys is None else _get_rows(stored, "parked", keys)
     for some in cut(rows, _ROWS_PER_CALL):
-        stored.prefetch_rows(
-            (("rules", bytes.fromhex(parked.rule)) for _, parked in some),
-            records=[parked.target for _, parked in some],
-        )
+        stored.prefetch_rows((), records=[parked.target for _, parked in some])
         for key, parked in some:
-            acts = all(tally.acts(rule) for rule in (parked.rule, *parked.others))
-            original = _find_page(stored, parked.target) if acts else None
+            rules = (*parked.others, parked.rule)
+            original = find_stand_in(stored, acting, parked.url, rules, parked.target)
             if original is None or not (original.delivered or counts(original, alive)):
                 wrong.append(key)
             elif original.state == State.PENDING:
@@ -361,15 +224,12 @@ def _get_rows(
 
 def release(stored: Documents, keys: Collection[bytes]) -> int:
     """Let parked requests be made again; returns how many of these there were."""
-    tally = _Tally(stored)
     released = 0
     for key, parked in _get_rows(stored, "parked", keys):
         digest = key[RULE_BYTES:]
         stored.put_row("released", digest, pack_row(digest, parked))
         stored.drop_row("parked", key)
-        tally.add(parked, -1)
         released += 1
-    tally.write()
     return released
 
 
@@ -433,30 +293,12 @@ def _take(
     return taken
 
 
-def sample(
-    stored: Documents,
-    alive: Callable[[str], bool],
-    crawl: str,
-    spider: str,
-    share: float,
-    most: int,
+def take_chosen(
+    stored: Documents, alive: Callable[[str], bool], crawl: str, spider: str, keys: Sequence[bytes]
 ) -> list[TakenRequest]:
-    """Hand a sample of what each rule parked over to a crawl, see `Store.sample_parked`."""
-    acting = list_acting(stored)
-    stored.prefetch_rows(("rules", rule.key) for rule in acting)
-    records = (_get_rule(stored, rule.id) for rule in acting)
-    wanted = {
-        record.rule.key: max(_LEAST_SAMPLED, round(share * record.parked))
-        for record in records
-        if record is not None and record.parked
-    }
-    taken: list[TakenRequest] = []
-    # The smallest first: what these do not take of their part is left for the others.
-    for place, key in enumerate(sorted(wanted, key=wanted.__getitem__)):
-        part = min(wanted[key], math.ceil((most - len(taken)) / (len(wanted) - place)))
-        keys = stored.draw_keys("parked", key, _DRAWN_PER_SAMPLE * part)
-        taken += _take(stored, _get_rows(stored, "parked", keys), alive, crawl, spider, part)
-    return taken
+    """Hand some parked requests over to a crawl, see `Store.take_chosen`."""
+    rows = _get_rows(stored, "parked", keys)
+    return _take(stored, rows, alive, crawl, spider, len(keys))
 
 
 def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]) -> int:

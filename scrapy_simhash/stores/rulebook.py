@@ -3,8 +3,11 @@
 ::
 
     rules   key of a rule (8 bytes) -> UrlRuleRecord
-    acting  key of a rule -> UrlRule, of those that act; two counters, see `judging.rows`
+    acting  key of a rule -> ActingRule, of those that act; two counters, see `judging.rows`
     forms   name of a normal form (16 bytes) -> Form
+
+Only learning writes normal forms: those whose own pages were the same. A request is spared if its
+form is among them, or if a person pinned its rules and the crawl got the page of that form itself.
 
 Samples are pages that are fetched although rules would spare them. Other pages vote only where two
 texts can be compared, because a rule is proven by that alone. To check one that acts this is not
@@ -14,11 +17,13 @@ rules, too, if it is no page that could be compared with the known one.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     STALE_SECONDS,
     Outcome,
@@ -27,13 +32,15 @@ from scrapy_simhash.judging.comparison import (
     compare_pages,
     group_of,
 )
+from scrapy_simhash.judging.documents import Reader, Record, State
+from scrapy_simhash.judging.judge import counts, get_sound, was_delivered
 from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows, unpack_row
-from scrapy_simhash.judging.sinks import may_vote
+from scrapy_simhash.judging.sinks import is_sink, may_vote
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.proof import is_doubtful, is_proven, lower_bound
+from scrapy_simhash.urls.learning import decide
 from scrapy_simhash.urls.rules import (
     MOST_CONFLICTS,
-    MOST_RECENT,
+    ActingRule,
     RuleChange,
     RuleState,
     UrlRule,
@@ -42,19 +49,23 @@ from scrapy_simhash.urls.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from scrapy_simhash.judging.documents import Document, Record
     from scrapy_simhash.judging.interface import Documents
     from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.urls.applying import ActingRules
 
 
 RuleAction: TypeAlias = Literal["pin", "ban", "retire", "learn"]
 MOST_RULES_PER_HOST = 64
 # About a kilobyte each. Beyond them no more are added.
 MOST_RULES = 2**16
-# About 50 bytes each. Beyond them no more are noted: requests that lead there are made.
+# About 70 bytes each. Beyond them no more are noted: requests that lead there are made.
 MOST_FORMS = 2**21
+# Of an acting rule, so many samples more that cannot be told than are the same; chosen.
+_MOST_DOUBTS = 10
+# A near-duplicate's original may have become a near-duplicate itself; such chains are short.
+_MOST_ORIGINALS = 8
 _STATES: dict[str, RuleState] = {
     "pin": RuleState.PINNED,
     "ban": RuleState.BANNED,
@@ -62,25 +73,24 @@ _STATES: dict[str, RuleState] = {
     "learn": RuleState.LEARNING,
 }
 # What pages say of a rule; the rest of its record stays when it is learned again.
-_VOTES = (
-    *("same", "different", "grey", "directories", "recent", "conflicts", "examples", "values"),
-)
+_VOTES = ("same", "different", "grey", "directories", "conflicts", "examples")
 
 
 class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The first document whose address has a normal form, by its number; it may be gone since."""
+    """A page that stands for a normal form, and the ids of the rules under which it does."""
 
     document: int
+    rules: tuple[str, ...] = ()
 
 
-def list_acting(documents: Documents) -> list[UrlRule]:
+def list_acting(documents: Documents) -> list[ActingRule]:
     """List the rules that act; leaves out what is damaged, and what cannot be applied."""
     rules = []
     rows = (row for row in documents.scan_rows("acting") if row[0] not in COUNTERS)
-    for _, rule in read_rows(UrlRule, rows):
+    for _, acting in read_rows(ActingRule, rows):
         with suppress(ValueError):
-            check_rule(rule)
-            rules.append(rule)
+            check_rule(acting.rule)
+            rules.append(acting)
     return rules
 
 
@@ -105,7 +115,8 @@ def put_rule(documents: Documents, record: UrlRuleRecord) -> None:
     """Write a rule, and list it among those that act, or not."""
     key = record.rule.key
     documents.put_row("rules", key, pack_row(key, record))
-    if record.acts == (documents.get_row("acting", key) is None):
+    acting = pack_row(key, record.acting) if record.acts else None
+    if acting != documents.get_row("acting", key):
         note_acting(documents, record)
         grow_version(documents)
 
@@ -114,21 +125,9 @@ def note_acting(documents: Documents, record: UrlRuleRecord) -> None:
     """List a rule among those that act, or not."""
     key = record.rule.key
     if record.acts:
-        documents.put_row("acting", key, pack_row(key, record.rule))
+        documents.put_row("acting", key, pack_row(key, record.acting))
     else:
         documents.drop_row("acting", key)
-
-
-def set_state(
-    documents: Documents, record: UrlRuleRecord, state: RuleState, reason: str, time: float
-) -> RuleChange:
-    """Change the state of a rule; its record is written."""
-    record.become(state, reason, time)
-    if state is RuleState.RETIRED:
-        # Its votes were enough; without new ones it would be proven again at once.
-        record.tested_at, record.checks = record.same + record.different, ""
-    put_rule(documents, record)
-    return RuleChange(record.rule.id, record.rule.text, state, reason)
 
 
 def change_rule(
@@ -142,9 +141,8 @@ def change_rule(
         raise ValueError(
             f"{action!r} is nothing to do with a URL rule; take pin, ban, retire or learn"
         )
-    if action == "learn":
-        record.tested_at, record.checks = 0, ""
-    set_state(documents, record, _STATES[action], f"a person said: {action}", time)
+    record.become(_STATES[action], f"a person said: {action}", time)
+    put_rule(documents, record)
     return record
 
 
@@ -158,7 +156,8 @@ def add_rules(documents: Documents, rules: Iterable[UrlRule], time: float) -> li
         if documents.count_rows("rules") >= MOST_RULES:
             break
         record = UrlRuleRecord(rule, created=time, imported=True)
-        set_state(documents, record, RuleState.LEARNING, "imported", time)
+        record.become(RuleState.LEARNING, "imported", time)
+        put_rule(documents, record)
         added.append(record)
     return added
 
@@ -166,85 +165,165 @@ def add_rules(documents: Documents, rules: Iterable[UrlRule], time: float) -> li
 def keep_learned(
     documents: Documents, learned: Sequence[UrlRuleRecord], known: Iterable[UrlRule], time: float
 ) -> list[RuleChange]:
-    """Write the rules of a site as its pages were found to vote; lists those that act now, or not.
+    """Write the rules of a site as its pages voted; lists those that act now, or not any more.
 
     `learned` is what `urls.learning.learn` found when it was given the `known` ones of this site.
     """
-    changes = []
-    kept = _choose(learned, {rule.key for rule in known if _is_acting(documents, rule)})
-    for fresh in kept:
-        record = get_rule(documents, fresh.rule.id)
-        if record is None:
-            if documents.count_rows("rules") >= MOST_RULES:
-                continue
-            record = UrlRuleRecord(fresh.rule, created=time)
-            record.become(RuleState.LEARNING, "two pairs of pages propose it", time)
-        for name in _VOTES:
-            setattr(record, name, getattr(fresh, name))
-        change = _decide(fresh, record)
-        if change is None:
-            put_rule(documents, record)
-        else:
-            changes.append(set_state(documents, record, *change, time))
-    keys = {record.rule.key for record in kept}
-    for rule in known:
-        old = get_rule(documents, rule.id) if rule.key not in keys else None
-        if old is not None and old.state is RuleState.LEARNING and not (old.imported or old.parked):
+    changes: list[RuleChange] = []
+    room = Counter[str]()
+    kept = set()
+    for fresh in sorted(learned, key=lambda record: (not record.directories, -record.same)):
+        room[fresh.rule.host] += 1
+        if room[fresh.rule.host] <= MOST_RULES_PER_HOST and (fresh.same or fresh.different):
+            kept.add(fresh.rule)
+            changes += _keep(documents, fresh, time)
+    for rule in {*known} - kept:
+        old = get_rule(documents, rule.id)
+        if old is not None and old.state is RuleState.ACTING:
+            changes += _keep(documents, UrlRuleRecord(rule), time)  # no page votes any more
+        elif old is not None and old.state is RuleState.LEARNING and not old.imported:
             documents.drop_row("rules", rule.key)
     return changes
 
 
-def _is_acting(documents: Documents, rule: UrlRule) -> bool:
-    record = get_rule(documents, rule.id)
-    return record is not None and record.acts
+def _keep(documents: Documents, fresh: UrlRuleRecord, time: float) -> list[RuleChange]:
+    """Write the votes on a rule; returns what they changed."""
+    record = get_rule(documents, fresh.rule.id)
+    if record is None:
+        if documents.count_rows("rules") >= MOST_RULES:
+            return []
+        record = UrlRuleRecord(fresh.rule, created=time)
+        record.become(RuleState.LEARNING, "two pairs of pages propose it", time)
+    for name in _VOTES:
+        setattr(record, name, getattr(fresh, name))
+    state = decide(record.state, record)  # of now: a person may have changed it
+    votes = f"{record.same} same, {record.different} different"
+    changes = [] if state is record.state else [record.become(state, votes, time)]
+    put_rule(documents, record)
+    return changes
 
 
-def _choose(learned: Iterable[UrlRuleRecord], acting: Container[bytes]) -> list[UrlRuleRecord]:
-    """Choose the rules of each host that are kept: proven ones, then those with most votes.
-
-    None that acts is left out, so that it is retired if it is proven no more.
-    """
-    by_host: dict[str, list[UrlRuleRecord]] = {}
-    for record in sorted(learned, key=lambda record: (not record.acts, -record.same)):
-        of_host = by_host.setdefault(record.rule.host, [])
-        room = len(of_host) < MOST_RULES_PER_HOST and record.recent
-        if room or record.rule.key in acting:
-            of_host.append(record)
-    return [record for of_host in by_host.values() for record in of_host]
+def note_form(documents: Documents, name: bytes, form: Form) -> None:
+    """Note the page of a normal form, or that it has none, if no rules are named."""
+    if not form.rules:
+        documents.drop_row("forms", name)
+    elif documents.get_row("forms", name) or documents.count_rows("forms") < MOST_FORMS:
+        documents.put_row("forms", name, pack_row(name, form))
 
 
-def _decide(fresh: UrlRuleRecord, record: UrlRuleRecord) -> tuple[RuleState, str] | None:
-    """Decide whether votes change the state of a rule: the new one and why, or None."""
-    if record.state in {RuleState.LEARNING, RuleState.RETIRED} and fresh.acts:
-        if is_proven(record):  # once retired, it takes more votes
-            bound = lower_bound(record.same, record.different)
-            counts = f"{record.same} same, {record.different} different"
-            return RuleState.ACTING, f"{counts}: at least {bound:.3f} same"
-    elif record.state is RuleState.ACTING and not fresh.acts:
-        if fresh.different or "d" in record.recent:
-            pair = record.conflicts[-1] if record.conflicts else ("", "")
-            return RuleState.RETIRED, f"different pages: {' '.join(pair)}"
-        if is_doubtful(record):
-            return RuleState.RETIRED, "of its last votes most cannot be told"
-    return None
-
-
-def note_form(documents: Documents, name: bytes, number: int, page: Document | Record) -> None:
-    """Note that a document has a normal form, unless another one has it that is not outdated."""
-    if not can_vote(page):
-        return
-    known = find_form(documents, name)
-    other = documents.get(known) if known else None
-    if known == number or (other is not None and page.time - other.time <= STALE_SECONDS):
-        return
-    if known or documents.count_rows("forms") < MOST_FORMS:
-        documents.put_row("forms", name, pack_row(name, Form(number)))
-
-
-def find_form(documents: Documents, name: bytes) -> int:
-    """Find the document of a normal form; 0 if there is none. It may have been deleted since."""
+def find_form(documents: Documents, name: bytes) -> Form:
+    """Find the page of a normal form; 0 if there is none. It may have been deleted since."""
     rows = read_rows(Form, [(name, documents.get_row("forms", name))])
-    return next((form.document for _, form in rows), 0)
+    return next((form for _, form in rows), Form(0))
+
+
+class Asked(NamedTuple):
+    """A request that rules lead to a normal form.
+
+    Attributes:
+        url: of the request.
+        form: name of the normal form, for its reader.
+        rules: ids of the rules that lead there, in their order.
+        known: number of the page with this form that the same crawl fetched for this reader;
+            0 if there is none.
+        identity: of the request, as of documents.
+        reader: who is to get it.
+        not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
+    """
+
+    url: str
+    form: bytes
+    rules: tuple[str, ...]
+    known: int
+    identity: bytes
+    reader: Reader
+    not_before: float = 0.0
+
+
+class KnownPage(NamedTuple):
+    """Whether a page stands for that of a request.
+
+    Attributes:
+        reason: "" if one does. Else make the request, because: `known` (its page is a document, and
+            no near-duplicate), `unproven` (a rule does not act any more), `no_target` (no page of
+            this form, or its pages never were the same), `not_delivered`,
+            `callback` (of another one), `expired`, `sink`.
+        document: number of the page, or 0.
+        url: of the page, or "".
+        pending: the page is pending.
+    """
+
+    reason: str
+    document: int = 0
+    url: str = ""
+    pending: bool = False
+
+
+def find_known_page(stored: Documents, asked: Asked, alive: Callable[[str], bool]) -> KnownPage:
+    """Find the page that stands for that of a request, if one does."""
+    if _is_known(stored, asked.identity):
+        return KnownPage("known")
+    keys = {rule: bytes.fromhex(rule) for rule in asked.rules}
+    acting = dict(
+        read_rows(ActingRule, ((key, stored.get_row("acting", key)) for key in keys.values()))
+    )
+    if len(acting) < len(keys):
+        return KnownPage("unproven")
+    form = find_form(stored, asked.form)
+    voted = all(rule in form.rules or not acting[key].directories for rule, key in keys.items())
+    number = asked.known or form.document
+    record = get_sound(stored, number) if number and voted else None
+    if record is None:
+        return KnownPage("no_target")
+    # Of a near-duplicate its original tells whether it counts.
+    kept, original = _find_original(stored, number, record)
+    reason = ""
+    if any(is_sink(stored, found) for found in sorted({number, kept})):
+        reason = "sink"
+    elif original is None or not counts(original, alive):
+        reason = "not_delivered"
+    elif not counts(original, alive, asked.reader):
+        reason = "callback"
+    elif record.time < asked.not_before:
+        reason = "expired"
+    pending = original is not None and not was_delivered(original, asked.reader)
+    return KnownPage(reason, number, record.url, pending)
+
+
+def _is_known(stored: Documents, identity: bytes) -> bool:
+    """Whether a request brings a document that is no near-duplicate, or was taken for one."""
+    # What an earlier crawl dropped as a near-duplicate need not be fetched by a later one.
+    number = stored.find_number(identity)
+    record = stored.get(number) if number is not None else None
+    return record is not None and (record.state != State.DUPLICATE or record.spared)
+
+
+def _find_original(stored: Documents, number: int, record: Record) -> tuple[int, Record | None]:
+    """Find the document whose items stand for a document: itself, or its original's original."""
+    found: Record | None = record
+    for _ in range(_MOST_ORIGINALS):
+        if found is None or found.state != State.DUPLICATE:
+            return number, found
+        number = found.original
+        found = stored.get(number) if number else None
+    return number, None
+
+
+def find_stand_in(
+    stored: Documents, acting: ActingRules, url: str, rules: Sequence[str], target: int
+) -> Record | None:
+    """Find the document whose items stand for a page that was not fetched; None if none does.
+
+    The rules must lead from its address as they did, and the target must be there and no wall.
+    """
+    found = acting.find_target(url)
+    # A damaged one must not keep all others waiting.
+    try:
+        record = stored.get(target) if found and {*found.rules} == {*rules} else None
+        number, original = _find_original(stored, target, record) if record else (0, None)
+    except DamagedError:
+        return None
+    return None if any(is_sink(stored, each) for each in (target, number)) else original
 
 
 class Sample(NamedTuple):
@@ -299,21 +378,20 @@ def _count(
     record.sampled += 1
     record.sampled_same += outcome is Outcome.SAME
     record.sampled_different += outcome is Outcome.DIFFERENT
-    record.checks = (record.checks + outcome)[-MOST_RECENT:]
+    grey = record.sampled - record.sampled_same - record.sampled_different
     reason = ""
     if outcome is Outcome.DIFFERENT:
-        record.different += 1
         record.conflicts = (*record.conflicts, pair)[-MOST_CONFLICTS:]
         reason = f"different pages: {pair[0]} {pair[1]}"
-    elif is_doubtful(record):
-        grey, same = map(record.last_votes.count, (Outcome.GREY, Outcome.SAME))
-        reason = f"of its last votes {grey} cannot be told, and {same} are the same"
+    elif grey > record.sampled_same + _MOST_DOUBTS:
+        reason = f"{grey} samples cannot be told, and {record.sampled_same} are the same"
+    change = None
     if reason and record.state is RuleState.ACTING:
-        return set_state(documents, record, RuleState.RETIRED, reason, time)
+        change = record.become(RuleState.RETIRED, reason, time)
+    elif outcome is Outcome.DIFFERENT and record.state is RuleState.PINNED:
+        change = RuleChange(record.rule.id, record.rule.text, record.state, reason)
     put_rule(documents, record)
-    if outcome is Outcome.DIFFERENT and record.state is RuleState.PINNED:
-        return RuleChange(record.rule.id, record.rule.text, record.state, reason)
-    return None
+    return change
 
 
 def _compare(documents: Documents, sample: Sample, target: Record, rule: Rule) -> Outcome | None:

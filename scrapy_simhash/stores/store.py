@@ -63,7 +63,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
 )
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
-from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys
+from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys, settle_parking
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
@@ -320,8 +320,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
             if stored.remote:
-                rows = [] if parking is None else list_parking_keys(parking.wanted, self.seed)
-                rows += [("forms", document.form) for document in documents if document.form]
+                rows = list_parking_keys(parking.wanted, self.seed) if parking else []
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
                 counts = () if parking is None else ("parked",)
                 stored.prefetch(documents, marked, self.distance, rows, counts)
@@ -334,7 +333,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, self._sites, writing, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
-            answers[:] = self._note_addresses(stored, documents, verdicts, parking, alive)
+            answers[:] = settle_parking(stored, parking if writing else None, alive, self.seed)
             return verdicts
 
         before = self.engine.restarts
@@ -344,7 +343,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.judged_again += len(documents) * (self.engine.restarts - before)
         if parking is not None:
             parking.answers = answers
-            self._unsettled.update(answer.key for answer in answers if answer.pending)
+            self._unsettled.update(
+                answer.key for answer in answers if answer.key and answer.page.pending
+            )
         return verdicts
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.rows import (
@@ -21,36 +22,34 @@ from scrapy_simhash.judging.rows import (
 )
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import list_suspicious
-from scrapy_simhash.pages.addresses import format_address, parse_address
-from scrapy_simhash.pages.scopes import site as site_of
+from scrapy_simhash.pages.scopes import find_site
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES, cut
 from scrapy_simhash.stores.parking import (
-    ParkingAnswer,
-    ParkingGroup,
     TakenRequest,
     keep_links,
     list_released,
     list_wrong,
     release,
-    sample,
     scan_parked,
+    take_chosen,
     take_released,
 )
 from scrapy_simhash.stores.rulebook import check_sample
-from scrapy_simhash.urls.applying import ActingRules, name_form
+from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.comparison import Outcome
-    from scrapy_simhash.judging.documents import Document, StoredDocument, Verdict
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import RuleAction, Sample
-    from scrapy_simhash.urls.rules import RuleChange, UrlRule
+    from scrapy_simhash.urls.learning import SameForm
+    from scrapy_simhash.urls.rules import ActingRule, RuleChange, UrlRule
 
 Result = TypeVar("Result")
 # By table, its keys and rows.
@@ -66,17 +65,12 @@ _PAGES_PER_READ = 1_000
 
 
 class UrlRuleStore(ABC):
-    """The methods of a `Store` that concern URL rules.
-
-    Attributes:
-        rules_version: that of the acting rules as the last `find_and_add` saw it; -1 before.
-    """
+    """The methods of a `Store` that concern URL rules."""
 
     seed: int
     distance: int
     confirm: float | None
     readonly: bool
-    rules_version = -1
 
     # All parked requests were looked at when the version was this one.
     _looked_at = -1
@@ -99,29 +93,6 @@ class UrlRuleStore(ABC):
     def get_documents(self, documents: Sequence[int]) -> list[StoredDocument]:
         """Get documents by their numbers, without texts; leaves out those that do not exist."""
 
-    def _note_addresses(
-        self,
-        stored: Documents,
-        documents: Sequence[Document],
-        verdicts: Sequence[Verdict],
-        group: ParkingGroup | None,
-        alive: Callable[[str], bool],
-    ) -> list[ParkingAnswer]:
-        """Note the normal forms of documents that were just judged, then park and unpark requests.
-
-        Returns what became of the requests.
-        """
-        self.rules_version = read_version(stored)
-        if self.readonly:
-            return []
-        for document, verdict in zip(documents, verdicts, strict=True):
-            if document.form:
-                book.note_form(stored, document.form, verdict.document, document)
-        if group is None:
-            return []
-        parking.unpark(stored, group.unparked)
-        return parking.park(stored, group.wanted, alive, self.seed)
-
     def learn_url_rules(self) -> list[RuleChange]:
         """Learn URL rules from the stored pages, site by site; returns those that act now, or not.
 
@@ -136,25 +107,24 @@ class UrlRuleStore(ABC):
         sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
         last = self.read(lambda stored: stored.values.find_last())
         for page in self._read_pages(range(1, last + 1)):
-            sites[_site_of(page.url)].append(page.document)
-        known: defaultdict[str, list[UrlRule]] = defaultdict(list)
+            sites[find_site(urlsplit(page.url).netloc)].append(page.document)
+        known: defaultdict[str, dict[UrlRule, RuleState]] = defaultdict(dict)
         for record in self.url_rules():
-            known[_site_of(f"http://{record.rule.host}/")].append(record.rule)
+            known[find_site(record.rule.host)][record.rule] = record.state
         changes: list[RuleChange] = []
+        rule, now = Rule(self.distance, self.confirm), time.time()
         for site, numbers in sites.items():
-            found = learn(
-                self._read_pages(numbers), walls, Rule(self.distance, self.confirm), known[site]
-            )
-            if found:
+            found = learn(self._read_pages(numbers), walls, rule, known[site])
+            if found.records:
                 keep = partial(
-                    book.keep_learned, learned=found, known=known[site], time=time.time()
+                    book.keep_learned, learned=found.records, known=known[site], time=now
                 )
                 changes += self.write(keep)
-        self._note_forms(sites)
+            for forms in cut(found.forms, _REQUESTS_PER_GROUP):
+                self.write(partial(_note_forms, forms=forms))
         learned = pack_row(LEARNED, RulesVersion(last))
         self.write(lambda stored: stored.put_row("acting", LEARNED, learned))
-        if any(not change.acts for change in changes):
-            self.release_wrong()
+        self.release_wrong()
         return changes
 
     def measure_growth(self) -> tuple[int, int]:
@@ -171,19 +141,11 @@ class UrlRuleStore(ABC):
                     with suppress(DamagedError):
                         yield from self.get_documents([number])
 
-    def _note_forms(self, sites: Mapping[str, Iterable[int]]) -> None:
-        """Note the normal forms of pages that came before their rules acted."""
-        acting = ActingRules(self.read(book.list_acting))
-        hosts = {_site_of(f"http://{host}/") for host in acting.hosts}
-        for site in hosts & sites.keys():
-            for some in cut(sites[site], _PAGES_PER_READ):
-                self.write(partial(_note_forms_of, numbers=some, acting=acting))
-
     def url_rules(self, host: str | None = None) -> list[UrlRuleRecord]:
         """List all rules with their evidence, or those of one host, by their text."""
         return self.read(lambda stored: book.list_rules(stored, host))
 
-    def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
+    def list_acting_rules(self) -> tuple[int, list[ActingRule]]:
         """List the rules that act now, with their version; two rows."""
         return self.read(lambda stored: (read_version(stored), book.list_acting(stored)))
 
@@ -275,19 +237,16 @@ class UrlRuleStore(ABC):
         groups = cut(keys, _REQUESTS_PER_GROUP)
         return sum(self.write(partial(release, keys=some)) for some in groups)
 
-    def sample_parked(
-        self, crawl: str, spider: str, share: float, most: int = 1_000
-    ) -> list[TakenRequest]:
-        """Hand a running crawl a sample of what each acting rule parked, to check the rules.
+    def take_chosen(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[TakenRequest]:
+        """Hand a running crawl those of some parked requests that it may get.
 
         Args:
             crawl: id of the crawl.
-            spider: name of its spider; only its requests are chosen.
-            share: of the parked requests of each rule, 0 to 1; but three of each at least.
-            most: how many to hand out in all.
+            spider: name of its spider; only its requests are handed out.
+            keys: of parked requests.
         """
         alive = self._is_alive
-        return self.write(lambda stored: sample(stored, alive, crawl, spider, share, most))
+        return self.write(lambda stored: take_chosen(stored, alive, crawl, spider, keys))
 
     def check_sample(self, sample: Sample) -> tuple[Outcome | None, list[RuleChange]]:
         """Let a page vote on the rules that would have spared its request; one transaction.
@@ -324,7 +283,7 @@ class UrlRuleStore(ABC):
 
         def find(stored: Documents, keys: Sequence[bytes]) -> list[bytes]:
             stored.prefetch_rows(("forms", key) for key in keys)
-            numbers = {key: book.find_form(stored, key) for key in keys}
+            numbers = {key: book.find_form(stored, key).document for key in keys}
             stored.prefetch_rows((), records=[number for number in numbers.values() if number])
             return [key for key, number in numbers.items() if stored.get(number) is None]
 
@@ -375,22 +334,17 @@ class UrlRuleStore(ABC):
             self.write(partial(keep_links, links=links, gone=()))
 
 
-def _site_of(url: str) -> str:
-    """Find the site of an address: hosts of one registrable domain share their rules' votes."""
-    address = parse_address(url)
-    return site_of(format_address(address), None) if address is not None else ""
-
-
-def _note_forms_of(stored: Documents, numbers: Sequence[int], acting: ActingRules) -> None:
-    stored.prefetch_rows((), records=numbers)
-    for number in numbers:
-        try:
-            record = stored.get(number)
-        except DamagedError:
-            continue
-        form = acting.find_form(record.url) if record is not None else ""
-        if record is not None and form:
-            book.note_form(stored, name_form(form, record.reader), number, record)
+def _note_forms(stored: Documents, forms: Sequence[SameForm]) -> None:
+    """Note the first page of each normal form that each reader got."""
+    found: dict[bytes, book.Form] = {}
+    for form, rules, pages in forms:
+        for page in pages:
+            noted = book.Form(page.document, tuple(sorted(rules)))
+            for reader in {page.reader, *page.readers}:
+                found.setdefault(name_form(form, reader), noted)
+    stored.prefetch_rows(("forms", name) for name in found)
+    for name, first in found.items():
+        book.note_form(stored, name, first)
 
 
 def _put_rows(rows: Sequence[tuple[str, bytes, bytes]], stored: Documents) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -16,10 +15,10 @@ from scrapy_simhash.pages.addresses import (
     parse_address,
     split_pair,
 )
-from scrapy_simhash.urls.rules import RuleKind, UrlRule
+from scrapy_simhash.urls.rules import ActingRule, RuleKind, UrlRule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from scrapy_simhash.judging.documents import Reader
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 def apply_rule(rule: UrlRule, address: Address) -> Address:
     """Get the normal form of an address; the same object where the rule leaves it alone."""
     # A host alias aside, rules of other hosts must not be asked.
-    if rule.exceptions and is_excepted(rule.exceptions, address):
-        return address
     return _FUNCTIONS[rule.kind](address, rule.args)
 
 
@@ -47,22 +44,6 @@ def is_loose(rule: UrlRule, address: Address) -> bool:
         return False
     missing = set(rule.args) - {split_pair(pair)[0] for pair in address.query}
     return 0 < len(missing) < len(rule.args)
-
-
-def may_change(rule: UrlRule, url: str) -> bool:
-    """Whether a rule might change an address: False is certain, and does not cut it into parts."""
-    return (rule.kind not in _ENDINGS and rule.kind is not RuleKind.DROP_MATRIX) or all(
-        split_pair(each)[0] in url for each in rule.args
-    )
-
-
-def is_excepted(exceptions: Iterable[str], address: Address) -> bool:
-    """Whether one of the exceptions of a rule covers an address."""
-    path = "/" + "/".join(address.path)
-    return any(
-        path.startswith(each) if each.startswith("/") else each in address.query
-        for each in exceptions
-    )
 
 
 def _with_query(address: Address, query: tuple[str, ...]) -> Address:
@@ -176,59 +157,22 @@ _FUNCTIONS: dict[RuleKind, _Function] = {
     RuleKind.DROP_LEADING: _drop_leading,
     RuleKind.DROP_SEGMENTS: _drop_segments,
 }
-# An address that a rule changes has a part that is the first argument of the rule with this ending:
-# a parameter with its value ("sid=15"), the name of one ("sid="), or a segment.
-_ENDINGS = {
-    **dict.fromkeys((RuleKind.DROP_PARAMETER, RuleKind.DROP_PARAMETERS), "="),
-    **dict.fromkeys((RuleKind.DROP_VALUE, RuleKind.STRIP_INDEX), ""),
-    **dict.fromkeys((RuleKind.DROP_LEADING, RuleKind.DROP_SEGMENTS), ""),
-}
-# What the others need, of the path as a whole and of the parameters.
-_SIGNS: dict[RuleKind, Callable[[str, Address], bool]] = {
-    RuleKind.STRIP_SLASH: lambda path, _: path.endswith("/"),
-    RuleKind.DROP_MATRIX: lambda path, _: ";" in path,
-    RuleKind.DROP_SESSION: lambda path, _: "(" in path,
-    RuleKind.FOLD_CASE: lambda path, _: path != path.lower(),
-    RuleKind.DROP_REPEATED: lambda _, address: len(address.query) > 1,
-    RuleKind.USE_HTTPS: lambda _, address: address.scheme == "http",
-    RuleKind.HOST_ALIAS: lambda _, __: True,
-}
+# A longer one is the end of a name, not a kind of page.
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
-class RulesOfHost:
-    """The rules of one host, found by what they need: an address asks only those about it."""
+def find_directory(address: Address) -> str:
+    """Get the directory of an address: its first folder, its depth, and the ending of its name.
 
-    def __init__(self, rules: Iterable[UrlRule]) -> None:
-        # By a part of addresses, see `_ENDINGS`.
-        self._by_part: defaultdict[str, list[UrlRule]] = defaultdict(list)
-        by_sign: defaultdict[RuleKind, list[UrlRule]] = defaultdict(list)
-        for rule in rules:
-            if rule.kind in _ENDINGS:
-                self._by_part[rule.args[0] + _ENDINGS[rule.kind]].append(rule)
-            else:
-                by_sign[rule.kind].append(rule)
-        self._by_sign = [(_SIGNS[kind], some) for kind, some in by_sign.items()]
-
-    def list_changes(self, address: Address) -> list[tuple[UrlRule, Address]]:
-        """List the rules that change an address, each with the normal form."""
-        forms = [(rule, apply_rule(rule, address)) for rule in self._list_concerned(address)]
-        return [(rule, form) for rule, form in forms if form is not address]
-
-    def _list_concerned(self, address: Address) -> list[UrlRule]:
-        """List the rules that may change an address, each once."""
-        concerned: list[UrlRule] = []
-        if self._by_part:
-            # "a=" is the pair without a value and the name.
-            names = [pair[: pair.index("=") + 1] for pair in address.query]
-            for part in dict.fromkeys((*address.query, *names, *address.path)):
-                if part in self._by_part:
-                    concerned += self._by_part[part]
-        if self._by_sign:
-            path = "/".join(address.path)
-            for sign, some in self._by_sign:
-                if sign(path, address):
-                    concerned += some
-        return concerned
+    >>> [find_directory(parse_address(f"http://a.example{path}")) for path in ("/", "/x?id=1",
+    ...  "/x.html", "/tag/love/", "/2.4/en/mod/core.html")]
+    ['/', '/*', '/*.html', '/tag/*/', '/2.4/*/*/*.html']
+    """
+    *folders, name = address.path
+    pattern = "/" + "".join(f"{folder}/" for folder in folders[:1]) + "*/" * (len(folders) - 1)
+    ending = name.partition(";")[0]
+    ending = ending[ending.rfind(".") :] if "." in ending else ""
+    return pattern + ("*" + (ending if _ENDING.fullmatch(ending) else "") if name else "")
 
 
 # The beginning of nearly every address, with its host as it is the key of the host's rules.
@@ -243,10 +187,12 @@ class Target(NamedTuple):
     Attributes:
         form: an address.
         rules: ids of the rules that it takes, in their order.
+        directory: of that address.
     """
 
     form: str
     rules: tuple[str, ...]
+    directory: str = ""
 
 
 class ActingRules:
@@ -254,21 +200,21 @@ class ActingRules:
 
     Attributes:
         texts: of the rules, by their ids.
+        pinned: ids of those that act everywhere because a person said so.
     """
 
-    def __init__(self, rules: Iterable[UrlRule]) -> None:
+    def __init__(self, rules: Iterable[ActingRule]) -> None:
         self.texts: dict[str, str] = {}
-        by_host: defaultdict[str, list[UrlRule]] = defaultdict(list)
-        for rule in rules:
+        self.pinned: set[str] = set()
+        self._hosts: dict[str, list[tuple[UrlRule, frozenset[str]]]] = {}
+        for acting in rules:
+            rule = acting.rule
             self.texts[rule.id] = rule.text
+            if not acting.directories:
+                self.pinned.add(rule.id)
             for host in rule.hosts:  # an alias matters to the pages of the host that it leads to
-                by_host[host] += [rule] * (host == rule.host)
-        self._hosts = {host: RulesOfHost(some) for host, some in by_host.items()}
-
-    @property
-    def hosts(self) -> Collection[str]:
-        """The hosts that have rules, or to which an alias leads."""
-        return self._hosts.keys()
+                own = [(rule, frozenset(acting.directories))] * (host == rule.host)
+                self._hosts.setdefault(host, []).extend(own)
 
     def find_target(self, url: str) -> Target | None:
         """Find the normal form of an address, if that is another one.
@@ -279,7 +225,9 @@ class ActingRules:
         found = self._follow(url)
         if found is None or not found[1]:
             return None
-        return Target(format_address(found[0]), tuple([rule.id for rule in found[1]]))
+        form, steps = found
+        rules = tuple([rule.id for rule in steps])
+        return Target(format_address(form), rules, find_directory(form))
 
     def find_form(self, url: str) -> str:
         """Get the address to which rules lead from an address; "" where its host has no rules."""
@@ -296,16 +244,24 @@ class ActingRules:
             return None
         steps: list[UrlRule] = []
         current = address
-        rules: RulesOfHost | None = self._hosts[address.host]
-        while rules is not None and (changes := rules.list_changes(current)):
-            rule, changed = changes[0]
+        while (step := self._step(current)) is not None:
+            rule, changed = step
             # A rule that is wanted again may never be done, and nobody compared what it makes then.
             if len(steps) == MOST_STEPS or rule in steps:
                 return address, []
             steps.append(rule)
             current = changed
-            rules = self._hosts.get(current.host)
         return current, steps
+
+    def _step(self, address: Address) -> tuple[UrlRule, Address] | None:
+        """Find the first rule that changes an address, where it acts, and what it makes of it."""
+        for rule, directories in self._hosts.get(address.host, ()):
+            changed = apply_rule(rule, address)
+            if changed is not address and (
+                not directories or find_directory(changed) in directories
+            ):
+                return rule, changed
+        return None
 
 
 def name_form(form: str, reader: Reader) -> bytes:

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scrapy_simhash.pages.addresses import INDEX, SESSION, Address, parse_address, split_pair
-from scrapy_simhash.pages.scopes import are_foreign
+from scrapy_simhash.pages.scopes import are_one_site
 from scrapy_simhash.urls.applying import explains
 from scrapy_simhash.urls.rules import RuleKind, UrlRule
 
@@ -50,7 +50,7 @@ def _propose(first: Address, second: Address, named: Address | None) -> Iterator
     """Propose rules for two addresses that differ in one of their parts."""
     if (first.scheme, first.host) != (second.scheme, second.host):
         # Who mirrors another site could choose what stands for the pages that were not copied.
-        if first[2:] == second[2:] and not are_foreign(first.host, second.host):
+        if first[2:] == second[2:] and are_one_site(first.host, second.host):
             yield _relate_hosts(first, second, named)
     elif first.path == second.path:
         yield from _relate_queries(first.host, first.query, second.query)

@@ -3,7 +3,8 @@
 A rule is proposed by two pairs of pages: near-duplicates, or a page and the one that it calls
 canonical. Then all pages of its host vote: each is mapped to its normal form, and where another
 page has that form, too, the two are compared. A form votes `same` once, and so does a document: a
-hundred session ids of one page say no more than two.
+hundred session ids of one page say no more than two. Pages whose addresses were found on another
+site have no vote: whoever links there could choose what is compared.
 """
 
 from __future__ import annotations
@@ -11,20 +12,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-import xxhash
-
 from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome, can_vote, compare_pages
-from scrapy_simhash.pages.addresses import Address, directory_of, format_address, parse_address
+from scrapy_simhash.pages.addresses import Address, format_address, parse_address
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
-from scrapy_simhash.urls.applying import ActingRules, apply_rule, is_loose, may_change
+from scrapy_simhash.urls.applying import ActingRules, apply_rule, find_directory, is_loose
 from scrapy_simhash.urls.candidates import find_candidates
-from scrapy_simhash.urls.proof import is_proven, list_values, split_rule
+from scrapy_simhash.urls.proof import Votes, choose_directories, list_values
 from scrapy_simhash.urls.rules import (
+    ACTS,
     MOST_CONFLICTS,
-    MOST_DIRECTORIES,
     MOST_EXAMPLES,
-    MOST_RECENT,
-    MOST_VALUES,
     RuleKind,
     RuleState,
     UrlRule,
@@ -39,6 +36,27 @@ if TYPE_CHECKING:
 
 # Of what the last votes of a form were; it votes again if it has more to say.
 _WEIGHTS: dict[Outcome | None, int] = {Outcome.GREY: 1, Outcome.SAME: 2}
+
+
+class SameForm(NamedTuple):
+    """A normal form of several pages.
+
+    Attributes:
+        form: an address.
+        rules: ids of the rules under which its own pages are one; none if they are not.
+        pages: those that have it, in the order of their arrival.
+    """
+
+    form: str
+    rules: frozenset[str]
+    pages: Sequence[StoredDocument]
+
+
+class Learned(NamedTuple):
+    """The rules of a site with their votes, and the normal forms of which several pages are one."""
+
+    records: list[UrlRuleRecord]
+    forms: list[SameForm]
 
 
 class _Page(NamedTuple):
@@ -66,49 +84,44 @@ def learn(
     pages: Iterable[StoredDocument],
     walls: Collection[int],
     rule: Rule,
-    known: Iterable[UrlRule] = (),
-) -> list[UrlRuleRecord]:
+    known: Mapping[UrlRule, RuleState] | None = None,
+) -> Learned:
     """Learn the rules of a site.
 
     Args:
         pages: of all hosts of the site, in the order in which they arrived.
         walls: numbers of documents that show the same for any address; their pages do not vote.
         rule: by which two pages are compared.
-        known: rules to count the votes on besides those that the pages propose.
+        known: rules to count the votes on besides those that the pages propose; what a person said
+            of one holds, and one that was retired stays so.
 
     Returns:
-        The rules with their votes: those that are proven are `acting`, all others `learning`. Some
-        milliseconds a hundred pages; twice the memory of the pages.
+        What was learned; a rule that is proven anywhere is `acting`. Some .3 ms a page, and twice
+        the memory of the pages.
     """
     by_host: defaultdict[str, list[_Page]] = defaultdict(list)
     by_number: dict[int, StoredDocument] = {}
     for facts in pages:
-        address = parse_address(facts.url)
+        address = None if facts.foreign else parse_address(facts.url)
         if address is None or not can_vote(facts) or (facts.original or facts.document) in walls:
             continue
         by_host[address.host].append(_Page(facts, address, format_address(address)))
         by_number[facts.document] = facts
+    states = dict(known or {})
     records: dict[UrlRule, UrlRuleRecord] = {}
-    waiting = [*known, *_propose(by_number)][::-1]
-    while waiting:
-        candidate = waiting.pop()
+    for candidate in (*states, *_propose(by_number)):
         if candidate in records or _undoes(candidate, records):
             continue
-        record = records[candidate] = UrlRuleRecord(candidate)
-        votes = list(_list_votes(candidate, by_host, rule))
-        for vote in votes:
-            _add_vote(record, vote)
-        if is_proven(record):
-            record.state = RuleState.ACTING
-        elif record.different:
-            conflicts, examples = (
-                [vote.pair for vote in votes if vote.outcome is outcome and vote.pair[1]]
-                for outcome in (Outcome.DIFFERENT, Outcome.SAME)
-            )
-            if (narrowed := split_rule(candidate, conflicts, examples)) is not None:
-                waiting.append(narrowed)
-    _check_chains(records, by_host, rule)
-    return list(records.values())
+        record = records[candidate] = _count_votes(candidate, by_host, rule)
+        record.state = decide(states.get(candidate, RuleState.LEARNING), record)
+    return Learned([*records.values()], _find_forms(records.values(), by_host, rule))
+
+
+def decide(state: RuleState, record: UrlRuleRecord) -> RuleState:
+    """Decide on the state of a rule whose votes were counted, from the one that it had."""
+    if state in {RuleState.LEARNING, RuleState.ACTING}:
+        return RuleState.ACTING if record.directories else RuleState.LEARNING
+    return state
 
 
 def _undoes(rule: UrlRule, others: Iterable[UrlRule]) -> bool:
@@ -135,6 +148,33 @@ def _propose(by_number: Mapping[int, StoredDocument]) -> Iterator[UrlRule]:
     return (rule for rule, found in forms.items() if len(found) > 1)
 
 
+def _count_votes(
+    candidate: UrlRule, by_host: Mapping[str, Sequence[_Page]], rule: Rule
+) -> UrlRuleRecord:
+    """Count the votes on a rule, and choose the directories where they prove it."""
+    votes = list(_list_votes(candidate, by_host, rule))
+    by_directory: defaultdict[str, Votes] = defaultdict(Votes)
+    for vote in votes:
+        of_directory = by_directory[vote.directory]
+        of_directory.letters += vote.outcome
+        if vote.outcome is Outcome.SAME:
+            of_directory.values |= list_values(candidate, vote.pair)
+    counts = Counter(vote.outcome for vote in votes)
+    conflicts, examples = (
+        tuple(vote.pair for vote in votes if vote.outcome is outcome)
+        for outcome in (Outcome.DIFFERENT, Outcome.SAME)
+    )
+    return UrlRuleRecord(
+        candidate,
+        same=counts[Outcome.SAME],
+        different=counts[Outcome.DIFFERENT],
+        grey=counts[Outcome.GREY],
+        directories=choose_directories(candidate, by_directory),
+        conflicts=conflicts[-MOST_CONFLICTS:],
+        examples=examples[:MOST_EXAMPLES],
+    )
+
+
 def _list_votes(
     candidate: UrlRule, by_host: Mapping[str, Sequence[_Page]], rule: Rule
 ) -> Iterator[_Vote]:
@@ -146,9 +186,10 @@ def _list_votes(
     met = [page for host in candidate.hosts for page in by_host.get(host, ())]
     for page in sorted(met, key=lambda page: page.facts.document):
         if is_loose(candidate, page.address):  # parameters that do not only occur together
-            yield _Vote(Outcome.DIFFERENT, (page.facts.url, ""), "")
+            pair = page.facts.url, page.facts.url
+            yield _Vote(Outcome.DIFFERENT, pair, find_directory(page.address))
         form = page.address
-        if page.address.host == candidate.host and may_change(candidate, page.text):
+        if page.address.host == candidate.host:
             form = apply_rule(candidate, page.address)
         text = page.text if form is page.address else format_address(form)
         if form is not page.address:
@@ -168,13 +209,11 @@ def _list_votes(
                 continue
             groups |= {page.group, kept.group}
         votes[text] = max(votes[text], weight)
-        yield _Vote(outcome, (page.facts.url, kept.facts.url), directory_of(form))
+        yield _Vote(outcome, (page.facts.url, kept.facts.url), find_directory(form))
 
 
 def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
     """Compare two pages; None where they have no vote."""
-    if len({page.facts.reader.callback, kept.facts.reader.callback} - {""}) > 1:
-        return None
     outcome = compare_pages(page.facts, kept.facts, rule)
     if outcome is Outcome.SAME:
         share = measure_new_links(
@@ -191,43 +230,38 @@ def _compare(page: _Page, kept: _Page, rule: Rule) -> Outcome | None:
     return outcome
 
 
-def _add_vote(record: UrlRuleRecord, vote: _Vote) -> None:
-    """Add a vote to the counts of a rule."""
-    record.recent = (record.recent + vote.outcome)[-MOST_RECENT:]
-    if vote.outcome is Outcome.GREY:
-        record.grey += 1
-    elif vote.outcome is Outcome.DIFFERENT:
-        record.different += 1
-        if vote.pair[1]:
-            record.conflicts = (*record.conflicts, vote.pair)[-MOST_CONFLICTS:]
-    else:
-        record.same += 1
-        record.examples = (*record.examples, vote.pair)[:MOST_EXAMPLES]
-        if vote.directory not in record.directories:
-            record.directories = (*record.directories, vote.directory)[:MOST_DIRECTORIES]
-        digests = [
-            xxhash.xxh3_64_digest(text.encode("utf-8", "surrogatepass"))
-            for text in list_values(record.rule, vote.pair)
-        ]
-        record.values = tuple(dict.fromkeys((*record.values, *digests)))[:MOST_VALUES]
-
-
-def _check_chains(
-    records: Mapping[UrlRule, UrlRuleRecord], by_host: Mapping[str, Sequence[_Page]], rule: Rule
-) -> None:
-    """Check rules that act one after the other: a page that differs speaks against all of them."""
-    by_id = {record.rule.id: record for record in records.values() if record.acts}
-    acting = ActingRules(record.rule for record in by_id.values())
-    first: dict[str, _Page] = {}
-    met = [page for pages in by_host.values() for page in pages] if len(by_id) > 1 else []
+def _find_forms(
+    records: Iterable[UrlRuleRecord], by_host: Mapping[str, Sequence[_Page]], rule: Rule
+) -> list[SameForm]:
+    """Find the normal forms, by all rules that act, whose own pages are one."""
+    # So that a request is spared only where its own form voted, under each of its rules: what rules
+    # say of the pages around a form, and what they say one by one, is not enough.
+    acting = ActingRules(record.acting for record in records if record.state in ACTS)
+    by_form: defaultdict[str, list[tuple[_Page, frozenset[str]]]] = defaultdict(list)
+    met = [page for pages in by_host.values() for page in pages] if acting.texts else []
     for page in sorted(met, key=lambda page: page.facts.document):
         target = acting.find_target(page.facts.url)
-        form = target.form if target else page.text
-        kept = first.setdefault(form, page)
-        if target is None or len(target.rules) == 1 or kept.text == page.text:
+        rules = frozenset(target.rules if target else ())
+        by_form[target.form if target else page.text].append((page, rules))
+    return [
+        SameForm(form, _agree(some, rule), [page.facts for page, _ in some])
+        for form, some in by_form.items()
+        if len(some) > 1
+    ]
+
+
+def _agree(pages: Sequence[tuple[_Page, frozenset[str]]], rule: Rule) -> frozenset[str]:
+    """List the rules under which pages of one form are one; none if two of a day are not."""
+    kept, by = pages[0]
+    agreed: frozenset[str] = frozenset()
+    for page, rules in pages[1:]:
+        if page.text == kept.text:
             continue
-        if _compare(page, kept, rule) is Outcome.DIFFERENT:
-            vote = _Vote(Outcome.DIFFERENT, (page.facts.url, kept.facts.url), "")
-            for record in map(by_id.__getitem__, target.rules):
-                _add_vote(record, vote)
-                record.state = RuleState.LEARNING
+        outcome = _compare(page, kept, rule)
+        if outcome is Outcome.SAME:
+            agreed |= rules | by
+        elif outcome is Outcome.DIFFERENT:
+            return frozenset()
+        elif page.facts.time - kept.facts.time > STALE_SECONDS:
+            kept, by, agreed = page, rules, frozenset()
+    return agreed

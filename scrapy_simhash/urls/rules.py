@@ -5,11 +5,11 @@ maps to one *normal form* are the same page. As text, which people see and type,
 
 ::
 
-    HOST KIND [ARGUMENT...] [except EXCEPTION...]
+    HOST KIND [ARGUMENT...]
 
-such as `example.com drop-parameter sid except /shop/ lang=de`. An exception is a path prefix, which
-begins with `/`, or `name=value`: the rule leaves addresses alone that are below the prefix, or have
-this parameter. Spaces and `%` within an argument are escaped as `%20` and `%25`.
+such as `example.com drop-parameter sid`. Spaces and `%` within an argument are escaped as `%20` and
+`%25`. A rule acts in the directories where it was proven, see `urls.applying.find_directory`; one
+that a person pinned acts everywhere on its host.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ import xxhash
 MOST_CONFLICTS = 8
 MOST_EXAMPLES = 3
 MOST_HISTORY = 16
-MOST_DIRECTORIES = 8
-MOST_VALUES = 8
-MOST_RECENT = 100
-MOST_EXCEPTIONS = 4
+MOST_DIRECTORIES = 128
 
 
 class RuleKind(StrEnum):
-    """What a rule does to an address; in the order of the ladder, from safe to dangerous."""
+    """What a rule does to an address; from safe to dangerous."""
 
     DROP_VALUE = "drop-value"  #: Drops one `name=value`.
     DROP_PARAMETER = "drop-parameter"  #: Drops one parameter, whatever its value.
@@ -57,7 +54,7 @@ class RuleState(StrEnum):
     ACTING = "acting"  #: Is proven: requests are parked.
     PINNED = "pinned"  #: Acts because a person said so, whatever its votes.
     BANNED = "banned"  #: Never acts because a person said so, whatever its votes.
-    RETIRED = "retired"  #: Was found wrong, or a person said so: what it parked is requested again.
+    RETIRED = "retired"  #: A page refuted it, or a person: it does not act until a person says so.
 
 
 ACTS = {RuleState.ACTING, RuleState.PINNED}
@@ -73,7 +70,6 @@ _ARGUMENTS = {
     RuleKind.DROP_LEADING: (1, 4),
     RuleKind.DROP_SEGMENTS: (1, 4),
 }
-_EXCEPT = "except"
 
 
 class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False, dict=True):
@@ -83,21 +79,16 @@ class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         kind: what it does.
         host: of the addresses that it changes, lower case, with a port that is not the default.
         args: parameters, segments and the like, as they stand in addresses.
-        exceptions: path prefixes and `name=value` where it does not hold.
     """
 
     kind: RuleKind
     host: str
     args: tuple[str, ...] = ()
-    exceptions: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
         """The rule as people see and type it."""
-        words = [self.host, self.kind.value, *map(_escape, self.args)]
-        if self.exceptions:
-            words += [_EXCEPT, *map(_escape, sorted(self.exceptions))]
-        return " ".join(words)
+        return " ".join([self.host, self.kind.value, *map(_escape, self.args)])
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -130,10 +121,7 @@ def parse_rule(text: str) -> UrlRule:
             f"URL rule {text!r}: {name!r} is no kind of rule; write `HOST KIND ARGUMENT...`, with "
             f"a kind of {', '.join(RuleKind)}"
         )
-    place = words.index(_EXCEPT) if _EXCEPT in words else len(words)
-    args = tuple(map(unquote, words[:place]))
-    exceptions = tuple(sorted(map(unquote, words[place + 1 :])))
-    rule = UrlRule(RuleKind(name), host.lower(), args, exceptions)
+    rule = UrlRule(RuleKind(name), host.lower(), tuple(map(unquote, words)))
     check_rule(rule)
     return rule
 
@@ -151,8 +139,6 @@ def check_rule(rule: UrlRule) -> None:
         wrong = f"{rule.args[0]!r} is no name=value"
     elif rule.kind is RuleKind.HOST_ALIAS and (alias := _check_alias(rule)):
         wrong = alias
-    elif bad := [each for each in rule.exceptions if each[:1] != "/" and "=" not in each]:
-        wrong = f"exception {bad[0]!r} is neither a path prefix, such as /shop/, nor name=value"
     if wrong:
         raise ValueError(f"URL rule {rule.text!r}: {wrong}")
 
@@ -171,13 +157,19 @@ def _check_alias(rule: UrlRule) -> str:
 
 def _escape(word: str) -> str:
     """Escape a word of a rule's text."""
-    escaped = "".join(
+    return "".join(
         "".join(f"%{octet:02X}" for octet in letter.encode())
         if letter == "%" or letter.isspace() or not letter.isprintable()
         else letter
         for letter in word
     )
-    return f"%{ord(word[0]):02X}{word[1:]}" if escaped == _EXCEPT else escaped
+
+
+class ActingRule(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A rule that acts, and the directories where it does; without any it does everywhere."""
+
+    rule: UrlRule
+    directories: tuple[str, ...] = ()
 
 
 class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
@@ -188,20 +180,13 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
         state: what it may do.
         same, different, grey: votes: two pages that the rule makes one were one page, were two,
             or could not be told apart.
-        directories: of normal forms that voted `same`; at most 8.
-        tested_at: votes `same` and `different` when it was retired last, or 0.
-        recent: the last 100 votes, oldest first: a letter `s`, `d` or `g` each.
+        directories: where it is proven, those with most votes first; at most 128.
         conflicts: pairs of addresses that voted `different`; the last 8.
         examples: pairs of addresses that voted `same`; the first 3.
-        parked: requests that wait.
         sampled, sampled_same, sampled_different: pages that were fetched although the rule acts.
-        bytes_saved: estimated, of the pages that were not fetched.
         history: when and why it changed its state: seconds since 1970, state, reason; the last 16.
         created: seconds since 1970, UTC.
         imported: from a rule file.
-        values: of the parameters that it drops whatever their values, in addresses that voted
-            `same`: digests, 8 bytes each; at most 8.
-        checks: as `recent`, of samples since it acts.
     """
 
     rule: UrlRule
@@ -210,20 +195,14 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
     different: int = 0
     grey: int = 0
     directories: tuple[str, ...] = ()
-    tested_at: int = 0
-    recent: str = ""
     conflicts: tuple[tuple[str, str], ...] = ()
     examples: tuple[tuple[str, str], ...] = ()
-    parked: int = 0
     sampled: int = 0
     sampled_same: int = 0
     sampled_different: int = 0
-    bytes_saved: int = 0
     history: tuple[tuple[float, RuleState, str], ...] = ()
     created: float = 0.0
     imported: bool = False
-    values: tuple[bytes, ...] = ()
-    checks: str = ""
 
     @property
     def acts(self) -> bool:
@@ -231,14 +210,16 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False
         return self.state in ACTS
 
     @property
-    def last_votes(self) -> str:
-        """The last 100 votes, those of samples last."""
-        return (self.recent + self.checks)[-MOST_RECENT:]
+    def acting(self) -> ActingRule:
+        """Where it acts, as crawls read it."""
+        pinned = self.state is RuleState.PINNED
+        return ActingRule(self.rule, () if pinned else self.directories)
 
-    def become(self, state: RuleState, reason: str, time: float) -> None:
+    def become(self, state: RuleState, reason: str, time: float) -> RuleChange:
         """Change the state, and note when and why."""
         self.state = state
         self.history = (*self.history, (time, state, reason))[-MOST_HISTORY:]
+        return RuleChange(self.rule.id, self.rule.text, state, reason)
 
 
 class RuleChange(NamedTuple):

@@ -18,12 +18,14 @@ from twisted.python.failure import Failure
 from scrapy_simhash.crawl import links, parking
 from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
+from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rows import Parked
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import TakenRequest
-from scrapy_simhash.stores.rulebook import RuleAction, get_rule, set_state
+from scrapy_simhash.stores.rulebook import Form, RuleAction, note_form
 from scrapy_simhash.stores.store import Store
+from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.rules import RuleState, UrlRule, parse_rule
 from tests.crawl.test_kills import mend_job
 from tests.helpers.crawling import (
@@ -37,6 +39,7 @@ from tests.helpers.crawling import (
 )
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import make_page, make_words, page
+from tests.helpers.parking import prove as let_act
 from tests.helpers.parking import read_rule
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Answer, Site
@@ -47,7 +50,7 @@ PAGES = 8
 SKIP: dict[str, Any] = {"SIMHASH_URL_RULES": "skip"}
 
 
-PATHS = [f"/{'abc'[number % 3]}/p{number}" for number in range(PAGES)]
+PATHS = [f"/a/p{number}" for number in range(PAGES)]
 
 
 def session_of(path: str) -> str:
@@ -55,7 +58,7 @@ def session_of(path: str) -> str:
 
 
 SESSIONS = list(map(session_of, PATHS))
-# Pages in three directories; each links to itself with a session, and to the next one.
+# Pages of one directory; each links to itself with a session, and to the next one.
 ANSWERS = {
     shown: page(
         n, links=[session_of(path), *PATHS[n + 1 : n + 2]], menu="Menu" + "s" * (shown != path)
@@ -98,17 +101,17 @@ def pin(folder: Path, site: Site, kind: str = "drop-parameter sid") -> UrlRule:
     return rule
 
 
-def prove(folder: Path, site: Site) -> UrlRule:
-    """Make a store with a rule that acts until a page speaks against it."""
+def prove(folder: Path, site: Site, spider: str = "following") -> UrlRule:
+    """Make a store with a rule that acts until a page speaks against it, as all forms voted."""
     rule = pin(folder, site)
+    names = [name_form(site.url(path), Reader(spider, "parse")) for path in PATHS]
 
     def work(stored: Documents) -> None:
-        record = get_rule(stored, rule.id)
-        assert record
-        record.recent = "s" * 25
-        set_state(stored, record, RuleState.ACTING, "proven", 1.0)
+        for name in names:
+            note_form(stored, name, Form(0, (rule.id,)))
 
     with open_here(folder) as store:
+        let_act(store, rule, "/a/*")
         store.write(work)
     return rule
 
@@ -151,9 +154,7 @@ async def test_requests_for_known_pages_are_not_made(
     )
     with open_here(tmp_path) as store:
         record = read_rule(store, rule)
-        assert record.parked == 5
         assert (record.sampled, record.sampled_same, record.sampled_different) == (3, 3, 0)
-        assert record.bytes_saved > 5 * 1_000
 
 
 async def test_a_later_crawl_makes_fewer_requests(site: Site, tmp_path: Path) -> None:
@@ -251,6 +252,7 @@ NEVER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "simhash_action": ({"meta": {"simhash_action": "flag"}}, {}),
     "simhash_skip": ({"meta": {"simhash_skip": True}}, {}),
     "retry": ({"meta": {"retry_times": 1}}, {}),
+    "verbatim_url": ({"meta": {"verbatim_url": True}}, {}),
     "POST": ({"method": "POST"}, {}),
     "HEAD": ({"method": "HEAD"}, {}),
     "body": ({"body": b"query"}, {}),
@@ -416,24 +418,71 @@ class AskingAgain(YieldingSpider):
 async def test_new_sessions_in_a_crawl_two_days_later(
     site: Site, tmp_path: Path, days: float | None, *, changed: bool
 ) -> None:
-    """Old pages spare requests; those that expired do so again when they were fetched again."""
-    pin(tmp_path, site)
+    """Each page is fetched once: at once if the earlier one expired, else in the end."""
+    rule = prove(tmp_path, site, AskingAgain.name)
     shown = site.answers[PATHS[0]]
     site.answers |= {f"/start-{each}": Answer(page(ord(each)).encode()) for each in "xy"}
     site.answers |= {f"{PATHS[0]}?sid={each}": shown for each in ("x", "xx", "y", "yy")}
     await crawl(tmp_path, [site.url("/start-x")], AskingAgain, **SKIP)
     first = ["/start-x", f"{PATHS[0]}?sid=x"]
     assert site.asked == first  # `xx` is parked for `x`
+    name = name_form(site.url(PATHS[0]), Reader(AskingAgain.name, "parse"))
     with open_here(tmp_path) as store:
         store.write(make_older)
+        store.write(lambda stored: note_form(stored, name, Form(2, (rule.id,))))
     if changed:
         new = Answer(page(77).encode())
         site.answers |= {f"{PATHS[0]}?sid={each}": new for each in ("y", "yy")}
     settings = SKIP | {"SIMHASH_EXPIRE_DAYS": days}
     done = await crawl(tmp_path, [site.url("/start-y")], AskingAgain, **settings)
-    second = ["/start-y", *([] if days is None else [f"{PATHS[0]}?sid=y"])]
-    assert site.asked == [*first, *second]
-    assert done.counted["urls/parked"] == 1
+    assert site.asked == [*first, "/start-y", f"{PATHS[0]}?sid=y"]
+    assert done.counted["urls/parked"] == (2 if days is None else 1)
+    assert (f"{PATHS[0]}?sid=y" in done.paths) == (changed or days is not None)
+    assert list_parked(tmp_path) == [f"{PATHS[0]}?sid=xx", f"{PATHS[0]}?sid=yy"]
+
+
+class AskingOften(AskingAgain):
+    """Gets many sessions from its first page."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
+        if "sid" not in response.url:
+            for number in range(9):
+                yield response.follow(f"{PATHS[0]}?sid={number}")
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_what_waits_for_a_page_is_made_until_one_answers(site: Site, tmp_path: Path) -> None:
+    """The page of an earlier crawl is not asked for under its own address."""
+    rule = prove(tmp_path, site, AskingOften.name)
+    await crawl(tmp_path, [site.url(PATHS[0])], PagesSpider, SPIDER_NAME="x")
+    shown = site.answers[PATHS[0]]
+    site.answers |= {"/start": Answer(page(99).encode()), f"{PATHS[0]}?sid=0": Answer(status=404)}
+    site.answers |= {f"{PATHS[0]}?sid={number}": shown for number in range(1, 9)}
+    name = name_form(site.url(PATHS[0]), Reader(AskingOften.name, "parse"))
+    with open_here(tmp_path) as store:
+        store.write(lambda stored: note_form(stored, name, Form(1, (rule.id,))))
+    before = len(site.asked)
+    await crawl(tmp_path, [site.url("/start")], AskingOften, **SKIP)
+    assert site.asked[before:] == ["/start", *(f"{PATHS[0]}?sid={number}" for number in (0, 1))]
+    assert list_parked(tmp_path) == [f"{PATHS[0]}?sid={number}" for number in range(2, 9)]
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_two_spiders_of_one_store_are_not_spared_each_others_pages(
+    site: Site, tmp_path: Path
+) -> None:
+    """Though the callbacks of both are called `parse`, and all their pages are near-duplicates."""
+    prove(tmp_path, site)
+    await follow(tmp_path, site)
+    before = len(site.asked)
+
+    class Other(FollowingSpider):
+        name = "other"
+
+    await crawl(tmp_path, [site.url(PATHS[0])], Other, **SKIP)
+    assert PATHS[0] in site.asked[before:]
+    assert len(list_parked(tmp_path)) == PAGES
 
 
 def make_older(stored: Documents) -> None:
@@ -632,7 +681,7 @@ async def test_a_pinned_rule_that_is_wrong_is_kept_and_shouted_about(
     with open_here(tmp_path) as store:
         record = read_rule(store, rule)
         assert record.acts
-        assert record.different == 1
+        assert record.sampled_different == 1
 
 
 def make_long(seed: int) -> str:
@@ -760,7 +809,7 @@ def test_another_process_retires_the_rule_that_a_crawl_uses(site: Site, tmp_path
     running = start_crawl(tmp_path, [site.url(PATHS[0])], "running", **CHILD)
     wait_until(lambda: PATHS[6] in site.asked)
     with open_here(store) as opened:
-        assert opened.change_url_rule(rule.id, "retire").parked
+        assert not opened.change_url_rule(rule.id, "retire").acts
     gate.set()
     done = finish_crawl(running, tmp_path, "running")
     assert done.exit_code == 0

@@ -33,14 +33,14 @@ async def fill(store: Path) -> None:
 def list_acting(store: Path) -> list[str]:
     with open_store(str(store), readonly=True) as opened:
         assert opened.check() == []
-        return [rule.text for rule in opened.list_acting_rules()[1]]
+        return [each.rule.text for each in opened.list_acting_rules()[1]]
 
 
 async def test_a_crawl_that_skips_begins_with_what_the_last_one_showed(tmp_path: Path) -> None:
     await fill(tmp_path)
     async with running(tmp_path, url_rules="skip") as detector:
         assert detector.acting is not None
-        assert detector.acting.find_target(f"{SITE}/x?sid=1") is not None
+        assert detector.acting.find_target(f"{SITE}/a/x?sid=1") is not None
     with open_store(str(tmp_path), readonly=True) as opened:
         assert opened.measure_growth() == (70, 70)
         assert not Learning(opened, str(tmp_path)).has_grown

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from scrapy_simhash.detector import writer as writers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
@@ -262,6 +263,7 @@ def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWrite
 def test_rules_that_cannot_be_read_spoil_no_commit(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(writers, "_RULES_DELAY_SECONDS", 0)
     writer = GroupWriter(cast("Store", store), CRAWL, with_rules=True)
     store.rules_version = 1
     monkeypatch.setattr(store, "list_acting_rules", lambda: 1 / 0)

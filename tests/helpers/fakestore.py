@@ -2,13 +2,13 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scrapy_simhash.judging.documents import Document, LostPage, Verdict
 from scrapy_simhash.pages.recipe import Recipe
-from scrapy_simhash.urls.rules import UrlRule
+from scrapy_simhash.urls.rules import ActingRule
 from tests.helpers.processes import PATIENCE_SECONDS
 
 
@@ -63,7 +63,12 @@ class FakeStore:
     def close(self) -> None:
         self.closed += 1
 
-    def list_acting_rules(self) -> tuple[int, list[UrlRule]]:
+    def read(self, work: Callable[[Any], object]) -> int:
+        """Give the only number that is asked for: the version of the acting rules."""
+        del work
+        return self.rules_version
+
+    def list_acting_rules(self) -> tuple[int, list[ActingRule]]:
         return 0, []
 
     def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:

@@ -8,10 +8,10 @@ from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer, ParkingGroup, keep_links
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import Form
+from scrapy_simhash.stores.rulebook import Asked, Form, get_rule, note_form, put_rule
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.urls.applying import Target, name_form
-from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord, parse_rule
+from scrapy_simhash.urls.applying import name_form
+from scrapy_simhash.urls.rules import RuleState, UrlRule, UrlRuleRecord, parse_rule
 from tests.helpers.documents import CRAWL, READER, document
 
 SITE = "http://site.example"
@@ -26,15 +26,27 @@ def pin(store: Store, *rules: UrlRule) -> None:
         store.change_url_rule(rule.id, "pin")
 
 
+def prove(store: Store, rule: UrlRule, *directories: str) -> None:
+    """Let a rule act until a page speaks against it."""
+
+    def work(stored: Documents) -> None:
+        record = get_rule(stored, rule.id)
+        assert record
+        record.state, record.directories = RuleState.ACTING, directories or ("/*",)
+        put_rule(stored, record)
+
+    store.write(work)
+
+
 def name(path: str, reader: Reader = READER) -> bytes:
     """Name the normal form of a page."""
     return name_form(f"{SITE}/{path}", reader)
 
 
-def note(store: Store, path: str, number: int, reader: Reader = READER) -> None:
-    """Note which document has the normal form of this path."""
-    key = name(path, reader)
-    store.write(lambda stored: stored.put_row("forms", key, pack_row(key, Form(number))))
+def note(store: Store, path: str, number: int, *rules: UrlRule) -> None:
+    """Note which document stands for the normal form of this path, under these rules."""
+    ids = tuple(rule.id for rule in rules or (RULE, OTHER_RULE))
+    store.write(lambda stored: note_form(stored, name(path), Form(number, ids)))
 
 
 def add_target(store: Store, path: str, fingerprint: int, crawl: str = CRAWL) -> int:
@@ -53,15 +65,12 @@ def make_parking(
     crawl: str = CRAWL,
 ) -> Parking:
     """Make a request that these rules lead to the page of a name."""
-    url = f"{SITE}/{path}?sid={sid}"
+    query = "&".join(f"{rule.args[0]}={sid}" for rule in rules)
+    url = f"{SITE}/{path}?{query}"
     parked = Parked("", url, spider, crawl, 0, request=b"request", time=1.0, body_bytes=100)
-    target = Target(f"{SITE}/{path}", tuple(rule.id for rule in rules))
+    ids = tuple(rule.id for rule in rules)
     identity = b"identity of %s" % url.encode()[-40:]
-    return Parking(parked, target, name(path), _leads, identity, READER)
-
-
-def _leads(url: str) -> str:
-    return url.partition("?")[0]
+    return Parking(parked, Asked(url, name(path), ids, 0, identity, READER))
 
 
 def park_requests(store: Store, *wanted: Parking) -> list[ParkingAnswer]:

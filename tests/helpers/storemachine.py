@@ -406,8 +406,6 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             kept = {parked.url for parked in self.store.parked()}
             assert kept == self.parked.keys() | self.released.keys()
-            rules = self.store.url_rules()
-            assert [rule.parked for rule in rules if rule.rule == RULE] in ([], [len(self.parked)])
 
     @invariant()
     def samples_are_of_their_hosts(self) -> None:

@@ -1,9 +1,9 @@
 """Parked requests: which may be parked, who gets them back and when; on every kind of store."""
 
-from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -16,11 +16,11 @@ from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.parking import ParkingGroup, TakenRequest
+from scrapy_simhash.stores.parking import Parking, ParkingGroup
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import Sample, get_rule, set_state
+from scrapy_simhash.stores.rulebook import KnownPage, Sample
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.urls.rules import RuleState, parse_rule
+from scrapy_simhash.urls.rules import ActingRule, RuleState
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.parking import (
     OTHER_RULE,
@@ -28,11 +28,12 @@ from tests.helpers.parking import (
     SITE,
     add_target,
     make_parking,
+    name,
     note,
     park_requests,
     pin,
+    prove,
     read_keys,
-    read_rule,
     unpark,
 )
 from tests.helpers.redisservers import count_trips
@@ -63,20 +64,13 @@ def urls(*sids: int, path: str = "a") -> list[str]:
     return [f"{SITE}/{path}?sid={sid}" for sid in sids]
 
 
-def counted(store: Store) -> tuple[int, int]:
-    """How many requests the rule says it parks, and the bytes that these saved."""
-    record = read_rule(store, RULE)
-    return record.parked, record.bytes_saved
-
-
 def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) -> None:
     (answer,) = park_requests(acting, make_parking("a", 7))
-    assert answer[:4] == ("", RULE.id, 1, f"{SITE}/a")
+    assert (answer.reason, answer.page) == ("", KnownPage("", 1, f"{SITE}/a"))
     (parked,) = acting.parked()
     assert parked.url == f"{SITE}/a?sid=7"
     assert (parked.rule, parked.target) == (RULE.id, 1)
     assert (parked.request, parked.spider, parked.crawl) == (b"request", "spider", CRAWL)
-    assert counted(acting) == (1, 100)
     assert list(acting.parked(RULE.id)) == [parked]
     assert list(acting.parked(OTHER_RULE.id)) == []
     assert take(acting) == []
@@ -85,43 +79,44 @@ def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) ->
 def test_requests_for_one_url_may_be_several(acting: Store) -> None:
     """As for a request fingerprinter that looks at the language asked for."""
     german = make_parking("a")
-    french = german._replace(identity=b"french")
+    french = german._replace(asked=german.asked._replace(identity=b"french"))
     assert [each.reason for each in park_requests(acting, german, french)] == ["", ""]
-    assert counted(acting) == (2, 200)
     acting.release_parked()
     assert take(acting) == urls(1, 1)
 
 
 def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> None:
-    wanted = make_parking("a")
-    own = document("own", B)
+    wanted, own = make_parking("a"), document("own", B)
     acting.find_and_add([own])
+    add_target(acting, "c", C)
+    acting.mark_done([3], CRAWL)
+    note(acting, "c", 3, OTHER_RULE)
+    prove(acting, RULE)
+
+    def ask(parking: Parking = wanted, **fields: Any) -> Parking:
+        return parking._replace(asked=parking.asked._replace(**fields))
+
     refused = {
-        "known": wanted._replace(identity=own.identity),
+        "known": ask(identity=own.identity),
         "no_target": make_parking("nothing"),
-        "callback": wanted._replace(reader=Reader("spider", "parse_other")),
-        # Noted when other rules acted.
-        "no_target ": wanted._replace(leads=str.upper),
-        "expired": wanted._replace(not_before=1.0),
+        # For another spider or callback; pages of this form that were not the same by this rule.
+        "no_target ": ask(form=name("a", Reader("other", "parse"))),
+        "no_target  ": make_parking("c"),
+        "callback": ask(reader=Reader("spider", "parse_other")),
+        "expired": ask(not_before=1.0),
         "unproven": make_parking("a", rules=(OTHER_RULE, RULE)),
         "unpackable": wanted._replace(parked=structs.replace(wanted.parked, request=b"")),
     }
     answers = park_requests(acting, *refused.values())
     assert [answer.reason for answer in answers] == [reason.strip() for reason in refused]
     assert list(acting.parked()) == []
-    assert counted(acting) == (0, 0)
 
 
 @pytest.mark.parametrize("document", [0, 2], ids=["not judged", "another page"])
 def test_a_sample_retires_its_rule_and_releases_what_that_parked(
     acting: Store, document: int
 ) -> None:
-    def prove(stored: Documents) -> None:
-        record = get_rule(stored, RULE.id)
-        assert record
-        set_state(stored, record, RuleState.ACTING, "proven", 1.0)
-
-    acting.write(prove)
+    prove(acting, RULE)
     assert add_target(acting, "b", B) == 2
     assert park(acting, 1, 2) == ["", ""]
     assert take(acting) == []
@@ -152,7 +147,6 @@ def test_beyond_the_bound_requests_are_made(acting: Store, monkeypatch: pytest.M
     assert park(acting, 2, 4) == ["", "full"]
     unpark(acting, *read_keys(acting, "parked")[:1])
     assert park(acting, 5, 6) == ["", "full"]
-    assert counted(acting)[0] == 2
 
 
 @pytest.mark.parametrize("action", ["retire", "ban", "learn"])
@@ -166,10 +160,9 @@ def test_what_a_rule_parked_is_requested_again_when_it_acts_no_more(
     assert [each.reason for each in park_requests(acting, chained, other)] == ["", ""]
     assert take(acting) == []
     acting.change_url_rule(RULE.id, action)  # type: ignore[arg-type]  # drawn
-    assert counted(acting) == (0, 0)
-    assert take(acting) == urls(1, 2, 3)
+    assert take(acting) == [*urls(1, 2), f"{SITE}/a?sid=3&print=3"]
     assert park(acting, 5) == ["unproven"]
-    assert [parked.url for parked in acting.parked(OTHER_RULE.id)] == urls(4)
+    assert [parked.url for parked in acting.parked(OTHER_RULE.id)] == [f"{SITE}/a?print=4"]
 
 
 def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store) -> None:
@@ -177,7 +170,7 @@ def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store)
     for path, fingerprint in (("a", A), ("b", B), ("c", C)):
         add_target(store, path, fingerprint)
         (answer,) = park_requests(store, make_parking(path))
-        assert answer.pending
+        assert answer.page.pending
     assert take(store) == []
     store.mark_done([1], CRAWL)
     store.withdraw([2], CRAWL)
@@ -225,36 +218,24 @@ def test_a_damaged_target_gives_its_requests_back_and_holds_up_no_others(
         assert take(store) == urls(1)
 
 
-def test_a_sample_has_some_of_each_rule(acting: Store) -> None:
-    pin(acting, OTHER_RULE)
-    park(acting, *range(100))
-    park_requests(acting, *(make_parking("a", 100 + sid, rules=(OTHER_RULE,)) for sid in range(5)))
-    park_requests(acting, make_parking("a", 200, spider="other"))
-
-    def sample(share: float, most: int = 1_000) -> list[TakenRequest]:
-        return acting.sample_parked(CRAWL, "spider", share, most)
-
-    first = sample(0.1)
-    of_rule = [each for each in first if each.parked.rule == RULE.id]
-    assert 8 <= len(of_rule) <= 12
-    assert len(first) - len(of_rule) == 3
-    again = sample(0.1)
-    assert not {each.key for each in first} & {each.key for each in again}
-    assert len(sample(1.0, most=7)) == 7
-    unpark(acting, *(each.key for each in first))
-    assert counted(acting)[0] == 101 - len(of_rule)
+def test_a_crawl_gets_the_requests_that_it_chooses_once_and_only_its_own(acting: Store) -> None:
+    wanted = [make_parking("a", 1), make_parking("a", 2), make_parking("a", 3, spider="other")]
+    keys = [each.key for each in park_requests(acting, *wanted)]
+    chosen = [*keys[1:], b"k" * 16]
+    assert [each.parked.url for each in acting.take_chosen(CRAWL, "spider", chosen)] == urls(2)
+    assert acting.take_chosen(CRAWL, "spider", chosen) == []
+    assert len(list(acting.parked())) == 3
 
 
-def test_a_rule_that_parks_much_leaves_others_their_sample(acting: Store) -> None:
-    others = [parse_rule(f"site.example drop-parameter p{number}") for number in range(4)]
-    pin(acting, *others)
-    park(acting, *range(200))
-    for number, rule in enumerate(others):
-        first = 1_000 * number + 300
-        park_requests(acting, *(make_parking("a", first + n, rules=(rule,)) for n in range(4)))
-    drawn = acting.sample_parked(CRAWL, "spider", 0.5, most=20)
-    of_rules = Counter(each.parked.rule for each in drawn)
-    assert of_rules == {RULE.id: 8} | {rule.id: 3 for rule in others}
+def test_a_pinned_rule_stands_for_the_page_that_a_crawl_got_itself(acting: Store) -> None:
+    add_target(acting, "b", B)
+    acting.mark_done([2], CRAWL)
+    wanted = make_parking("b", spider="other")
+    wanted = wanted._replace(asked=wanted.asked._replace(form=name("b", Reader("other", "parse"))))
+    known = wanted._replace(asked=wanted.asked._replace(known=2))
+    assert [each.reason for each in park_requests(acting, wanted, known)] == ["no_target", ""]
+    prove(acting, RULE)
+    assert [each.reason for each in park_requests(acting, wanted, known)] == ["no_target"] * 2
 
 
 def test_requests_of_other_spiders_are_passed_over(acting: Store) -> None:
@@ -267,33 +248,6 @@ def test_requests_of_other_spiders_are_passed_over(acting: Store) -> None:
     assert take(acting, "crawl-2") == sorted(urls(*range(0, 30, 3)))
     assert take(acting, "crawl-2") == []
     assert len(list(acting.parked())) == 30
-
-
-def test_a_sample_is_another_one_each_time(acting: Store) -> None:
-    park(acting, *range(100))
-    acting.end_crawl(CRAWL)
-    samples = set()
-    for number in range(20):
-        crawl = f"crawl-{number + 2}"
-        acting.start_crawl(crawl, "spider")
-        drawn = acting.sample_parked(crawl, "spider", 0.05)
-        acting.end_crawl(crawl)
-        assert len(drawn) == 5
-        samples.add(frozenset(each.key for each in drawn))
-    assert len(samples) > 1
-
-
-def test_a_sample_takes_one_round_trip_a_rule(
-    acting: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others = [parse_rule(f"site.example drop-parameter p{number}") for number in range(9)]
-    pin(acting, *others)
-    parked = [make_parking("a", sid, rules=(RULE,)) for sid in range(50)]
-    parked += [make_parking("a", 99 + n, rules=(each,)) for n, each in enumerate(others)]
-    assert {each.reason for each in park_requests(acting, *parked)} == {""}
-    trips = count_trips(monkeypatch)
-    assert len(acting.sample_parked(CRAWL, "spider", 0.1)) == 5 + 9
-    assert trips[0] <= 20  # a rule takes one, and the transaction some
 
 
 def test_to_take_many_requests_takes_few_round_trips(
@@ -320,7 +274,7 @@ def test_one_transaction_judges_and_parks(acting: Store) -> None:
     group = ParkingGroup([make_parking("b"), make_parking("none")])
     verdicts = acting.find_and_add([document("c", C)], crawl=CRAWL, done=[2], parking=group)
     assert verdicts[0].status == "new"
-    assert [(answer.reason, answer.pending) for answer in group.answers] == [
+    assert [(answer.reason, answer.page.pending) for answer in group.answers] == [
         ("", False),
         ("no_target", False),
     ]
@@ -338,15 +292,14 @@ def test_a_read_only_store_parks_nothing(home: str) -> None:
     with open_store(home, readonly=True) as store:
         assert park(store, 2) == []
         assert [parked.url for parked in store.parked()] == urls(1)
-        assert [record.parked for record in store.url_rules()] == [1]
-        assert store.list_acting_rules()[1] == [RULE]
+        assert store.list_acting_rules()[1] == [ActingRule(RULE)]
 
 
 def test_a_failed_write_parks_nothing(acting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise StoreUnavailableError("full")
 
-    monkeypatch.setattr("scrapy_simhash.stores.urlrules.read_version", fail)
+    monkeypatch.setattr("scrapy_simhash.stores.parking.find_known_page", fail)
     group = ParkingGroup([make_parking("a")])
     with suppress(StoreUnavailableError):
         acting.find_and_add([], parking=group)

@@ -9,7 +9,7 @@ from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome
 from scrapy_simhash.judging.documents import Document, Record, State, facts_of
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, set_state
+from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, put_rule
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.urlrules import RULE, make_facts, make_rows
 
@@ -31,8 +31,8 @@ class _Store:
         self.documents.put(1, make_record("a", URL))
         self.documents.put(2, make_record(name, SAMPLE.url, **facts))
         (record,) = add_rules(self.documents, [SID], 1.0)
-        record.recent = "ss"
-        set_state(self.documents, record, state, "test", 1.0)
+        record.become(state, "test", 1.0)
+        put_rule(self.documents, record)
 
     def check(self, **changes: Any) -> Outcome | None:
         return check_sample(self.documents, SAMPLE._replace(**changes), RULE, 9.0)[0]
@@ -63,9 +63,9 @@ def test_a_sample_votes(name: str, facts: dict[str, Any], outcome: Outcome) -> N
     assert store.check() == outcome
     record = store.record
     assert record.acts == (outcome is not Outcome.DIFFERENT)
-    assert record.recent + record.checks == (f"ss{outcome}" if record.acts else "ss")
-    assert (record.sampled, record.sampled_different) == (1, record.different)
-    assert record.conflicts == (((SAMPLE.url, URL),) if record.different else ())
+    assert (record.sampled, record.sampled_same) == (1, outcome is Outcome.SAME)
+    assert record.sampled_different == (outcome is Outcome.DIFFERENT)
+    assert record.conflicts == (((SAMPLE.url, URL),) if record.sampled_different else ())
 
 
 def test_a_page_that_was_not_judged_is_different() -> None:
@@ -104,7 +104,7 @@ def test_nobody_can_tell() -> None:
     wall = Sink(tuple(Witness(f"u{each}", "a.example", f"f{each}") for each in range(3)))
     store.documents.put_row("sinks", key, pack_row(key, wall))
     assert store.check() is None
-    assert store.record.last_votes == "ss"
+    assert store.record.sampled == 0
 
 
 @pytest.mark.parametrize("state", [RuleState.BANNED, RuleState.PINNED])
@@ -112,20 +112,23 @@ def test_what_a_person_decided_holds(state: RuleState) -> None:
     store = _Store("b", state)
     _, changes = check_sample(store.documents, SAMPLE, RULE, 9.0)
     assert store.record.state is state
-    assert store.record.different == len(changes) == (state is RuleState.PINNED)
+    assert store.record.sampled_different == len(changes) == (state is RuleState.PINNED)
 
 
 def test_a_rule_whose_samples_nobody_can_tell_apart_is_retired() -> None:
     store = _Store("a~45")
-    assert [store.check() for _ in range(3)] == [Outcome.GREY] * 3
+    assert [store.check() for _ in range(10)] == [Outcome.GREY] * 10
+    assert store.record.acts
+    assert store.check() is Outcome.GREY
     assert store.record.state is RuleState.RETIRED
-    assert "3 cannot be told, and 2 are the same" in store.record.history[-1][2]
+    assert "11 samples cannot be told, and 0 are the same" in store.record.history[-1][2]
 
 
 def test_all_rules_of_a_chain_are_retired() -> None:
     store = _Store("b")
     (other,) = add_rules(store.documents, [parse_rule("a.example strip-slash")], 1.0)
-    set_state(store.documents, other, RuleState.ACTING, "test", 1.0)
+    other.state = RuleState.ACTING
+    put_rule(store.documents, other)
     _, changes = check_sample(
         store.documents, SAMPLE._replace(rules=(SID.id, other.rule.id)), RULE, 9.0
     )

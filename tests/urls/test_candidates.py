@@ -35,12 +35,12 @@ from tests.helpers.urlrules import draw_addresses, draw_rules, must_parse
         ("/X/y", "/x/y", ["fold-case"]),
         ("/x?a=1&a=1", "/x?a=1", ["drop-repeated"]),
         # P6
-        ("http://www.a.example/x", "http://a.example/x", ["www.a.example host-alias a.example"]),
+        ("http://www.a.org/x", "http://a.org/x", ["www.a.org host-alias a.org"]),
         ("http://a.example/x", "https://a.example/x", ["a.example use-https"]),
         (
-            "http://m.a.example/x",
-            "https://a.example/x",
-            ["m.a.example host-alias https://a.example"],
+            "http://m.a.org/x",
+            "https://a.org/x",
+            ["m.a.org host-alias https://a.org"],
         ),
         (
             "http://localhost:8000/x",
@@ -79,9 +79,9 @@ def test_what_two_addresses_propose(first: str, second: str, rules: list[str]) -
 
 
 def test_a_canonical_address_decides_what_is_left() -> None:
-    hosts = "http://www.a.example/x", "http://a.example/x"
-    (rule,) = find_candidates(*hosts, "http://www.a.example/y")
-    assert rule.text == "a.example host-alias www.a.example"
+    hosts = "http://www.a.org/x", "http://a.org/x"
+    (rule,) = find_candidates(*hosts, "http://www.a.org/y")
+    assert rule.text == "a.org host-alias www.a.org"
 
 
 @given(draw_addresses(), draw_rules())
