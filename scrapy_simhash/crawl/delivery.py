@@ -18,7 +18,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.crawl.policy import PASS
+from scrapy_simhash.crawl.policy import PASS, count
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.documents import Version
 
@@ -119,6 +119,7 @@ class Delivery(Follower):
         page = self._find(response)
         if page in self._open:
             page.batches |= batches
+            page.without_items = False
         self._item_ended(response)
 
     def _item_ended(self, response: Response | None) -> None:
@@ -146,7 +147,11 @@ class Delivery(Follower):
                 self._came_through(page)
 
     def _came_through(self, page: JudgedPage) -> None:
-        self._detector.note(Note(done=page.pending))
+        done = page.pending
+        if isinstance(done, Version) and page.without_items and not page.repeated:
+            done = done._replace(without_items=True)
+            count(self._crawler, "without_items")
+        self._detector.note(Note(done=done))
         for act in page.on_done:
             act()
 

@@ -54,6 +54,7 @@ class JudgedPage:
     pending: Marked = 0  # the document whose items have to be delivered, with its text
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines
+    without_items: bool = True  # whether none of them came through
     batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items
     consumed: bool = False  # whether its callback has ended
     on_done: list[Callable[[], object]] = field(default_factory=list)

@@ -161,7 +161,7 @@ class Actions:
         if action in ACTIONS:
             return str(action)
         # The intention of the spider is unknown; flagging loses nothing.
-        count(self._crawler, "bad_action")
+        count(self._crawler, "failed/action")
         logger.warning(
             "meta['simhash_action'] = %s of %s: must be %s; the page is only flagged",
             quote(action),

@@ -234,6 +234,7 @@ class Version(NamedTuple):
     document: int
     text_digest: bytes
     reader: Reader
+    without_items: bool = False  # it is done, and its callback or the pipelines left none
 
 
 # A document as a crawl marks it; a plain number stands for the text and the reader of now.
@@ -293,6 +294,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
         text: its main text where texts are kept, else None.
         spared: it passes when it is fetched again, whatever it is like: its drop was taken back.
         new_links: share of its links that its original lacked, 0 to 1, or None.
+        without_items: when it was done, its callback or the pipelines had left no item.
 
     The other attributes are those of `PageFacts`.
     """
@@ -308,6 +310,7 @@ class StoredDocument(PageFacts, frozen=True, kw_only=True):
     text: str | None = None
     spared: bool = False
     new_links: float | None = None
+    without_items: bool = False
 
 
 def make_document(
@@ -387,6 +390,7 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     # before. `delivered`: it was done at least once, whatever its state is now. `spared`: judged
     # again it is no near-duplicate of anything, because somebody took its drop back. `original`, of
     # a document that is no duplicate: it was kept for a reader that did not get the original.
+    # `without_items`: when it was done last, no item of it had come through.
 
     state: State
     delivered: bool
@@ -399,6 +403,7 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
     spared: bool = False
     new_links: float | None = None
     earlier_readers: tuple[Reader, ...] = ()
+    without_items: bool = False
 
     @property
     def readers(self) -> tuple[Reader, ...]:

@@ -433,6 +433,7 @@ def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> Non
         else:
             continue
         record.delivered = True
+        record.without_items = isinstance(mark, Version) and mark.without_items
         documents.put(number, record)
         _settle_drops(documents, number, record, reader)
 

@@ -35,6 +35,7 @@ _KEPT = (
     "tests",
     "spared",
     "new_links",
+    "without_items",
 )
 
 

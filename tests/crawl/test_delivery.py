@@ -21,6 +21,7 @@ from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of,
 from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
+from tests.helpers.reporting import report
 from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -118,6 +119,29 @@ async def test_a_page_is_pending_until_its_items_came_through(
     assert done.decisions[1]["match_pending"] is True
     assert states(tmp_path) == {"one": "done", "twin": "duplicate"}
     assert (lost(tmp_path), done.counted.get("requested_again")) == (0, None)
+
+
+class SilentSpider(PagesSpider):
+    """Finds nothing on "/one"."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if not response.url.endswith("/one"):
+            yield describe(response)
+
+
+@pytest.mark.parametrize(
+    ("spider", "how", "bare"),
+    [(PagesSpider, "pass", 0), (PagesSpider, "drop", 1), (SilentSpider, "", 1)],
+)
+async def test_a_page_without_items_is_counted_with_those_dropped_for_it(
+    site: Site, tmp_path: Path, spider: type[Spider], how: str, bare: int
+) -> None:
+    done = await crawl_twins(site, tmp_path, how, spider)
+    assert done.counted.get("without_items", 0) == bare
+    figures = report(tmp_path, tmp_path)
+    assert (figures["dropped"], figures["without_items"]) == (1, bare)
+    shown = (tmp_path / "report.html").read_text("utf-8")
+    assert ("repeat pages without items" in shown) is bool(bare)
 
 
 class TurningAway:

@@ -308,7 +308,7 @@ async def test_bad_action_flags_only_and_says_so(
     done = await crawl(tmp_path, requests)
     assert done.paths == ["/one", "/one-again"]
     assert done.decisions[1]["action"] == "flag"
-    assert done.counted["bad_action"] == 1
+    assert done.counted["failed/action"] == 1
     logger = "scrapy_simhash.crawl.policy"
     (record,) = [record for record in caplog.records if record.name == logger]
     assert record.levelname == "WARNING"

@@ -15,6 +15,7 @@ from scrapy_simhash.inspection.log import Counts, sort_counts
 from scrapy_simhash.judging.names import list_words
 from scrapy_simhash.pages.addresses import find_places, list_places, split_url
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
+from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -223,6 +224,7 @@ _GROUPS_ASKED = 500
 _PAGES_ASKED = 12
 # A very large group has at least this number of near-duplicates, and this share of all.
 _MANY = 20
+_RECORDS_AT_A_TIME = 1_000
 _LARGE_SHARE = 0.05
 # If pages have at least this share of different names, only their names tell them apart.
 _LEAST_NAMES = 3
@@ -302,9 +304,20 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
         edge.sort(key=by_similarity)  # one entry at the end, for all
         suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(10)})
     return {
+        "without_items": _count_without_items(figures, store),
         "suspicious": suspicious,
         "groups": [group.describe(_PAGES_SHOWN) for group in groups[:_GROUPS_SHOWN]],
     }
+
+
+def _count_without_items(figures: Figures, store: Store | None) -> int:
+    """Count the near-duplicates of documents of which no item came through."""
+    found = 0
+    for some in cut(figures.originals.items(), _RECORDS_AT_A_TIME):
+        pages = store.get_documents([number for _, number in some if number]) if store else []
+        bare = {mask_passwords(page.url) for page in pages if page.without_items}
+        found += sum(figures.groups[url] for url, _ in some if mask_passwords(url) in bare)
+    return found
 
 
 def _collect_groups(figures: Figures, store: Store | None) -> list[Group]:
