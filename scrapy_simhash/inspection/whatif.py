@@ -143,7 +143,7 @@ def replay(
                 across_spiders=across_spiders,
             )
             (verdict,) = kept.find_and_add([document])
-            numbers[verdict.document] = stored.document
+            numbers.setdefault(verdict.document, stored.document)
             if stored.spared and verdict.match is not None:
                 kept.spare([verdict.document])
                 (verdict,) = kept.find_and_add([document])

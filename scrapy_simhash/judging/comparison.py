@@ -28,7 +28,7 @@ from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.names import Relation, Relations, call_differently, key_of, relate_names
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
-from scrapy_simhash.pages.addresses import host_of, parse_address
+from scrapy_simhash.pages.addresses import NO_PATH, host_of, parse_address
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ MOST_TIMES_AS_LONG = 16
 STALE_SECONDS = 86_400
 
 
+# In `tests` of pages that only a browser could tell apart.
+SHELLS = "shells: one text and little of it, much script, another title or address of its own"
 UNKNOWN_SITES = (UNKNOWN_SITE, UNKNOWN_SITE)
 
 
@@ -191,6 +193,10 @@ def compare(
         )
         if short and names.together is not Relation.SAME:
             said, confirmed = "short texts that are not called the same", False
+        if content.whole == 1 and first.shell and second.shell:
+            titled = names.title in {Relation.SAME, Relation.SILENT}
+            if not (confirmed and titled) or _declare_two(first, second):
+                said, confirmed = SHELLS, False
         called = f"titles: {names.title}; headings: {names.heading}"
         if common:
             called += f"; but {context.called_alike} others are called so"
@@ -333,6 +339,13 @@ def _outweighs_names(content: Content, names: Relations, confirm: float, *, know
     return content.triples >= TRIPLES_OF_A_BOOK and agreed >= least
 
 
+def _declare_two(first: PageFacts, second: PageFacts) -> bool:
+    """Whether two shells of one host say that they have two addresses; mirrors have always two."""
+    declared = {first.shell, second.shell}
+    one_host = host_of(first.url) == host_of(second.url)
+    return one_host and len(declared) > 1 and NO_PATH not in declared
+
+
 def _overlook(confirm: float) -> float:
     """Get which share of the usual tolerance is left: a stricter similarity overlooks less."""
     return min(1.0, (1 - confirm) / (1 - CONFIRM))
@@ -411,7 +424,7 @@ class Outcome(StrEnum):
 
 def can_vote(page: PageFacts) -> bool:
     """Whether a page says anything: one with little text, such as an empty shell, does not."""
-    return not page.stub and bool(page.sketch)
+    return not page.stub and not page.shell and bool(page.sketch)
 
 
 def group_of(number: int, record: Record) -> int:

@@ -71,6 +71,8 @@ class PageFacts(msgspec.Struct, frozen=True):
         title, heading, canonical: what names it, for the confirmation.
         language, features: for people, and for `explain`.
         words, whole_words: of main and whole text, for the confirmation.
+        shell: not "" where it is made of scripts and has hardly any text: path and query that it
+            names as its own, or "-", see `pages.fingerprint`.
         sketch: of main and whole text, 768 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
@@ -92,6 +94,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     features: int = 0
     words: int = 0
     whole_words: int = 0
+    shell: str = ""
     sketch: bytes = b""
     link_sketch: bytes = b""
     stub: bool = False
@@ -206,13 +209,13 @@ class Verdict:
     """What a store says of a document.
 
     Attributes:
-        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`:
-            kept as a new one, but not everything near could be looked at.
+        status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`.
         reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept, see
-            `Match.kept`; of an unjudged document, `bucket_too_full`: it had more candidates than
-            are compared, of which the nearest were no match, or too many documents share its keys;
-            otherwise "".
-        document: its number in the store; 0 where a read-only store noted nothing.
+            `Match.kept`; of an unjudged document, `bucket_too_full`: kept as a new one, but it had
+            more candidates than are compared, of which the nearest were no match, or too many
+            documents share its keys; or `shell`: its scripts would show what it is, and it is not
+            recorded; otherwise "".
+        document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, whose `tests`
             say what parts them; None where there is none.
@@ -345,6 +348,7 @@ def make_document(
         title=page.title,
         heading=page.heading,
         canonical=page.canonical,
+        shell=page.shell,
         language=page.language,
         features=page.features,
         words=page.words,

@@ -23,6 +23,7 @@ from msgspec import structs
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
+    SHELLS,
     UNKNOWN_SITES,
     Answer,
     Context,
@@ -72,7 +73,7 @@ MOST_CALLED = 8
 MOST_CANDIDATES = 1_024
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
-BUCKET_TOO_FULL = "bucket_too_full"
+BUCKET_TOO_FULL, SHELL = "bucket_too_full", "shell"
 
 
 def counts(
@@ -140,7 +141,7 @@ class Matcher:
             if matches := [each for each in alike if self._is_for(document, each.record)]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             others += alike
-            parted = [min((*parted, *asked), key=_rank)] if asked else parted
+            parted = [min((*parted, *asked), key=_rank_parted)] if asked else parted
         if others:
             other = min(others, key=_rank)
             same_callback = structs.replace(document, across_spiders=True)
@@ -270,6 +271,11 @@ def _rank(asked: _Asked) -> tuple[float, _Candidate]:
     return -(asked.answer.similarity or 0.0), asked.candidate
 
 
+def _rank_parted(asked: _Asked) -> tuple[bool, float, _Candidate]:
+    """Rank candidates that do not match: a shell like this one says more than others."""
+    return SHELLS not in asked.answer.tests, *_rank(asked)
+
+
 def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
     candidate, record, answer = asked
     new_links = None
@@ -315,6 +321,10 @@ class Judge(Matcher):
         match, nearest, complete = self.find_match(document, number)
         if own is not None and own.spared:
             match, complete = None, True
+        elif nearest is not None and SHELLS in nearest.tests:
+            # Nobody's original; but that addresses lead to one shell may prove it a wall.
+            sink = self._leads_to_sink(document, nearest.document)
+            return Verdict("unjudged", SHELL, 0, None, nearest, sink)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
         number = self._record(writing, document, number, own, match) if writing is not None else 0

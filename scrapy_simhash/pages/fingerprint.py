@@ -8,7 +8,7 @@ from importlib import import_module
 
 import xxhash
 
-from scrapy_simhash.pages.addresses import MOST_CHARACTERS, join_url
+from scrapy_simhash.pages.addresses import MOST_CHARACTERS, NO_PATH, join_url, split_url
 from scrapy_simhash.pages.features import (
     FEATURE_SETS,
     FeatureSet,
@@ -55,6 +55,8 @@ class PageFingerprint:
         title, heading: what names it, at most 300 characters each; see `text.PageText`.
         language: as the page declares it, or "".
         canonical: target of `<link rel="canonical">`, absolute, or "".
+        shell: of a page of scripts with hardly any text, path and query of the address that its
+            `og:url` names, or `NO_PATH`; "" of any other page.
         links: number of distinct link targets on the page.
         extractor: the extractor that gave the main text; `html2txt` where the chosen one found
             none.
@@ -81,6 +83,7 @@ class PageFingerprint:
     heading: str = ""
     language: str = ""
     canonical: str = ""
+    shell: str = ""
     links: int = 0
     extractor: str = ""
     fell_back: bool = False
@@ -227,6 +230,7 @@ def fingerprint_text(
         heading=page.heading,
         language=page.language,
         canonical=_resolve_canonical(page.canonical, base),
+        shell=_find_declared_path(page, base) if page.scripted else "",
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
@@ -296,6 +300,12 @@ def _resolve_canonical(canonical: str, url: str) -> str:
     address = join_url(url, canonical) if canonical else ""
     absolute = address.startswith(("http://", "https://"))
     return address if absolute and len(address) <= _LONGEST_ADDRESS else ""
+
+
+def _find_declared_path(page: PageText, base: str) -> str:
+    declared = next((content for name, content in page.declared if name == "og:url"), "")
+    parts = split_url(join_url(base, declared)) if declared else None
+    return f"{parts.path}?{parts.query}"[:_LONGEST_ADDRESS] if parts is not None else NO_PATH
 
 
 def _digest(seed: int, *texts: str) -> bytes:

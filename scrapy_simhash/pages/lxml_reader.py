@@ -20,6 +20,7 @@ from scrapy_simhash.pages.text import (
     choose_declared,
     choose_heading,
     choose_title,
+    is_scripted,
     join_embedded,
     make_language,
     one_line,
@@ -95,6 +96,7 @@ def read(html: str, extract: Extractor) -> PageText:
     main = _clean(extract(tree))
     if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
+    whole = whole if re.search(r"\w", whole) else main or whole
     declared = choose_declared(
         (meta.get("property") or meta.get("name"), meta.get("content"))
         for meta in tree.iter("meta")
@@ -102,7 +104,7 @@ def read(html: str, extract: Extractor) -> PageText:
     return PageText(
         main=main or whole,
         # Extractors may find words outside of the body; a text without any is like no other.
-        whole=whole if re.search(r"\w", whole) else main or whole,
+        whole=whole,
         title=choose_title(cast("str", _TITLE(tree)), declared),
         heading=choose_heading(
             (element.tag, element.get("class"), element.itertext())
@@ -115,6 +117,7 @@ def read(html: str, extract: Extractor) -> PageText:
         read_embedded=partial(_read_embedded, tree),
         fell_back=not main,
         declared=declared,
+        scripted=is_scripted(whole, (each.text or "" for each in tree.iter("script"))),
     )
 
 

@@ -55,6 +55,10 @@ _BLOCKS = frozenset({"div", "p", "h2", "h3", "h4", "h5", "h6", "header", "td", "
 # A page may be made of headings, each in the other, and the text of each takes as long as it is.
 _MOST_HEADINGS_READ = 256
 _MOST_DECLARED = 16
+# Characters of text, and how many times as many of inline script. Of 7,900 pages in four corpora 54
+# pass both; shells of one text have 440 times as much, other pages of one text 5 at most.
+_MOST_OF_A_SHELL = 1_000
+_SCRIPT_OF_A_SHELL = 20
 
 
 class PageText(NamedTuple):
@@ -81,6 +85,7 @@ class PageText(NamedTuple):
     # The first 16 `<meta>` elements whose property or name begins with `og:`, with their content,
     # as `title`.
     declared: tuple[tuple[str, str], ...] = ()
+    scripted: bool = False  # hardly any text, and far more inline script: a browser would show more
 
 
 def decode(body: bytes, encoding: str | None) -> str:
@@ -187,6 +192,12 @@ def choose_heading(elements: Iterable[tuple[str, str | None, Iterator[str]]]) ->
             if kind == "h1":
                 break
     return found.get("h1") or found.get("title") or found.get("h2", "")
+
+
+def is_scripted(whole: str, scripts: Iterable[str]) -> bool:
+    """Whether a page has hardly any text and is made by its inline scripts, which may be slow."""
+    little = len(whole) < _MOST_OF_A_SHELL
+    return little and sum(map(len, scripts)) >= _SCRIPT_OF_A_SHELL * len(whole)
 
 
 def choose_title(title: str | None, declared: Iterable[tuple[str, str]]) -> str:

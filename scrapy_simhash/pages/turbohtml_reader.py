@@ -20,6 +20,7 @@ from scrapy_simhash.pages.text import (
     choose_declared,
     choose_heading,
     choose_title,
+    is_scripted,
     join_embedded,
     make_language,
     one_line,
@@ -83,6 +84,7 @@ def read(html: str) -> PageText:
         read_embedded=partial(_read_embedded, document, invisible),
         fell_back=not main,
         main_at=len(before) + 1 if main and before else 0,
+        scripted=is_scripted(whole, (each.text for each in invisible if each.tag == "script")),
     )
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # The facts that the rule needs if texts and names decide.
-_FACTS = ("url", "sketch", "title", "heading", "canonical", "words", "whole_words")
+_FACTS = ("url", "sketch", "title", "heading", "shell", "words", "whole_words")
 _SIDES = ("first", "second")
 _SCHEMA = pa.schema(
     {
