@@ -13,19 +13,18 @@ from scrapy_simhash.commands.frame import (
     Command,
     call,
     format_time,
-    list_table,
     style,
 )
 from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.rulefiles import read_rule_file, write_lines
 from scrapy_simhash.inspection.urlrules import (
     audit,
     count_parked,
     describe_rule,
     find_rules,
     list_rules,
+    read_rules,
     show_rule,
     sort_rules,
 )
@@ -48,7 +47,6 @@ _COLOURS = {
     "same": "green",
     "different": "red",
 }
-_TOP = 20
 
 
 def _run(config: Config, options: argparse.Namespace) -> Iterable[Answer | str]:
@@ -81,11 +79,12 @@ def _list(
     if not chosen:
         found = filtered_state or "that acts"
         raise PartlyFailedError(f"there is no rule {found}: nothing was written")
+    text = "".join(f"{rule.text}\n" for rule in chosen)
     if output_path == "-":
-        yield write_lines(chosen)
+        yield text
         return
     with open_whole(Path(output_path), overwrite=overwrite, private=False) as file:
-        file.write(write_lines(chosen).encode())
+        file.write(text.encode())
     yield {"file": output_path, "written": len(chosen)}
 
 
@@ -100,9 +99,7 @@ def _set(
     """Change the state of rules; nothing is changed unless all of them are there."""
     if bool(rules) == (rules_path is not None):
         raise ValueError("name either rules or, with --file, a file of rules")
-    given = read_rule_file(rules_path).rules if rules_path is not None else ()
-    if rules_path is not None and not given:
-        raise ValueError(f"{rules_path}: rules of duplicate-url-discarder can only be audited")
+    given = read_rules(rules_path) if rules_path is not None else ()
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         known = {record.rule: record for record in store.url_rules()}
         parked = count_parked(store)
@@ -143,17 +140,9 @@ def _release(config: Config, what: Sequence[str]) -> Iterator[Answer]:
         raise PartlyFailedError("nothing to release: no such request is parked")
 
 
-def _audit(
-    config: Config, rules_path: Path | None, top: int | None, *, json: bool
-) -> Iterator[Answer]:
-    return audit(config, rules_path, _TOP if top is None and not json else top)
-
-
 def _print(answer: Answer) -> Iterable[Part]:
     """Print an answer of any action."""
-    if "lost_pages" in answer:
-        yield from _print_audit(answer)
-    elif "voted" in answer:
+    if "voted" in answer:
         yield ""
         yield style(f"voted {answer['voted']}:", _COLOURS[answer["voted"]])
         yield from print_explanation(answer)
@@ -206,40 +195,6 @@ _INDENT = " " * 10
 _DIRECTORIES_SHOWN = 6
 
 
-def _print_audit(answer: Answer) -> Iterable[Part]:
-    yield (
-        f"{plural(answer['rules'], 'rule')}, {plural(answer['pages'], 'page')}: "
-        f"{answer['skipped']:,} would not have been fetched"
-    )
-    yield (
-        f"  {answer['same']:,} of them the same as the page that stands for them, "
-        f"{answer['different']:,} different, {answer['grey']:,} in between"
-    )
-    lost = f"  {plural(answer['lost'], 'distinct page')} lost"
-    perhaps = answer["perhaps_lost"]
-    yield style(
-        lost + f", {perhaps:,} more perhaps" * bool(perhaps), "red" if answer["lost"] else "green"
-    )
-    names = ("skipped", "same", "grey", "different", "lost")
-    yield from list_table(
-        {**dict.fromkeys(names, "right"), "rule": "whole"},
-        ((*(row[name] for name in names), row["rule"]) for row in answer["by_rule"]),
-    )
-    for name, title in (
-        ("lost_pages", "lost"),
-        ("perhaps_lost_pages", "perhaps lost: partly alike, or too short to tell"),
-    ):
-        if answer[name]:
-            yield ""
-            yield f"{title}:"
-        for page in answer[name]:
-            yield f"  {printable(page['url'])}"
-            yield f"    not {printable(page['kept_url'])}, by {printable('; '.join(page['rules']))}"
-            yield from (f"      {printable(why)}" for why in page["why"][-1:])
-        if (count := answer[name.removesuffix("_pages")]) > len(answer[name]):
-            yield f"  and {count - len(answer[name]):,} more; --top N lists more of them"
-
-
 _FILTERS = f"""
 --host HOST: only rules of this host
 --state STATE: only rules in this state: {", ".join(RuleState)}
@@ -261,10 +216,8 @@ STATE: pin: they act everywhere on their host, whatever their votes; ban or reti
 --file FILE: rules of `urls list -o`; those that the store does not have are added
 --dry-run: list the rules, change nothing
 """
-_AUDIT = f"""
-[FILE]: rules of `urls list -o` or of duplicate-url-discarder (default: the rules of the store that
-    act)
---top N: name at most N lost pages (default: {_TOP}; with --json all)
+_AUDIT = """
+[FILE]: rules of `urls list -o` (default: the rules of the store that act)
 """
 _STATES = {"choices": [str(state) for state in RuleState], "dest": "filtered_state"}
 # A default behind the action would undo what stood before it.
@@ -306,8 +259,8 @@ _ACTIONS = {
         ),
     ),
     "audit": (
-        "Count the pages of the store that a file of rules would have lost",
-        Command(_audit, _AUDIT, more={"file": {"dest": "rules_path"}}),
+        "Let the pages of the store vote on the rules of a file",
+        Command(audit, _AUDIT, more={"file": {"dest": "rules_path"}}),
     ),
 }
 
@@ -325,7 +278,7 @@ COMMANDS = {
             "urls set pin 0123456789abcdef",
             "urls set learn --file rules.txt",
             "urls release http://site.example/again?print=1",
-            "urls audit rules.json",
+            "urls audit rules.txt",
             "urls list --output rules.txt",
         ),
         details="A rule is named by its text or its id of 16 hexadecimal digits. `urls ACTION "

@@ -1,33 +1,27 @@
-"""Look at URL rules: list them, show their votes, and audit which pages they would have lost."""
+"""Look at URL rules: list them, show their votes, and let pages vote on those of a file."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from functools import lru_cache
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from scrapy_simhash._progress import show_busy, track
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, suggest
 from scrapy_simhash.inspection.explanation import compare_stored
-from scrapy_simhash.inspection.rulefiles import (
-    RuleFile,
-    make_apply,
-    read_rule_file,
-)
-from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.urls.applying import ActingRules
 from scrapy_simhash.urls.proof import describe_missing, lower_bound
-from scrapy_simhash.urls.rules import RuleState
+from scrapy_simhash.urls.rules import RuleState, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from scrapy_simhash.config import Config
-    from scrapy_simhash.judging.rule import Rule
+    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.urls.rules import UrlRuleRecord
+    from scrapy_simhash.urls.rules import UrlRule, UrlRuleRecord
 
+_RULES_SHOWN = 30
 
 # What a person wants to see first.
 _ORDER = (
@@ -158,158 +152,75 @@ def _compare(config: Config, store: Store, *urls: str) -> dict[str, Any]:
     return compare_stored(config, store, first, second)
 
 
-_OUTCOMES = {Outcome.SAME: "same", Outcome.GREY: "grey", Outcome.DIFFERENT: "different"}
+def audit(config: Config, rules_path: Path | None) -> Iterator[dict[str, Any]]:
+    """Let the pages of a store vote on the rules of a file, or on its own that act.
 
-
-class Audit:
-    """What rules would have done to the pages of a store, taken in the order of their arrival.
-
-    The first page of each normal form is fetched, the others are skipped; with rules of ours only
-    those whose address a rule changes. A skipped page is compared with the one that was fetched for
-    it. If it is no near-duplicate of any page that was fetched, it is lost where it is different,
-    and perhaps lost where that cannot be told.
-    """
-
-    def __init__(self, store: Store, rules: RuleFile, rule: Rule) -> None:
-        self.pages = 0
-        self.counts: Counter[str] = Counter()
-        self.by_rule: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self.named: dict[str, list[dict[str, Any]]] = {"lost": [], "perhaps_lost": []}
-        self._store = store
-        self._apply = rules.apply
-        self._all_of_a_form = rules.foreign
-        self._rule = rule
-        self._settled: set[int] = set()  # originals of pages that were fetched, or named as lost
-        self._get = lru_cache(maxsize=1_000)(store.get_document)
-        skipped = self._skip()
-        for each in track(skipped, "pages", len(skipped)):
-            self._judge(*each)
-
-    def _skip(self) -> list[tuple[int, int, str, tuple[str, ...]]]:
-        """List the pages that would have been skipped: page, the one kept for it, form, rules."""
-        seen: list[tuple[int, str, int]] = []
-        with show_busy("reading the pages"):
-            self._store.visit(
-                lambda each: seen.append((each.document, each.url, each.original or each.document))
-            )
-        first: dict[str, int] = {}
-        skipped = []
-        for number, url, original in sorted(seen):
-            form, rules = self._apply(url)
-            kept = first.setdefault(form, number)
-            if kept == number or not (rules or self._all_of_a_form):
-                self._settled.add(original)
-            else:
-                skipped.append((number, kept, form, rules))
-        self.pages = len(seen)
-        return skipped
-
-    def _judge(self, skipped: int, fetched: int, form: str, rules: tuple[str, ...]) -> None:
-        """Compare a skipped page with the one that was fetched for it."""
-        page, kept = self._get(skipped), self._get(fetched)
-        if page is None or kept is None:  # deleted meanwhile
-            return
-        # Where only the first page of a form was changed by a rule, that one is to blame.
-        rules = rules or self._apply(kept.url)[1]
-        if page.stub and kept.stub and page.text_digest == kept.text_digest:
-            outcome = "same"  # short pages have no vote
-        else:
-            outcome = _OUTCOMES[compare_pages(page, kept, self._rule)]
-        original = page.original or page.document
-        counted = ["skipped", outcome]
-        if outcome != "same" and original not in self._settled:
-            self._settled.add(original)
-            verdict = "lost" if outcome == "different" else "perhaps_lost"
-            counted.append(verdict)
-            self.named[verdict].append(
-                {
-                    "url": page.url,
-                    "kept_url": kept.url,
-                    "form": form,
-                    "rules": list(rules),
-                    "why": list(compare(page, kept, self._rule).why),
-                }
-            )
-        for counter in (self.counts, *(self.by_rule[each] for each in rules)):
-            counter.update(counted)
-
-    def describe(self) -> dict[str, Any]:
-        """Return all counts, ready for JSON."""
-        names = ("skipped", *_OUTCOMES.values(), "lost", "perhaps_lost")
-        worst = sorted(
-            self.by_rule.items(),
-            key=lambda item: (-item[1]["lost"], -item[1]["skipped"], item[0]),
-        )
-        return {
-            "pages": self.pages,
-            **{name: self.counts[name] for name in names},
-            "lost_pages": self.named["lost"],
-            "perhaps_lost_pages": self.named["perhaps_lost"],
-            "by_rule": [
-                {"rule": rule, **{name: counts[name] for name in names}} for rule, counts in worst
-            ],
-        }
-
-
-def audit(config: Config, rules_path: Path | None, top: int | None) -> Iterator[dict[str, Any]]:
-    """Count how many distinct pages a file of rules would have lost on a store, and name them.
-
-    Without a file, the rules of the store that act; `top` pages of each kind are listed, or all.
+    Yields the rules, those that most pages refute first, then the pairs that do.
 
     Raises:
         ValueError: the file is none of rules.
-        PartlyFailedError: pages would have been lost.
+        PartlyFailedError: rules make different pages one.
         InspectionError: there is nothing to audit.
     """
-    given = read_rule_file(rules_path) if rules_path else None
     with open_as_it_is(config.store) as store:
-        rules = given or gather_acting(store)
-        if not rules.number:
+        known = store.url_rules()
+        rules = (
+            read_rules(rules_path)
+            if rules_path is not None
+            else [record.rule for record in known if record.acts]
+        )
+        if not rules:
             raise InspectionError(
                 "no rule of the store acts yet; name a file of rules, or see what it has learned "
                 "so far: scrapy simhash urls"
             )
-        counted = Audit(store, rules, config.rule).describe()
-    lost = counted["lost"]
-    for name in ("lost_pages", "perhaps_lost_pages"):
-        counted[name] = counted[name][:top]
-    yield {
-        "file": str(rules_path) if rules_path else None,
-        "rules": rules.number,
-        **counted,
-    }
-    if lost:
-        raise PartlyFailedError(f"{lost:,} distinct pages would have been lost")
+        records = store.count_url_votes(rules)
+        for record in sorted(records, key=lambda each: (-each.different, -each.same)):
+            yield describe_rule(record, {}) | {"pairs": len(record.conflicts)}
+            for pair in reversed(record.conflicts):
+                yield {"rule": record.rule.text, "voted": "different"} | _compare(
+                    config, store, *pair
+                )
+    if wrong := sum(record.different > 0 for record in records):
+        which = f"{wrong:,} rule{'s make' if wrong != 1 else ' makes'}"
+        raise PartlyFailedError(f"{which} different pages one")
 
 
-def gather_acting(store: Store) -> RuleFile:
-    """Gather the rules of a store that act, with the directories where they do."""
-    _, acting = store.list_acting_rules()
-    return RuleFile(len(acting), tuple(each.rule for each in acting), make_apply(acting))
+def read_rules(path: Path) -> list[UrlRule]:
+    """Read a file of rules; a ValueError says where and why it is none."""
+    try:
+        return parse_rules(path.read_text("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is no text in UTF-8 (byte {error.start:,})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
-_RULES_SHOWN = 30
-
-
-def describe_addresses(store: Store, rule: Rule) -> dict[str, Any] | None:
+def describe_addresses(store: Store) -> dict[str, Any] | None:
     """Describe for the report what a store knows of addresses; None if it has no rules.
 
-    `spared` counts the pages that crawls fetched although rules which act now call them duplicates.
+    `spared` counts the pages whose addresses rules that act now lead elsewhere.
     """
     records = sort_rules(store.url_rules())
     if not records:
         return None
-    acting, parked = gather_acting(store), count_parked(store)
-    counted = Audit(store, acting, rule).describe() if acting.number else {}
-    spared = {row["rule"]: row["skipped"] for row in counted.get("by_rule", ())}
-    rules = [
-        {**describe_rule(each, parked), "spared": spared.get(each.rule.text, 0)} for each in records
-    ]
+    parked, acting = count_parked(store), ActingRules(store.list_acting_rules()[1])
+    spared: Counter[str] = Counter()
+    pages: list[bool] = []
+
+    def count(page: StoredDocument) -> None:
+        target = acting.find_target(page.url)
+        pages.append(target is not None)
+        spared.update(target.rules if target is not None else ())
+
+    store.visit(count)
+    rules = [{**describe_rule(each, parked), "spared": spared[each.rule.id]} for each in records]
     sums = ("parked", "sampled", "sampled_same", "sampled_different")
     return {
         "rules": rules[:_RULES_SHOWN],
         "rules_in_all": len(rules),
-        "acting": acting.number,
+        "acting": len(acting.texts),
+        "pages": len(pages),
+        "skipped": sum(pages),
         **{name: sum(each[name] for each in rules) for name in sums},
-        **{name: counted.get(name, 0) for name in ("pages", "skipped", "same", "grey", "lost")},
     }

@@ -8,7 +8,6 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
-from urllib.parse import urlsplit
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.rows import (
@@ -22,6 +21,7 @@ from scrapy_simhash.judging.rows import (
 )
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import list_suspicious
+from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.scopes import find_site
 from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
@@ -42,13 +42,13 @@ from scrapy_simhash.urls.learning import learn
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scrapy_simhash.judging.comparison import Outcome
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import RuleAction, Sample
-    from scrapy_simhash.urls.learning import SameForm
+    from scrapy_simhash.urls.learning import Learned, SameForm
     from scrapy_simhash.urls.rules import ActingRule, RuleChange, UrlRule
 
 Result = TypeVar("Result")
@@ -103,22 +103,12 @@ class UrlRuleStore(ABC):
             ValueError: the store was opened read-only.
         """
         self._require_writable()
-        walls = self.read(list_suspicious)
-        sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
-        last = self.read(lambda stored: stored.values.find_last())
-        for page in self._read_pages(range(1, last + 1)):
-            sites[find_site(urlsplit(page.url).netloc)].append(page.document)
-        known: defaultdict[str, dict[UrlRule, RuleState]] = defaultdict(dict)
-        for record in self.url_rules():
-            known[find_site(record.rule.host)][record.rule] = record.state
         changes: list[RuleChange] = []
-        rule, now = Rule(self.distance, self.confirm), time.time()
-        for site, numbers in sites.items():
-            found = learn(self._read_pages(numbers), walls, rule, known[site])
+        last = self.read(lambda stored: stored.values.find_last())
+        for known, found in self._learn({record.rule: record.state for record in self.url_rules()}):
             if found.records:
-                keep = partial(
-                    book.keep_learned, learned=found.records, known=known[site], time=now
-                )
+                now = time.time()
+                keep = partial(book.keep_learned, learned=found.records, known=known, time=now)
                 changes += self.write(keep)
             for forms in cut(found.forms, _REQUESTS_PER_GROUP):
                 self.write(partial(_note_forms, forms=forms))
@@ -126,6 +116,32 @@ class UrlRuleStore(ABC):
         self.write(lambda stored: stored.put_row("acting", LEARNED, learned))
         self.release_wrong()
         return changes
+
+    def count_url_votes(self, rules: Collection[UrlRule]) -> list[UrlRuleRecord]:
+        """Count what the stored pages say of some rules, see `learn_url_rules`; writes nothing."""
+        given = dict.fromkeys(rules, RuleState.LEARNING)
+        learned = [found.records for _, found in self._learn(given)]
+        found = {record.rule: record for records in learned for record in records}
+        return [found.get(rule) or UrlRuleRecord(rule) for rule in rules]
+
+    def _learn(
+        self, known: Mapping[UrlRule, RuleState]
+    ) -> Iterator[tuple[dict[UrlRule, RuleState], Learned]]:
+        """Learn site by site; with the rules of each that are known."""
+        walls = self.read(list_suspicious)
+        sites: defaultdict[str, deque[int]] = defaultdict(partial(deque, maxlen=_PAGES_OF_SITE))
+        last = self.read(lambda stored: stored.values.find_last())
+        for page in self._read_pages(range(1, last + 1)):
+            parts = split_url(page.url)
+            if parts is not None:
+                sites[find_site(parts.netloc)].append(page.document)
+        by_site: defaultdict[str, dict[UrlRule, RuleState]] = defaultdict(dict)
+        for rule, state in known.items():
+            by_site[find_site(rule.host)][rule] = state
+        for site, numbers in sites.items():
+            of_site = by_site[site]
+            pages = self._read_pages(numbers)
+            yield of_site, learn(pages, walls, Rule(self.distance, self.confirm), of_site)
 
     def measure_growth(self) -> tuple[int, int]:
         """Get the numbers of the last document when rules were learned, and of the last one now."""

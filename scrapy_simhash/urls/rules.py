@@ -126,6 +126,24 @@ def parse_rule(text: str) -> UrlRule:
     return rule
 
 
+def parse_rules(text: str) -> list[UrlRule]:
+    """Read rules, one a line; a line that begins with `#` is a comment.
+
+    Raises:
+        ValueError: one of them is no rule, or there is none.
+    """
+    rules: dict[UrlRule, None] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                rules[parse_rule(line)] = None
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
+    if not rules:
+        raise ValueError("has no rule; write one a line, such as example.com drop-parameter sid")
+    return [*rules]
+
+
 def check_rule(rule: UrlRule) -> None:
     """Raise a ValueError unless a rule can be applied."""
     least, most = _ARGUMENTS[rule.kind]

@@ -1,7 +1,6 @@
 """`urls`: rules are learned, listed, shown, changed, released, audited, and kept in files."""
 
 import asyncio
-import json
 from pathlib import Path
 from shutil import copytree
 
@@ -309,12 +308,8 @@ def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> Non
     ]
     assert run("urls", "set", "retire", SID, *where).out.startswith("retired ")
     assert run("urls", "set", "pin", PAGE, *where).exit_code == 0
-    assert run("urls", "list", "-o", "-", *where).out.splitlines()[1:] == [PAGE]
-    done = run("urls", "audit", *where)
-    assert (done.exit_code, done.out.splitlines()[0]) == (
-        0,
-        "1 rule, 1 page: 0 would not have been fetched",
-    )
+    assert run("urls", "list", "-o", "-", *where).out.splitlines() == [PAGE]
+    assert run("urls", "audit", *where).exit_code == 0
     assert run("urls", "show", SID, *where).exit_code == 0
 
 
@@ -333,20 +328,14 @@ def test_side_by_side_in_a_file(run: Run, crawled: Path, tmp_path: Path) -> None
 def test_audit(run: Run, crawled: Path, tmp_path: Path) -> None:
     path = tmp_path / "rules"
     path.write_text(f"{SID}\n{PAGE}\n")
-    done = run("urls", "audit", path, "--store", crawled, "--top", "1")
+    done = run("urls", "audit", path, "--store", crawled)
     assert done.exit_code == 1
-    assert done.err == "scrapy simhash urls: 2 distinct pages would have been lost\n"
+    assert done.err == "scrapy simhash urls: 1 rule makes different pages one\n"
     lines = done.out.splitlines()
-    assert lines[0] == "2 rules, 10 pages: 4 would not have been fetched"
-    assert "  2 distinct pages lost" in lines
-    assert f"  {SITE}/list?page=2" in lines
-    assert f"    not {SITE}/list?page=1, by {PAGE}" in lines
-    assert "  and 1 more; --top N lists more of them" in lines
-    assert [line.split() for line in lines if line.endswith(SID)] == [
-        ["2", "2", "0", "0", "0", *SID.split()]
-    ]
-    (answer,) = run("urls", "audit", path, "--store", crawled, "--json").answers
-    assert len(answer["lost_pages"]) == 2
+    assert lines[0].endswith(PAGE)
+    assert "          0 same, 2 different, 0 grey: at least 0.00 same" in lines
+    assert lines.count("voted different:") == 2
+    assert f"{SITE}/list?page=2" in lines
     path.write_text(SID)
     run.text("urls", "audit", path, "--store", crawled)
     done = run("urls", "audit", "--store", crawled)  # those that act
@@ -380,9 +369,9 @@ def test_rules_go_to_a_file_and_come_back_as_candidates(
 ) -> None:
     path, other = tmp_path / "rules", tmp_path / "other"
     out = run.text("urls", "list", "-o", "-", "--store", store)
-    assert out.splitlines()[1:] == [PAGE, SID]
-    assert run("urls", "list", "-o", "-", "--state", "learning", "--store", store).out.endswith(
-        f"\n{LANG}\n{OTHER}\n"
+    assert out.splitlines() == [PAGE, SID]
+    assert run("urls", "list", "-o", "-", "--state", "learning", "--store", store).out == (
+        f"{LANG}\n{OTHER}\n"
     )
     answer = run.answer("urls", "list", "-o", path, "--store", store)
     assert answer == {"file": str(path), "written": 2}
@@ -406,18 +395,6 @@ def test_a_file_leaves_rules_alone_that_are_there(run: Run, store: Path, tmp_pat
     assert answer["rule"] == "c.example use-https"
     record = get(store, SID)
     assert (record.state, record.same) == (RuleState.ACTING, 25)
-
-
-def test_rules_of_duplicate_url_discarder_are_only_audited(
-    run: Run, store: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "dud.json"
-    pattern = {"include": ["site.example"]}
-    rule = {"order": 1, "processor": "queryRemoval", "args": ["page"], "urlPattern": pattern}
-    path.write_text(json.dumps([rule]))
-    assert run("urls", "audit", path, "--store", store).exit_code == 1
-    err = run.refused("urls", "set", "learn", "--file", path, "--store", store)
-    assert "rules of duplicate-url-discarder can only be audited" in err
 
 
 def test_nothing_to_export(run: Run, store: Path, tmp_path: Path) -> None:

@@ -47,36 +47,32 @@ def test_rules_and_what_they_would_have_spared(store: Path, tmp_path: Path) -> N
         add_rule(opened, LANG, same=1)
     addresses = report(tmp_path, store)["addresses"]
     assert [(row["rule"], row["spared"], row["wrong"]) for row in addresses["rules"]] == [
-        (PAGE, 2, True),
-        (SID, 2, False),
+        (PAGE, 3, True),
+        (SID, 4, False),
         (LANG, 0, False),
     ]
     assert {key: value for key, value in addresses.items() if key != "rules"} == {
         "rules_in_all": 3,
         "acting": 2,
         "pages": 10,
-        "skipped": 4,
-        "same": 2,
-        "grey": 0,
-        "lost": 2,
+        "skipped": 7,
         "parked": 0,
         "sampled": 5,
         "sampled_same": 4,
         "sampled_different": 1,
     }
     section = read_section(tmp_path)
-    assert "2 rules act. Of the 10 pages of the store, 4 have an address" in section
-    assert "2 are the same as that page, 0 cannot be told, and 2 would have been lost" in section
+    assert "Of the 10 pages of the store, 7 have an address that such a rule leads" in section
     assert "0 requests are parked. Rules that act were checked 5 times" in section
-    assert f"{PAGE} pinned wrong 0 2 0.00 2 0" in section
-    assert f"{SID} acting 25 0 0.90 2 0" in section
+    assert f"{PAGE} pinned wrong 0 2 0.00 3 0" in section
+    assert f"{SID} acting 25 0 0.90 4 0" in section
 
 
 def test_candidates_only(store: Path, tmp_path: Path) -> None:
     with open_store(str(store)) as opened:
         add_rule(opened, LANG, same=1)
     addresses = report(tmp_path, store)["addresses"]
-    assert (addresses["acting"], addresses["skipped"], addresses["pages"]) == (0, 0, 0)
+    assert (addresses["acting"], addresses["skipped"], addresses["pages"]) == (0, 0, 10)
     section = read_section(tmp_path)
     assert "No rule is proven yet." in section
     assert f"{LANG} learning 1 0 0.27 0 0" in section

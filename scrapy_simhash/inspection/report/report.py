@@ -75,7 +75,7 @@ def write_report(
         figures = counted.describe() | {
             **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
-            "addresses": describe_addresses(store, config.rule) if store else None,
+            "addresses": describe_addresses(store) if store else None,
             # That only dropped pages have, and that nobody requested.
             "lost_links": {
                 "links": len(links),
