@@ -61,7 +61,8 @@ class Config:
     Attributes:
         store: folder of the store, or a URL: `lmdb:///folder`, `redis://...`,
             `redis+cluster://...`. A relative folder is below Scrapy's data path (`.scrapy` in the
-            project); the crawl does not start if the project's folder cannot be found, [as under
+            project; without one, as under `runspider`, of the current folder, whose spiders all
+            share it); the crawl does not start if the project's folder cannot be found, [as under
             Scrapyd](beside.md#scrapyd)
         action: what to do with a near-duplicate: `drop` it; `ignore-outlinks`, which keeps its
             items and drops its requests; or only `flag` it

@@ -17,7 +17,12 @@ from scrapy_simhash.config import describe_unknown, read_config
 from scrapy_simhash.crawl.delivery import Delivery
 from scrapy_simhash.crawl.followers import Follower, IdleWork, JudgedPage, JudgedPages, Walls
 from scrapy_simhash.crawl.links import Outlinks
-from scrapy_simhash.crawl.logstats import describe_end, describe_not_fetched
+from scrapy_simhash.crawl.logstats import (
+    describe_end,
+    describe_look,
+    describe_not_fetched,
+    list_warnings,
+)
 from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -153,7 +158,7 @@ class SimhashDownloaderMiddleware:
             await self.spider_closed()
 
     async def spider_closed(self) -> None:
-        """Write pending data, and log a one-line summary of the crawl."""
+        """Write pending data, and log a one-line summary, which warns of what looks wrong."""
         if not self._detector.is_open:
             return
         self._idle_work.close()
@@ -169,10 +174,18 @@ class SimhashDownloaderMiddleware:
             count(self._crawler, "failed/log", log.lost)
         assert self._crawler.stats is not None  # noqa: S101 - there before any response
         stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
-        parts = [describe_end(stats, self._actions.chosen), describe_not_fetched(stats, parked)]
+        if self.looking:  # each page was told of
+            return
+        warnings = list_warnings(stats, self._actions.chosen)
+        parts = [
+            describe_end(stats, self._actions.chosen),
+            *warnings,
+            describe_not_fetched(stats, parked),
+        ]
         if log is not None:
             parts.append(f"decisions in {log.path}")
-        logger.info(
+        logger.log(
+            logging.WARNING if warnings else logging.INFO,
             "%s",
             "; ".join(filter(None, parts)),
             extra={"spider": self._crawler.spider},
@@ -202,6 +215,9 @@ class SimhashDownloaderMiddleware:
         if scheduled and not self.looking:
             reader = self._find_reader(request)
         page = self.pages[request] = await self._judge(request, response, reader)
+        if self.looking:
+            action = request.meta.get("simhash_action", self.config.action)
+            logger.info("%s", describe_look(page.decision, str(action)))
         page.scheduled = scheduled
         decision = page.decision
         verdict = request.meta[META_KEY] = decision.make_verdict()

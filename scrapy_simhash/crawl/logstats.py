@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.extensions import logstats
 
-from scrapy_simhash._printable import plural, printable, show_bytes
-from scrapy_simhash.crawl.policy import FOLLOW
+from scrapy_simhash._printable import plural, printable, quote, show_bytes
+from scrapy_simhash.crawl.policy import FOLLOW, PASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +16,24 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.statscollectors import StatsCollector
 
+    from scrapy_simhash.detector.log import Decision
+
 
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
+# Of fewer pages a share tells nothing.
+_LEAST_PAGES = 10
 _OUTCOMES = {"same": "the same", "different": "different", "grey": "not told apart"}
+
+
+# What a look at a page finds, and what a crawl would do with a near-duplicate.
+_FINDS = {
+    "new": "like none that the store has",
+    "near_duplicate": "a near-duplicate",
+    "revisit": "in the store from an earlier visit",
+    "unjudged": "not judged",
+}
+_DOES = {"drop": "drop it", "ignore-outlinks": "keep its items and drop its requests"}
 
 
 class SimhashLogStats(logstats.LogStats):
@@ -106,6 +120,7 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
         ),
         ("dropped the items of {} and followed their links", acted.get(FOLLOW, 0), f" ({items})"),
         ("flagged {}", acted.get("flag", 0), ""),
+        ("kept {} for another callback or spider", acted.get(PASS, 0), ""),
     )
     parts: list[str] = []
     for what, number, saved in done:
@@ -117,10 +132,45 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     line = ", ".join(parts)
-    if lost := get("links/only_on_dropped_pages"):
-        line += f"; only dropped pages have {plural(lost, 'link')}, not requested "
-        line += "(`scrapy simhash export links`)"
     if waiting := get("waiting"):
         line += f"; {plural(waiting, 'dropped page')} may have to be requested again: another "
         line += "crawl is still at work on what they duplicate"
     return line[0].upper() + line[1:]
+
+
+def list_warnings(stats: StatsCollector, acted: Mapping[str, int]) -> list[str]:
+    """List what somebody should look at after a crawl, each with the command that shows it."""
+
+    def get(key: str) -> int:
+        return int(stats.get_value(f"simhash/{key}", 0))
+
+    pages, dropped = get("pages"), get("dropped") + acted.get(FOLLOW, 0)
+    kept = get("new") + get("revisit/changed") + acted.get(PASS, 0) + acted.get("flag", 0)
+    warnings = []
+    if dropped and not kept:
+        warnings.append(
+            "no page was new: each one is in the store, or repeats one that is there "
+            "(`scrapy simhash log --crawl last`)"
+        )
+    elif pages >= _LEAST_PAGES and 2 * dropped > pages:
+        warnings.append(
+            f"{dropped / pages:.0%} of the pages were dropped (`scrapy simhash log --summary "
+            "--crawl last` shows for which ones)"
+        )
+    if links := get("links/only_on_dropped_pages"):
+        warnings.append(
+            f"only dropped pages have {plural(links, 'link')}, not requested "
+            "(`scrapy simhash export links`; SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"
+        )
+    return warnings
+
+
+def describe_look(decision: Decision, action: str) -> str:
+    """Say what a crawl with this action would do with a page that somebody looks at."""
+    found, would = _FINDS[decision.status], "keep it"
+    if decision.status == "near_duplicate":
+        found += f" of {quote(decision.match_url)} ({printable('; '.join(decision.tests))})"
+        would = f"{_DOES.get(action, 'flag it')}, if its callback got that"
+    elif decision.reason:
+        found += f", {decision.reason}"
+    return f"{quote(decision.url)}: {found}; a crawl would {would}"

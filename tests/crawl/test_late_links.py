@@ -56,8 +56,9 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert done.counted[ONLY] == len(LOST)
     assert REQUESTED not in done.counted
     told = f"; only dropped pages have {len(LOST)} links, not requested "
-    told += "(`scrapy simhash export links`); "
+    told += "(`scrapy simhash export links`; SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them); "
     assert told in caplog.records[-1].getMessage()
+    assert caplog.records[-1].levelno == logging.WARNING
     assert list_kept(tmp_path, site) == LOST
     with open_store(str(tmp_path), readonly=True) as store:
         link = next(link for link in store.list_links("following") if link.url.endswith("/c"))

@@ -12,7 +12,7 @@ from scrapy.utils.spider import DefaultSpider
 from scrapy.utils.test import get_crawler
 
 from scrapy_simhash import Addon
-from scrapy_simhash.crawl.logstats import SimhashLogStats, describe_end
+from scrapy_simhash.crawl.logstats import SimhashLogStats, describe_end, list_warnings
 
 LOGGER = logging.getLogger("scrapy.extensions.logstats")
 SCRAPYS = "scrapy.extensions.logstats.LogStats"
@@ -131,9 +131,37 @@ def test_no_near_duplicates_are_none(log: pytest.LogCaptureFixture) -> None:
                 "dropped the items of 2 and followed their links (1 item), flagged 3"
             ),
         ),
+        (
+            {"pages": 9, "near_duplicate": 1},
+            {"pass": 1},
+            "Kept 1 near-duplicate of 9 pages for another callback or spider",
+        ),
     ],
 )
 def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expected: str) -> None:
     collector = MemoryStatsCollector(get_crawler())
     collector.set_stats({f"simhash/{key}": count for key, count in stats.items()})
     assert describe_end(collector, acted) == expected
+
+
+@pytest.mark.parametrize(
+    ("stats", "acted", "expected"),
+    [
+        ({"pages": 100, "new": 50, "dropped": 50}, {}, ""),
+        ({"pages": 9, "new": 1, "dropped": 8}, {}, ""),
+        ({"pages": 100, "new": 1, "dropped": 90}, {"follow": 9}, "99% of the pages were dropped"),
+        ({"pages": 2, "revisit/unchanged": 1, "dropped": 1}, {}, "no page was new"),
+        ({"pages": 2, "revisit/changed": 1, "dropped": 1}, {}, ""),
+        ({"pages": 2, "revisit/unchanged": 2}, {}, ""),
+        ({"pages": 2, "dropped": 1}, {"pass": 1}, ""),
+        ({"pages": 2, "new": 2, "links/only_on_dropped_pages": 1}, {}, "pages have 1 link, not"),
+    ],
+)
+def test_what_somebody_should_look_at_is_told_with_a_command(
+    stats: dict[str, int], acted: dict[str, int], expected: str
+) -> None:
+    collector = MemoryStatsCollector(get_crawler())
+    collector.set_stats({f"simhash/{key}": count for key, count in stats.items()})
+    warnings = "; ".join(list_warnings(collector, acted))
+    assert expected in warnings
+    assert ("`scrapy simhash " in warnings) == bool(expected)
