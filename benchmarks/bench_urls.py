@@ -147,7 +147,7 @@ def judge_rules(store: Path, truth: Truth) -> dict[str, Any]:
     """Hold what the store knows of rules against what the site says of its addresses."""
     judged: dict[str, Any] = {"right": [], "wrong": [], "retired": [], "parked": 0}
     with open_store(str(store), readonly=True) as opened:
-        judged["parked"] = sum(1 for _ in opened.parked())
+        judged["parked"] = opened.owed.count_parked().total()
         for record in opened.url_rules():
             if record.state == "retired":
                 judged["retired"].append(record.rule.text)

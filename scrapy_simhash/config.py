@@ -43,6 +43,7 @@ _Text = Annotated[str, Meta(min_length=1, description="text")]
 _Patterns = Annotated[
     tuple[_Text, ...], Meta(description="a list of regular expressions, or one of them")
 ]
+_Names = Annotated[tuple[_Text, ...], Meta(description="a list of names of headers")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
 _Bytes = Annotated[int, Meta(ge=1, description="1 byte or more")]
@@ -129,6 +130,9 @@ class Config:
             "not found" page to which unlike addresses lead): `flag` marks its verdict with `sink`,
             and `SIMHASH_ACTION` decides as before; `drop` drops it under any action; `close` ends
             the crawl with the reason `simhash_sink` once all its hosts show one
+        secret_headers: (advanced) names of headers that no store keeps, besides `Authorization`,
+            `Cookie` and `Proxy-Authorization`: requests with them are [made
+            again](reliability.md#credentials) only while their crawl runs
         done_on: (advanced) when a page counts as seen: once its `items` passed the pipelines, or
             once the `feed` that has them is stored
     """
@@ -165,6 +169,7 @@ class Config:
     page_timeout: _Positive = 5.0
     page_memory: _Bytes = PAGE_MEMORY_BYTES
     sink_action: Literal["flag", "drop", "close"] = "flag"
+    secret_headers: _Names = ()
     done_on: Literal["items", "feed"] = "items"
 
     def __post_init__(self) -> None:
@@ -220,6 +225,8 @@ def _read(name: str, value: Any) -> Any:
         given = str(value)
     elif name == "never_drop" and isinstance(value, str):
         given = (value,)  # one pattern, because a comma may be part of it
+    elif name == "secret_headers" and isinstance(value, str):
+        given = tuple(filter(None, value.replace(",", " ").split()))
     elif value in ("", "None", "none") and type(None) in get_args(admitted[0]):
         given = None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
@@ -23,6 +24,7 @@ from scrapy_simhash.crawl.logstats import (
     describe_not_fetched,
     list_warnings,
 )
+from scrapy_simhash.crawl.owed import OwedRequests
 from scrapy_simhash.crawl.parking import ParkedRequests
 from scrapy_simhash.crawl.policy import (
     FLAG,
@@ -35,7 +37,6 @@ from scrapy_simhash.crawl.policy import (
     make_page,
     spider_of,
 )
-from scrapy_simhash.crawl.refetch import LostPages
 from scrapy_simhash.crawl.running import (
     fail_command,
     is_looking,
@@ -102,16 +103,19 @@ class SimhashDownloaderMiddleware:
     def _choose_followers(self) -> list[Follower]:
         """Make what follows pages under these settings, in the order in which each hears of one."""
         crawler, config, detector = self._crawler, self.config, self._detector
+        self.owed: OwedRequests | None = None
         self.parked: ParkedRequests | None = None
         self.links = Outlinks(crawler, config, detector)
         closing = config.sink_action == "close" and not self.looking
         followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
         if not config.readonly:
             # Without rules, too: what an earlier crawl parked may have to be made again.
-            self.parked = ParkedRequests(crawler, config, detector)
-            followers.insert(0, self.parked)
-            followers.insert(0, LostPages(crawler, detector))
+            self.owed = OwedRequests(crawler, config, detector)
+            self.parked = ParkedRequests(crawler, config, detector, self.owed)
+            followers[:0] = [self.owed, self.parked]
         self.delivery = Delivery(crawler, config, detector, self.pages)
+        if self.owed is not None:
+            self.delivery.on_settled = self.owed.settled
         return [self.delivery, *followers]
 
     @classmethod
@@ -223,7 +227,6 @@ class SimhashDownloaderMiddleware:
         verdict = request.meta[META_KEY] = decision.make_verdict()
         if self._detector.is_open and self._detector.log is not None:
             self._detector.log.write(decision)
-        self._idle_work.outdated = True
         for follower in self.followers:
             try:
                 await follower.judged(request, response, page)
@@ -272,6 +275,8 @@ class SimhashDownloaderMiddleware:
                 reason = "no_store"
             if reason is None:
                 asked = make_page(self._crawler, request, response, reader)
+                if self.owed is not None:
+                    asked = replace(asked, pack_request=partial(self.owed.packing.pack, request))
                 decision = await self._detector.judge(asked, on_read=read.append)
             else:
                 count(self._crawler, f"skipped/{reason}")

@@ -37,7 +37,7 @@ done: all items were delivered; pending: not yet, or never (their crawl died)
 stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
 lost: dropped for a page whose items were never delivered; see `undo --lost`
-parked: requests that were not made because of URL rules; see `urls`
+owed: requests that crawls did not make, or whose pages were lost; see `owed`
 sinks: walls, that is pages to which unlike addresses lead; see `undo --sink`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 import time
 from math import inf
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
 from scrapy_simhash._progress import show_busy, show_progress
-from scrapy_simhash.commands.frame import JSON_SUFFIXES, Command, print_fields
+from scrapy_simhash.commands.frame import Command, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
@@ -217,18 +215,15 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
     crawl: str | None,
     urls_path: Path | None,
     *,
-    lost: bool,
     sink: str | None,
     dry_run: bool,
     overwrite: bool,
 ) -> Iterator[Answer]:
     """List drops that meet all given criteria, and let their pages pass when fetched again."""
-    if not (urls or lost) and (original, distance, crawl, sink) == (None, None, None, None):
-        raise ValueError(
-            "name what to undo: URLs, --original, --distance, --crawl, --lost or --sink"
-        )
+    if not urls and (original, distance, crawl, sink) == (None, None, None, None):
+        raise ValueError("name what to undo: URLs, --original, --distance, --crawl or --sink")
     crawl = find_crawl(config, crawl)
-    spared = not (dry_run or lost or sink)
+    spared = not (dry_run or sink)
     with open_to_change(config) if spared else open_as_it_is(config.store) as store:
         originals = None
         if original is not None:
@@ -244,9 +239,10 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
                 and crawl in {None, document.crawl}
             )
 
-        found = store.list_dropped(wanted, lost=lost)
+        found = store.list_dropped(wanted)
         if urls_path is not None:  # before anything changes: the file may not be writable
-            _write_again(store, urls_path, found, overwrite=overwrite)
+            urls_found = [f"{escape(document.url)}\n" for document in found]
+            write_whole(urls_path, urls_found, overwrite=overwrite)
         if spared and found:
             store.spare([document.document for document in found])
         # Last, because the reader of the answers may stop early, as `head` does.
@@ -255,27 +251,6 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
         if original is not None and not originals:
             missing.add(original)
         _tell_undone(store, found, missing, spared=spared)
-
-
-def _write_again(
-    store: Store, path: Path, found: Sequence[StoredDocument], *, overwrite: bool
-) -> None:
-    """Write what is to be fetched again: URLs, or what `crawl.read_requests` reads."""
-    if path.suffix.lower() not in JSON_SUFFIXES:
-        urls = [f"{escape(document.url)}\n" for document in found]
-        write_whole(path, urls, overwrite=overwrite)
-        return
-    lost = {page.document: page for page in store.list_lost()}
-    lines = []
-    for document in found:
-        page = lost.get(document.document)
-        fields = {
-            **_pick(document, "url", "document", "original", "crawl"),
-            "spider": page.spider if page else "",
-            "request": base64.b64encode(page.request).decode() if page else "",
-        }
-        lines.append(json.dumps(fields) + "\n")
-    write_whole(path, lines, overwrite=overwrite)
 
 
 def _find_walls(store: Store, url: str) -> set[int]:
@@ -345,10 +320,8 @@ _UNDO = """
 --original URL: only drops in favour of this page
 --distance BITS: only drops at this distance
 --crawl ID: only this crawl; `last`: the newest one of the log
---lost: only drops in favour of pages whose items were never delivered
 --sink URL: only drops for the wall that this page shows, see `stats`
--o --output FILE: write the URLs to this file, too, one a line; or JSON lines, with the requests of
-    lost pages, if its name ends in .jsonl, .jl or .json
+-o --output FILE: write the URLs to this file, too, one a line
 --overwrite: replace an existing file
 --dry-run: list the drops, change nothing
 """
@@ -386,12 +359,10 @@ COMMANDS = {
             "undo http://site.example/again --dry-run",
             "undo --original http://site.example/one -o urls.txt",
             "undo --distance 7",
-            "undo --lost",
             "undo --sink http://site.example/members/7",
         ),
         details="Drops that meet all given criteria are undone: the pages pass until their items "
-        "are delivered. --lost and --sink change nothing in the store, because such pages are "
-        "judged like any other when they are fetched again: what is behind a wall passes, and the "
-        "wall does not.",
+        "are delivered. --sink changes nothing in the store, because such pages are judged like "
+        "any other when they are fetched again: what is behind a wall passes, the wall does not.",
     ),
 }

@@ -20,7 +20,6 @@ from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.urlrules import (
     audit,
-    count_parked,
     describe_rule,
     find_rules,
     list_rules,
@@ -102,7 +101,7 @@ def _set(
     given = read_rules(rules_path) if rules_path is not None else ()
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
         known = {record.rule: record for record in store.url_rules()}
-        parked = count_parked(store)
+        parked = store.owed.count_parked()
         if dry_run:
             named = [known.get(rule) or UrlRuleRecord(rule) for rule in given]
             found = named or find_rules(known.values(), rules)
@@ -120,24 +119,9 @@ def _learn(config: Config) -> Iterator[Answer]:
     """Learn from all pages of the store, and show the rules that act now, or do not any more."""
     with open_to_change(config) as store, show_busy("learning"):
         changed = {change.rule for change in store.learn_url_rules()}
-        records, parked = store.url_rules(), count_parked(store)
+        records, parked = store.url_rules(), store.owed.count_parked()
     yield from (describe_rule(record, parked) for record in records if record.rule.id in changed)
     yield {"rules": len(records), "acting": sum(record.acts for record in records)}
-
-
-def _release(config: Config, what: Sequence[str]) -> Iterator[Answer]:
-    """Let parked requests be made by the next crawl of their spider; rules stay as they are."""
-    urls = [each for each in what if each.startswith(("http://", "https://"))]
-    named = [each for each in what if each not in urls]
-    with open_to_change(config) as store:
-        rules = [each.rule for each in find_rules(store.url_rules(), named)] if named else []
-        released = [
-            *({"released": store.release_parked(rule.id), "rule": rule.text} for rule in rules),
-            *({"released": store.release_parked(url=url), "url": url} for url in urls),
-        ]
-    yield from released
-    if not any(answer["released"] for answer in released):
-        raise PartlyFailedError("nothing to release: no such request is parked")
 
 
 def _print(answer: Answer) -> Iterable[Part]:
@@ -150,10 +134,6 @@ def _print(answer: Answer) -> Iterable[Part]:
         yield from _print_rule(answer)
     elif "acting" in answer:
         yield f"{plural(answer['rules'], 'rule')}, {answer['acting']:,} of them act"
-    elif "released" in answer:
-        which = printable(answer.get("rule") or answer["url"])
-        said = f"{plural(answer['released'], 'request')} will be made by the next crawl"
-        yield f"{said if answer['released'] else 'no request is parked'}: {which}"
     else:
         yield f"{printable(answer['file'])}: {plural(answer['written'], 'rule')}"
 
@@ -252,12 +232,6 @@ _ACTIONS = {
         ),
     ),
     "learn": ("Learn rules from the pages of the store, now", Command(_learn)),
-    "release": (
-        "Let parked requests be made by the next crawl of their spider",
-        Command(
-            _release, f"RULE|URL...: a parked URL, {_RULE}", more={"rule|url": {"dest": "what"}}
-        ),
-    ),
     "audit": (
         "Let the pages of the store vote on the rules of a file",
         Command(audit, _AUDIT, more={"file": {"dest": "rules_path"}}),
@@ -277,7 +251,6 @@ COMMANDS = {
             "urls learn",
             "urls set pin 0123456789abcdef",
             "urls set learn --file rules.txt",
-            "urls release http://site.example/again?print=1",
             "urls audit rules.txt",
             "urls list --output rules.txt",
         ),

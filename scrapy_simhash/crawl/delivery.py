@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _NOWHERE = object()
 
 
+def _ignore(marked: Marked, *, done: bool) -> None:
+    """Hear of a document that is settled."""
+
+
 class Delivery(Follower):
     """Follows each judged page to the spider, and its items through the pipelines."""
 
@@ -51,6 +55,8 @@ class Delivery(Follower):
         self._crawler = crawler
         self._detector = detector
         self._pages = pages
+        # Hears of each page that came through, or that will not.
+        self.on_settled: Callable[..., object] = _ignore
         # Kept as attributes, because signals hold only weak references to handlers.
         on_feed = config.done_on == "feed"
         self._gate = _FeedGate(crawler, self._came_through) if on_feed else None
@@ -135,7 +141,11 @@ class Delivery(Follower):
         page = self._find(response)
         if page in self._open:
             self._open.discard(page)
-            self._detector.note(Note(withdrawn=page.pending))
+            self._withdraw(page.pending)
+
+    def _withdraw(self, marked: Marked) -> None:
+        self._detector.note(Note(withdrawn=marked))
+        self.on_settled(marked, done=False)
 
     def _settle(self, page: JudgedPage) -> None:
         # The count is negative if a middleware nearer to the engine added items.
@@ -152,6 +162,7 @@ class Delivery(Follower):
             done = done._replace(without_items=True)
             count(self._crawler, "without_items")
         self._detector.note(Note(done=done))
+        self.on_settled(page.pending, done=True)
         for act in page.on_done:
             act()
 
@@ -159,7 +170,7 @@ class Delivery(Follower):
         """Withdraw pages that never reached the spider; those dropped for them are lost then."""
         # No page is on its way any more: another middleware stopped these.
         for document in self._expected:
-            self._detector.note(Note(withdrawn=document))
+            self._withdraw(document)
         self._expected.clear()
 
     async def close(self) -> None:

@@ -3,8 +3,8 @@
 When a crawl has nothing else to do, it asks the followers which requests are to be made::
 
     idle       the store is asked, in the writer's thread; the spider stays open until it answers
-    answered   the requests are made; if there are none, and no page was judged meanwhile, the
-               spider may close at the next idle moment, which is at once
+    answered   the requests are made, and the crawl is idle once more: if no follower expects to
+               find anything then, the spider may close
 
 The store may have to wait for the lock of another process, which the event loop must not.
 """
@@ -74,6 +74,10 @@ class Follower:
     def arrived(self, response: Response, page: JudgedPage) -> None:
         """Note that the callback of a page is about to be called."""
 
+    def expects(self) -> bool:
+        """Whether there may be requests to make when the crawl has nothing else to do."""
+        return False
+
     async def list_requests(self, spider: Spider) -> Sequence[Request]:  # noqa: ARG002
         """List requests to make when the crawl has nothing else to do."""
         return ()
@@ -88,18 +92,14 @@ class IdleWork:
     def __init__(self, crawler: Crawler, followers: Sequence[Follower]) -> None:
         self._crawler = crawler
         self._followers = followers
-        # Whether there may be requests that the last answer did not know of.
-        self.outdated = True
         self._asking: asyncio.Future[None] | None = None
         crawler.signals.connect(self._spider_idle, signals.spider_idle)
 
     def _spider_idle(self, spider: Spider) -> None:
-        """Ask, unless the answer is there; raises DontCloseSpider until it is."""
-        if self._asking is not None and self._asking.done() and not self.outdated:
-            self._asking = None
-            return
+        """Ask if there may be anything; raises DontCloseSpider until the answer is there."""
         if self._asking is None or self._asking.done():
-            self.outdated = False
+            if not any(follower.expects() for follower in self._followers):
+                return
             self._asking = asyncio.ensure_future(self._ask(spider))
         raise DontCloseSpider
 
@@ -114,9 +114,7 @@ class IdleWork:
                 return  # the spider's next crawl gets what this one asked for
             for request in requests:
                 engine.crawl(request)
-            # Another component may have found work meanwhile.
-            self.outdated |= bool(requests) or not engine.spider_is_idle()
-            if self.outdated:
+            if requests or not engine.spider_is_idle():  # another component may have found work
                 break
         slot.nextcall.schedule()  # else it would not look before five seconds are over
 

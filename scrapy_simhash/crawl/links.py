@@ -39,7 +39,7 @@ from scrapy_simhash.crawl.policy import (
     is_closing,
     spider_of,
 )
-from scrapy_simhash.crawl.refetch import pack_request, unpack_request
+from scrapy_simhash.crawl.refetch import Packing, unpack_request
 from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
@@ -348,9 +348,10 @@ class Outlinks(Follower):
         if self._config.readonly:
             return
         if self.late:  # another crawl may have to request them
+            packing = Packing(spider_of(self._crawler), self._config.secret_headers, cookies=True)
             for link in links:
                 request = self._made.make(link)
-                link.request = pack_request(request, spider_of(self._crawler)) if request else b""
+                link.request = packing.pack(request) if request else b""
         if links or gone:
             self._detector.tell(lambda store: store.keep_links(links, gone))
         self._written.update(link.url for link in links)
@@ -361,6 +362,10 @@ class Outlinks(Follower):
             self._made.learn(page, request, spider_of(self._crawler))
         except Exception:  # noqa: BLE001 - the spider's meta may hold anything
             count(self._crawler, "failed/links")
+
+    def expects(self) -> bool:
+        """Whether pages were judged since the last look."""
+        return self.late and self._changed and len(self._asked) < MOST_LATE
 
     async def list_requests(self, spider: Spider) -> list[Request]:
         """Make requests of unknown links, when there is nothing else to do."""

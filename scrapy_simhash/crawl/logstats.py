@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _RULES_NAMED = 3
 # Of fewer pages a share tells nothing.
 _LEAST_PAGES = 10
+# What a crawl leaves owed, by the names of stats.
+_OWED = (
+    ("lost", "lost page", ""),
+    ("waiting", "dropped page", " that wait for what another crawl is at work on"),
+    ("link", "link", " of dropped pages"),
+)
 _OUTCOMES = {"same": "the same", "different": "different", "grey": "not told apart"}
 
 
@@ -132,9 +138,14 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     line = ", ".join(parts)
-    if waiting := get("waiting"):
-        line += f"; {plural(waiting, 'dropped page')} may have to be requested again: another "
-        line += "crawl is still at work on what they duplicate"
+    owed = {
+        f"{plural(number, what)}{more}": number
+        for name, what, more in _OWED
+        if (number := get(f"owed/{name}"))
+    }
+    if owed:
+        line += f"; {plural(sum(owed.values()), 'request')} owed: {', '.join(owed)} "
+        line += "(`scrapy simhash owed`)"
     return line[0].upper() + line[1:]
 
 

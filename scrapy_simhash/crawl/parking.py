@@ -7,10 +7,11 @@
                before scheduler and dupefilter see it; or, if it was queued before the rule was
                proven, when it is about to be made
     sampled    made all the same, to check the rule: the first of each directory, and some others
-    released   made when the crawl is idle: a rule was retired, or the known page is gone
     waiting    made when the crawl is idle, one of each normal form, until this crawl has fetched a
                page of that form for the same callback: the known page is one of an earlier crawl
     checked    made when nothing else is left to do: a few requests of each directory
+
+What is parked is made by `crawl.owed` when a rule was retired, or the known page is gone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
-from scrapy_simhash._printable import describe_error, plural, quote
+from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
@@ -39,22 +40,13 @@ from scrapy_simhash.crawl.policy import (
     is_never_dropped,
     spider_of,
 )
-from scrapy_simhash.crawl.refetch import (
-    PARKED,
-    SAMPLED,
-    YIELDED,
-    pack_request,
-    set_mark,
-    take_mark,
-    unpack_request,
-)
+from scrapy_simhash.crawl.refetch import SAMPLED, YIELDED, set_mark, take_mark
 from scrapy_simhash.detector.log import NOT_FETCHED
-from scrapy_simhash.detector.writer import Note
-from scrapy_simhash.judging.rows import Parked
+from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -62,9 +54,11 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
+    from scrapy_simhash.crawl.owed import OwedRequests
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.stores.parking import Parking, ParkingAnswer, TakenRequest
+    from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.parking import Parking, ParkingAnswer
     from scrapy_simhash.stores.rulebook import Asked
     from scrapy_simhash.urls.applying import ActingRules, Target
 
@@ -84,8 +78,6 @@ _MOST_HELD = 64
 # At the end of a crawl; and at an idle moment, of those that wait for a page.
 _MOST_CHECKED = 1_000
 _MOST_MADE = 1_000
-# Names of headers, as Scrapy writes them.
-_CREDENTIALS = (b"Authorization", b"Cookie", b"Proxy-Authorization")
 # Of samples, as stats name them; all others could not be told apart.
 _OUTCOMES = {"s": "same", "d": "different"}
 # Why a page was not judged that says nothing of the page.
@@ -138,15 +130,17 @@ class _Fate(NamedTuple):
 
 
 class ParkedRequests(Follower):
-    """Parks the requests of a crawl, and makes them again."""
+    """Parks the requests of a crawl, and makes some to check the rules."""
 
-    def __init__(self, crawler: Crawler, config: Config, detector: Detector) -> None:
-        # Requests that were not made, by the text of the rule that parked them.
-        self.counted: Counter[str] = Counter()
+    def __init__(
+        self, crawler: Crawler, config: Config, detector: Detector, owed: OwedRequests
+    ) -> None:
+        self._counted: Counter[str] = Counter()  # requests that were parked, by rule
         self._texts: dict[str, str] = {}  # of these rules, by id
         self._crawler = crawler
         self._config = config
         self._detector = detector
+        self._owed = owed
         # Whether requests are parked, not only counted.
         self.skips = config.url_rules == "skip"
         # By identity. Forgotten when their rule does not act any more.
@@ -160,11 +154,14 @@ class ParkedRequests(Follower):
         self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes]]] = defaultdict(deque)
         self._waiting_number = 0
         self._warned: set[str] = set()  # what was told once
-        # Of errors that may pass: who asks later may get the page.
-        self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         self._parked = 0
         self._checked_at = 0  # requests that were parked when some were checked last
-        self._pages, self._bytes = 0, 0
+
+    @property
+    def counted(self) -> Counter[str]:
+        """The requests that were not made, by the text of the rule that parked them."""
+        left = self._counted - self._owed.unparked
+        return Counter({self._texts.get(rule, rule): number for rule, number in left.items()})
 
     # As callbacks yield them
 
@@ -233,7 +230,7 @@ class ParkedRequests(Follower):
         meta = request.meta
         return (
             request.method == "GET"
-            and not (request.body or request.dont_filter or request.cookies)
+            and not (request.body or request.dont_filter)
             and request.callback is not NO_CALLBACK
             # Of the request itself, or copied by the spider, which cannot be told.
             and "retry_times" not in meta
@@ -241,7 +238,7 @@ class ParkedRequests(Follower):
             and not meta.get("simhash_skip")
             and not meta.get("verbatim_url")
             and meta.get("simhash_action", self._config.action) == "drop"
-            and not any(name in request.headers for name in _CREDENTIALS)
+            and not self._owed.packing.has_credentials(request)
             and not is_never_dropped(self._config, request.url)
         )
 
@@ -320,7 +317,7 @@ class ParkedRequests(Follower):
         if answer.reason:
             return True
         if not self.skips:
-            packed = pack_request(candidate.request, spider_of(self._crawler))
+            packed = self._owed.packing.pack(candidate.request)
             count(self._crawler, "urls/would_park" if packed else "urls/unpackable")
             return True
         if not self._may_be_sampled(candidate):  # by now
@@ -339,26 +336,24 @@ class ParkedRequests(Follower):
         if not candidates:
             return []
         described = [self._describe(each, only_ask=only_ask) for each in candidates]
-        answers = await self._detector.park(described)
-        return list(zip(candidates, answers, strict=True))
+        answers = await self._detector.commit(partial(_park, wanted=described), None)
+        return list(zip(candidates, answers or _refuse(candidates), strict=True))
 
     def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
         """Describe a request to the store."""
         from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
 
-        request, spider = candidate.request, spider_of(self._crawler)
-        parked = Parked(
-            rule="",
-            url=request.url,
-            spider=spider.name,
-            crawl=self._detector.crawl,
-            target=0,
+        request = candidate.request
+        owed = Owed(
+            request.url,
+            Why.PARKED,
+            spider_of(self._crawler).name,
+            self._detector.crawl,
             # Where it is empty, the request could not be made again, and the store refuses it.
-            request=b"" if only_ask else pack_request(request, spider),
+            request=b"" if only_ask else self._owed.packing.pack(request),
             time=time.time(),
-            body_bytes=self._bytes // max(1, self._pages),
         )
-        return Parking(parked, candidate.asked, only_ask=only_ask)
+        return Parking(owed, candidate.asked, only_ask=only_ask)
 
     def _note_unpackable(self, request: Request) -> None:
         count(self._crawler, "urls/unpackable")
@@ -376,7 +371,8 @@ class ParkedRequests(Follower):
         count(self._crawler, "urls/parked")
         rules = self._detector.acting
         rule = self._texts[name] = rules.texts.get(name, name) if rules else name
-        self.counted[rule] += 1
+        self._counted[name] += 1
+        self._owed.expect()
         self._parked += 1
         if form in self._fetched:
             self._parked_in[candidate.place].add(answer.key)
@@ -422,77 +418,47 @@ class ParkedRequests(Follower):
             self._warned.add(message)
             logger.warning(message, about, extra={"spider": self._crawler.spider})
 
-    # Made after all
+    # Made all the same
+
+    def expects(self) -> bool:
+        """Whether any wait for a page, or rules are to be checked."""
+        return any(self._waiting.values()) or self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        # Not every time that a spider is idle which lives long.
+        return self.skips and self._parked > 2 * self._checked_at
 
     async def list_requests(self, spider: Spider) -> list[Request]:
-        """Make released requests, or else some parked ones, to check them."""
-        detector = self._detector
-        # Those that cannot be made must not keep the others waiting.
-        while taken := await detector.ask(
-            lambda store: store.take_parked(detector.crawl, spider.name), ()
-        ):
-            if is_closing(self._crawler):
-                return []
-            if made := self._make(taken, spider):
-                count(self._crawler, "urls/released", len(made))
-                return made
+        """Make parked requests that wait for a page, or else some to check the rules."""
         waiting = [keys for keys in self._waiting.values() if keys]
         keys = [keys.popleft()[1] for keys in waiting[:_MOST_MADE]]
         self._waiting_number -= len(keys)
-        # Not every time that a spider is idle which lives long.
-        if not keys and self._parked > 2 * self._checked_at:
+        if not keys and self._is_due:
             self._checked_at = self._parked
             keys = [key for drawn in self._parked_in.values() for key in drawn.draw()]
             keys = keys[:_MOST_CHECKED]
             self._parked_in.clear()
         if not keys:
             return []
-        sample = await detector.ask(
-            lambda store: store.take_chosen(detector.crawl, spider.name, keys), ()
+        detector = self._detector
+        taken = await detector.ask(
+            lambda store: store.owed.take(detector.crawl, spider.name, keys, check=True), ()
         )
-        return [] if is_closing(self._crawler) else self._make(sample, spider, sampled=True)
-
-    def _make(
-        self, taken: Iterable[TakenRequest], spider: Spider, *, sampled: bool = False
-    ) -> list[Request]:
-        """Make parked requests, those that can be made."""
-        made, lost = [], 0
-        for key, parked in taken:
-            request = unpack_request(parked.request, spider)
-            if request is None:
-                lost += 1
-                continue
-            set_mark(request, PARKED, key)
-            if sampled:
-                mark = [*parked.others, parked.rule], parked.url, parked.target
-                set_mark(request, SAMPLED, mark)
-            made.append(request)
-            if parked.crawl == self._detector.crawl:
-                self.counted -= Counter([self._texts.get(parked.rule, "")])
-        if lost:
-            logger.warning(
-                "%s cannot be made: the spider has no such callback now, or its code fails",
-                plural(lost, "parked request"),
-                extra={"spider": spider},
-            )
-        return made
+        made = [] if is_closing(self._crawler) else self._owed.make(taken, spider)
+        for (_, owed), request in made:
+            rule, *others = owed.rules
+            set_mark(request, SAMPLED, ([*others, rule], owed.url, owed.page))
+        return [request for _, request in made]
 
     # As their pages arrive
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
-        """Note a page; if its request was parked, or made to check rules, that has an end."""
+        """Note a page; if its request was made to check rules, it votes."""
         decision, meta = page.decision, request.meta
         if decision.status != "unjudged":
-            self._pages += 1
-            self._bytes += decision.body_bytes or 0
             self._note_fetched(request, decision)
         meta.pop(YIELDED, None)
-        key = take_mark(request, PARKED)
-        if key and response.status not in self._no_answers:  # or else a later crawl makes it
-            if page.scheduled and page.pending:
-                page.on_done.append(partial(self._detector.note, Note(unparked=key)))
-            else:
-                self._detector.note(Note(unparked=key))
         match take_mark(request, SAMPLED):
             case [[_, *_] as rules, url, target]:
                 outcome = None
@@ -547,3 +513,16 @@ class ParkedRequests(Follower):
 def _tells(decision: Decision, status: int) -> bool:
     """Whether a page says anything about its rules: a failure and an empty answer do not."""
     return status in SUCCESS and bool(decision.body_bytes) and decision.reason not in _TELLS_NOTHING
+
+
+def _park(stored: Documents, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
+    from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads lmdb
+
+    return park(stored, wanted)
+
+
+def _refuse(candidates: Sequence[_Candidate]) -> list[ParkingAnswer]:
+    """Say that requests must be made, because the store cannot be written."""
+    from scrapy_simhash.stores.parking import ParkingAnswer  # noqa: PLC0415 - loads lmdb
+
+    return [ParkingAnswer("unavailable")] * len(candidates)

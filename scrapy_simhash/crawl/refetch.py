@@ -1,55 +1,46 @@
-"""Request pages again that were dropped for an original whose items were never delivered."""
+"""Pack requests for a later crawl, without credentials, and mark those that are made again."""
 
 from __future__ import annotations
 
 import base64
+import inspect
 import json
-import logging
-from functools import partial
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
+from scrapy import Spider
 from scrapy.http import Request
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict
 
-from scrapy_simhash._printable import describe_error, plural
-from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.crawl.policy import count, is_closing, spider_of
-from scrapy_simhash.detector.writer import Note
+from scrapy_simhash._printable import describe_error, mask_password
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from scrapy_simhash.crawl.followers import JudgedPage
-    from scrapy_simhash.detector.detector import Detector
-    from scrapy_simhash.judging.documents import LostPage
-
-logger = logging.getLogger(__name__)
-
-
-# Key in the meta of a page that is requested again: the number of the dropped document.
-AGAIN = "_simhash_again"
-# Another one: the digest of the text whose items came through already, under `ignore-outlinks`.
-_DELIVERED = "_simhash_delivered"
-# Keys in the meta of requests that URL rules lead to a known page, see `parking`: the URL with
-# which a callback yielded it; the rules that it checks; where it was parked.
-YIELDED, SAMPLED, PARKED = "_simhash_yielded", "_simhash_sampled", "_simhash_parked"
-# Actions that let a page pass with its items and its links.
-_WHOLE = {"", "flag"}
+# Keys in the meta of requests. The key of a request that was owed, in the store.
+OWED = "_simhash_owed"
+# The digest of the text whose items came through already, under `ignore-outlinks`.
+DELIVERED = "_simhash_delivered"
+# Of those that URL rules lead to a known page, see `parking`: the URL with which a callback yielded
+# it; the rules that it checks.
+YIELDED, SAMPLED = "_simhash_yielded", "_simhash_sampled"
 # Meta that components set for one download; the next download sets its own.
 _OF_ONE_DOWNLOAD = {
-    *(YIELDED, SAMPLED, PARKED),
-    *("simhash", "simhash_text", "_simhash_inherited_redirects", AGAIN, _DELIVERED),
+    *(YIELDED, SAMPLED, OWED, DELIVERED),
+    *("simhash", "simhash_text", "_simhash_inherited_redirects"),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     *("retry_times", "_auth_proxy"),
     # The first is a browser page, which cannot be serialized.
     *("playwright_page", "playwright_security_details", "playwright_suggested_filename"),
 }
+# Headers that are credentials, whatever the spider says.
+CREDENTIALS = ("Authorization", "Cookie", "Proxy-Authorization")
+# A CrawlSpider's own callbacks, which are not public.
+_OF_CRAWL_SPIDERS = {"_callback", "_errback"}
 
 
 def set_mark(request: Request, name: str, value: Any) -> None:
@@ -65,89 +56,53 @@ def take_mark(request: Request, name: str) -> Any:
     return None
 
 
-class LostPages(Follower):
-    """Keeps the requests of pages that were dropped for pending ones, and makes them again."""
+class Packing:
+    """Packs the requests of a spider.
 
-    def __init__(self, crawler: Crawler, detector: Detector) -> None:
-        self._crawler = crawler
-        self._detector = detector
-        self._asked_again: set[int] = set()
+    Args:
+        spider: whose methods are their callbacks.
+        secret_headers: names of headers that are credentials, besides those that always are.
+        cookies: Scrapy's middleware sets the header of cookies, of its own.
+    """
 
-    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Keep the request of a near-duplicate, unless its items are delivered anyway."""
-        if page.decision.match_pending:
-            dropped = page.scheduled and page.decision.action not in _WHOLE
-            packed = pack_request(request, spider_of(self._crawler)) if dropped else None
-            self._detector.note(Note(dropped=(page.decision.document, packed)))
+    def __init__(self, spider: Spider, secret_headers: Collection[str], *, cookies: bool) -> None:
+        self._spider = spider
+        self._secret = (*CREDENTIALS, *secret_headers)
+        self._cookies = cookies
 
-    def arrived(self, response: Response, page: JudgedPage) -> None:
-        """Note that a page reached the spider; if it was requested again, it is no longer lost."""
-        request, decision = response.request, page.decision
-        assert request is not None  # noqa: S101 - it was judged
-        again = take_mark(request, AGAIN)
-        if again is not None and decision.action in _WHOLE:
-            self._detector.note(Note(dropped=(again, None)))
-        page.repeated = take_mark(request, _DELIVERED) == decision.text_digest
-        if decision.match_pending and decision.action == "ignore-outlinks":
-            # Once its items came through, its links are lost all the same if its original is.
-            noted = {_DELIVERED: [decision.text_digest, request.url]}  # as `set_mark` does
-            packed = pack_request(request, spider_of(self._crawler), noted)
-            kept = Note(dropped=(decision.document, packed))
-            page.on_done.append(partial(self._detector.note, kept))
-
-    async def list_requests(self, spider: Spider) -> list[Request]:
-        """Make the requests of lost pages, each once a crawl."""
-        requests = []
-        lost = await self._list_lost(spider)
-        for page in () if is_closing(self._crawler) else lost:
-            request = unpack_request(page.request, spider)
-            if request is not None and page.document not in self._asked_again:
-                self._asked_again.add(page.document)
-                count(self._crawler, "requested_again")
-                set_mark(request, AGAIN, page.document)
-                requests.append(request)
-        return requests
-
-    async def _list_lost(self, spider: Spider, *, ending: bool = False) -> Sequence[LostPage]:
-        detector = self._detector
-        return await detector.ask(
-            lambda store: store.take_lost(detector.crawl, spider.name, ending=ending), ()
+    def has_credentials(self, request: Request) -> bool:
+        """Whether a request has anything that must not be stored."""
+        headers = request.headers.copy()
+        if self._sets_cookies(request):
+            headers.pop("Cookie", None)
+        proxy = str(request.meta.get("proxy") or "")
+        return (
+            bool(request.cookies)
+            or any(name in headers for name in self._secret)
+            or any(mask_password(url) != url for url in (request.url, proxy))
         )
 
-    async def close(self) -> None:
-        """Warn about pages that are still lost when the crawl ends; count those that may be."""
-        spider, detector = self._crawler.spider, self._detector
-        waiting = await detector.ask(lambda store: store.count_waiting(detector.crawl), 0)
-        if waiting:
-            count(self._crawler, "waiting", waiting)
-        lost = await self._list_lost(spider, ending=True) if spider else []
-        if lost:
-            count(self._crawler, "lost", len(lost))
-            bare = sum(not page.request for page in lost)
-            only = f" but for {bare:,}, whose requests could not be stored," if bare else ""
-            logger.warning(
-                "%s dropped for originals whose items were never delivered, not fetched again; "
-                "the spider's next crawl will try%s and `scrapy simhash undo --lost` lists them",
-                plural(len(lost), "page"),
-                only,
-                extra={"spider": spider},
-            )
+    def _sets_cookies(self, request: Request) -> bool:
+        return self._cookies and not request.meta.get("dont_merge_cookies")
 
-
-def pack_request(request: Request, spider: Spider, noted: Mapping[str, Any] | None = None) -> bytes:
-    """Pack a request for a later crawl of the spider; b"" if it would not be restored exactly."""
-    # `noted` is added to its meta. This does not pickle: it refuses lambdas as callbacks, and
-    # tuples or objects as arguments, which may raise whatever they like.
-    try:
-        fields = request.to_dict(spider=spider)
-        fields["meta"] = {
-            key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
-        } | dict(noted or {})
-        packed = msgspec.msgpack.encode(fields, enc_hook=_make_plain)
-        same = msgspec.msgpack.decode(packed) == fields
-    except Exception:  # noqa: BLE001
-        return b""
-    return packed if same else b""
+    def pack(self, request: Request, noted: Mapping[str, Any] | None = None) -> bytes:
+        """Pack a request; b"" if it has credentials, or would not be restored exactly."""
+        # `noted` is added to its meta. This does not pickle: it refuses lambdas as callbacks, and
+        # tuples or objects as arguments, which may raise whatever they like.
+        try:
+            if self.has_credentials(request):
+                return b""
+            fields = request.to_dict(spider=self._spider)
+            if self._sets_cookies(request):
+                fields["headers"].pop(b"Cookie", None)
+            fields["meta"] = {
+                key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
+            } | dict(noted or {})
+            packed = msgspec.msgpack.encode(fields, enc_hook=_make_plain)
+            same = msgspec.msgpack.decode(packed) == fields
+            return packed if same and unpack_request(packed, self._spider) else b""
+        except Exception:  # noqa: BLE001
+            return b""
 
 
 def _make_plain(value: object) -> str:
@@ -159,8 +114,43 @@ def _make_plain(value: object) -> str:
     raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
+def unpack_request(packed: bytes, spider: Spider) -> Request | None:
+    """Restore a request; None if it cannot be made now, or is not of a kind that is ever packed.
+
+    Whoever can write to the store chooses its URL, its arguments and which of the spider's public
+    methods gets the page; but no module is imported, and nothing but a web page is fetched.
+    """
+    try:
+        fields = msgspec.msgpack.decode(packed)
+        if urlsplit(fields["url"]).scheme not in {"http", "https"}:
+            return None
+        if not all(_may_be_called(fields.get(name), spider) for name in ("callback", "errback")):
+            return None
+        module, _, name = fields.get("_class", "scrapy.Request").rpartition(".")
+        if not issubclass(getattr(sys.modules[module], name), Request):
+            return None
+        return request_from_dict(fields, spider=spider)
+    except Exception:  # noqa: BLE001 - the spider's code may have changed, also its Request
+        return None
+
+
+def _may_be_called(name: object, spider: Spider) -> bool:
+    """Whether a callback is one that a spider's own code could have named."""
+    if name is None:
+        return True
+    if isinstance(spider, CrawlSpider) and name in _OF_CRAWL_SPIDERS:
+        return True
+    if not isinstance(name, str) or name.startswith("_"):
+        return False
+    # Scrapy calls the methods of its class itself, but for `parse`, which is there to be replaced.
+    if hasattr(Spider, name) and name != "parse":
+        return False
+    found = inspect.getattr_static(type(spider), name, None)  # runs no property
+    return inspect.isroutine(found) and inspect.ismethod(getattr(spider, name))
+
+
 def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
-    """Read the file that `scrapy simhash undo -o FILE` wrote, for a spider to start from.
+    """Read the file that `scrapy simhash owed write FILE` wrote, for a spider to start from.
 
     Args:
         path: JSON lines, or a text with a URL in each line.
@@ -180,18 +170,9 @@ def read_requests(path: str | Path, spider: Spider) -> Iterator[Request]:
                 if page.get("spider") in {None, "", spider.name} and page["url"]:
                     packed = base64.b64decode(page.get("request") or "")
                     again = unpack_request(packed, spider) if packed else None
-                    yield again or Request(page["url"], dont_filter=True)
+                    yield (again or Request(page["url"])).replace(dont_filter=True)
             except (ValueError, TypeError, KeyError) as error:
                 raise ValueError(
                     f"{path}, line {number}: not a page to request again ({describe_error(error)});"
-                    " write the file anew with `scrapy simhash undo`"
+                    " write the file anew with `scrapy simhash owed write`"
                 ) from None
-
-
-def unpack_request(packed: bytes, spider: Spider) -> Request | None:
-    """Restore a request, past Scrapy's dupefilter; None if it cannot be made now."""
-    try:
-        request = request_from_dict(msgspec.msgpack.decode(packed), spider=spider)
-        return request.replace(dont_filter=True)
-    except Exception:  # noqa: BLE001 - the spider's code may have changed, also its Request
-        return None

@@ -31,13 +31,12 @@ from scrapy_simhash.pages.fingerprint import (
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
-from scrapy_simhash.stores.parking import ParkingAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator
     from concurrent.futures import Future
 
-    from scrapy_simhash.stores.parking import Parking
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
     from scrapy_simhash.urls.applying import ActingRules
 
@@ -76,6 +75,7 @@ class Page:
     is_file: bool = False  # no HTML: its bytes are compared, and nothing else
     reader: Reader = NOBODY  # who is to get it
     foreign: bool = False  # its address was found on another site
+    pack_request: Callable[[], bytes] = bytes  # see `judging.Document`
 
 
 class Detector:
@@ -109,6 +109,7 @@ class Detector:
         self._opened = ExitStack()  # what is to be closed
         self.crawl = new_crawl(prefix)
         self.is_open = False
+        self.owed = 0  # number of requests that the store owed when it was opened
         self.judged_again = 0  # see `Store`; once it is closed
         self.log: DecisionLog | None = None
 
@@ -165,6 +166,7 @@ class Detector:
             opened.callback(self.log.close)
         if not config.readonly:
             store.start_crawl(self.crawl, spider)
+            self.owed = store.owed.count()
         # On the event loop, to load the public suffixes would hold it for a tenth of a second.
         on_one_site("http://one.example/", "http://two.example/")
         _frozen.acquire("", gc.freeze)
@@ -277,6 +279,7 @@ class Detector:
             reader=page.reader,
             across_spiders=self._config.across_spiders,
             foreign=page.foreign,
+            pack_request=page.pack_request,
         )
         started = time.perf_counter()
         if self._writer is None:
@@ -327,15 +330,15 @@ class Detector:
         """The secret of the store; 0 before it is open."""
         return self._store.seed if self._store is not None else 0
 
-    async def park(self, requests: Sequence[Parking]) -> list[ParkingAnswer]:
-        """Park requests, see `stores.parking.park`; waits for the disk. Never raises StoreError.
+    async def commit(
+        self, work: Callable[[Documents], Result], otherwise: Otherwise
+    ) -> Result | Otherwise:
+        """Work in the commit of a group, and wait for the disk; another answer if that fails.
 
-        Those whose answer has a reason must be made: `unavailable` if the store fails.
+        The work may run twice, and in a thread of its own.
         """
-        return await self._wait_for(
-            lambda writer: writer.park(requests, more=self._on_their_way > 0),
-            [ParkingAnswer("unavailable")] * len(requests),
-        )
+        more = self._on_their_way > 0
+        return await self._wait_for(lambda writer: writer.commit(work, more=more), otherwise)
 
     async def ask(
         self, question: Callable[[Store], Result], otherwise: Otherwise

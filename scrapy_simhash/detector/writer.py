@@ -9,20 +9,19 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
 from scrapy_simhash.judging.rows import read_version
-from scrapy_simhash.stores.parking import ParkingGroup
+from scrapy_simhash.stores.owed import forget, repack
 from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from scrapy_simhash.judging.documents import Document, Marked, Verdict
-    from scrapy_simhash.stores.parking import Parking, ParkingAnswer
+    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 logger = logging.getLogger(__name__)
@@ -43,21 +42,21 @@ _DONE_DELAY_SECONDS = 1.0
 
 
 class _Wish(NamedTuple):
-    """What somebody waits for: the verdict on a document, or answers to requests to be parked."""
+    """What somebody waits for: the verdict on a document, or what some work finds."""
 
     document: Document | None
-    requests: Sequence[Parking]
+    work: Callable[[Documents], Any]
     more: bool  # others are on their way
     answer: Future[Any]
 
 
 class Note(NamedTuple):
-    """What became of a document or a request: one of these."""
+    """What became of a document, or of a request: one of these."""
 
     done: Marked = 0  # its items came through
     withdrawn: Marked = 0  # they did not
-    dropped: tuple[int, bytes | None] | None = None  # its request; None if it was not after all
-    unparked: bytes = b""  # key of a parked request that was made
+    made: bytes = b""  # key of a request that was owed
+    packed: tuple[bytes, bytes] | None = None  # key of one that is owed, and how to make it now
 
 
 class _Question(NamedTuple):
@@ -86,11 +85,10 @@ class _Group(NamedTuple):
         for wish in self.wishes:
             wish.answer.set_exception(error)
 
-    def make_parking(self) -> ParkingGroup | None:
-        """Make what the store is to park and unpark; None for nothing."""
-        requests = [request for wish in self.wishes for request in wish.requests]
-        unparked = [note.unparked for note in self.notes if note.unparked]
-        return ParkingGroup(requests, unparked) if requests or unparked else None
+    def settle(self, stored: Documents) -> None:
+        """Forget the requests that were made, and note how others are made."""
+        forget(stored, [note.made for note in self.notes if note.made])
+        repack(stored, dict(note.packed for note in self.notes if note.packed))
 
 
 class GroupWriter:
@@ -123,19 +121,19 @@ class GroupWriter:
     def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        return self._wish(document, (), more=more)
+        return self._wish(document, _do_nothing, more=more)
 
-    def park(
-        self, requests: Sequence[Parking], *, more: bool = False
-    ) -> Future[list[ParkingAnswer]]:
-        """Park requests in the commit of a group; the future may have an error."""
-        return self._wish(None, requests, more=more)
+    def commit(
+        self, work: Callable[[Documents], _Result], *, more: bool = False
+    ) -> Future[_Result]:
+        """Work in the commit of a group, perhaps twice; the future may have an error."""
+        return self._wish(None, work, more=more)
 
     def _wish(
-        self, document: Document | None, requests: Sequence[Parking], *, more: bool
+        self, document: Document | None, work: Callable[[Documents], Any], *, more: bool
     ) -> Future[Any]:
         answer: Future[Any] = Future()
-        self._put(_Wish(document, requests, more, answer))
+        self._put(_Wish(document, work, more, answer))
         return answer
 
     def note(self, note: Note) -> None:
@@ -256,22 +254,23 @@ class GroupWriter:
                     _warn_of_pending(part.notes, error)
 
     def _write(self, group: _Group) -> None:
-        parking = group.make_parking()
+        found: list[Any] = []
+
+        def work(stored: Documents) -> None:
+            group.settle(stored)
+            found[:] = [wish.work(stored) for wish in group.wishes if wish.document is None]
+
         verdicts = self._store.find_and_add(
             [wish.document for wish in group.wishes if wish.document is not None],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
-            requests=dict(note.dropped for note in group.notes if note.dropped),
-            parking=parking,
+            works=[work],
         )
         self._look_at_rules()
-        judged, answers = iter(verdicts), iter(() if parking is None else parking.answers)
+        judged, done = iter(verdicts), iter(found)
         for wish in group.wishes:
-            if wish.document is None:
-                wish.answer.set_result(list(islice(answers, len(wish.requests))))
-            else:
-                wish.answer.set_result(next(judged))
+            wish.answer.set_result(next(done if wish.document is None else judged))
 
     def _look_at_rules(self) -> None:
         """Read the rules that act if this or another process, or a person, changed them."""
@@ -330,6 +329,10 @@ class Relay:
                 waiting.set_result(done.result())
             else:
                 waiting.set_exception(error)
+
+
+def _do_nothing(stored: Documents) -> None:
+    """Work of those who wait for a verdict."""
 
 
 def _warn_of_pending(notes: list[Note], error: Exception) -> None:

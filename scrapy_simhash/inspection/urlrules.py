@@ -33,7 +33,7 @@ _ORDER = (
 def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[dict[str, Any]]:
     """List the rules of a store, those that act first; of one host or state, if named."""
     with open_as_it_is(config.store) as store:
-        records, parked = store.url_rules(), count_parked(store)
+        records, parked = store.url_rules(), store.owed.count_parked()
     for record in sort_rules(records):
         if host in {None, record.rule.host} and state in {None, record.state}:
             yield describe_rule(record, parked)
@@ -42,12 +42,6 @@ def list_rules(config: Config, host: str | None, state: str | None) -> Iterator[
 def sort_rules(records: Iterable[UrlRuleRecord]) -> list[UrlRuleRecord]:
     """Sort rules: those that act first, and the best proven ones before others."""
     return sorted(records, key=lambda each: (_ORDER.index(each.state), -each.same, each.rule.text))
-
-
-def count_parked(store: Store) -> dict[str, int]:
-    """Count the requests that wait, by the ids of the rules that act; reads them all."""
-    rules = [acting.rule.id for acting in store.list_acting_rules()[1]]
-    return {rule: sum(1 for _ in store.parked(rule)) for rule in rules}
 
 
 def describe_rule(record: UrlRuleRecord, parked: Mapping[str, int]) -> dict[str, Any]:
@@ -119,7 +113,7 @@ def show_rule(
 
 def _show_rules(config: Config, rules: Sequence[str]) -> Iterator[dict[str, Any]]:
     with open_as_it_is(config.store) as store:
-        parked = count_parked(store)
+        parked = store.owed.count_parked()
         for record in find_rules(store.url_rules(), rules):
             voters = _list_pairs(record)
             yield {
@@ -204,7 +198,7 @@ def describe_addresses(store: Store) -> dict[str, Any] | None:
     records = sort_rules(store.url_rules())
     if not records:
         return None
-    parked, acting = count_parked(store), ActingRules(store.list_acting_rules()[1])
+    parked, acting = store.owed.count_parked(), ActingRules(store.list_acting_rules()[1])
     spared: Counter[str] = Counter()
     pages: list[bool] = []
 

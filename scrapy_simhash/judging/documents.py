@@ -15,6 +15,8 @@ from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.tables.permutation import check_fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
@@ -140,6 +142,8 @@ class Document(PageFacts, frozen=True):
         requested: the address that was asked for, where redirects led from it to `url`; else "".
         links: where the page's links lead; not kept.
         across_spiders: it is a near-duplicate of what a callback of that name of any spider got.
+        pack_request: packs the request that fetches it again; b"" if that cannot be stored. Called
+            for what is dropped for a pending document.
 
     The other attributes are those of `PageFacts`; a `ValueError` says what is wrong with them.
     """
@@ -151,6 +155,7 @@ class Document(PageFacts, frozen=True):
     requested: str = ""
     links: PageLinks = NO_LINKS
     across_spiders: bool = False
+    pack_request: Callable[[], bytes] = bytes
 
     def __post_init__(self) -> None:
         # LMDB would refuse or cut it in the middle of a transaction.
@@ -242,23 +247,6 @@ class Version(NamedTuple):
 
 # A document as a crawl marks it; a plain number stands for the text and the reader of now.
 Marked: TypeAlias = int | Version
-
-
-@dataclass(frozen=True, slots=True)
-class LostPage:
-    """A page that was dropped for one whose items never came through.
-
-    Attributes:
-        document: its number in the store.
-        url: of the page.
-        request: what its crawl kept to fetch it again, or b"".
-        spider: name of the spider that requested it, or "".
-    """
-
-    document: int
-    url: str
-    request: bytes
-    spider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,19 +402,6 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
         """Who got its text."""
         done = self.state == State.DONE
         return (*self.earlier_readers, self.reader) if done else self.earlier_readers
-
-
-class Waiting(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A drop that may have to be taken back: when it was made its original was pending."""
-
-    # `text_digest` is of the text it was dropped for, and `reader` is getting that; `crawl` answers
-    # for the drop; `request` is how it can be fetched again, or b"".
-
-    original: int
-    text_digest: bytes
-    crawl: str
-    request: bytes = b""
-    reader: Reader = NOBODY
 
 
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Record, Waiting
+from scrapy_simhash.judging.documents import CrawlRecord, Match, PageFacts, Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -64,7 +64,6 @@ class Documents(Reading, Protocol):
         text: str | None = None,
         *,
         aliases: Iterable[bytes] = (),
-        waiting: Waiting | None = None,
     ) -> int:
         """Write a document and all that leads to it, under the next number in place of 0."""
 
@@ -89,14 +88,6 @@ class Documents(Reading, Protocol):
     def get_crawl(self, crawl: str) -> CrawlRecord | None: ...
 
     def put_crawl(self, crawl: str, record: CrawlRecord) -> None: ...
-
-    def get_waiting(self, number: int) -> Waiting | None: ...
-
-    def put_waiting(self, number: int, waiting: Waiting) -> None: ...
-
-    def drop_waiting(self, number: int) -> None: ...
-
-    def list_waiting(self) -> list[tuple[int, Waiting]]: ...
 
     def put_row(self, table: str, key: bytes, row: bytes) -> None: ...
 

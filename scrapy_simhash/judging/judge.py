@@ -16,11 +16,11 @@ record of its own, which later pages for this reader match.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
     SHELLS,
@@ -36,7 +36,6 @@ from scrapy_simhash.judging.comparison import (
 from scrapy_simhash.judging.documents import (
     NOBODY,
     Document,
-    LostPage,
     Marked,
     Match,
     PageFacts,
@@ -46,17 +45,17 @@ from scrapy_simhash.judging.documents import (
     Status,
     Verdict,
     Version,
-    Waiting,
     facts_of,
     stands_for,
 )
+from scrapy_simhash.judging.rows import OWED, Owed, Why, key_of_lost, pack_row, read_rows
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
 from scrapy_simhash.judging.sites import Sites
 from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy_simhash.judging.documents import Kept
     from scrapy_simhash.judging.interface import Documents, Reading
@@ -406,13 +405,31 @@ class Judge(Matcher):
             first_time=document.time,
             spared=own is not None and own.spared,
         )
-        waiting = None
         if match is not None:
             note_match(record, match)
-            if match.pending and (original := writing.get(match.document)):
-                digest, reader = original.text_digest, original.reader
-                waiting = Waiting(match.document, digest, document.crawl, reader=reader)
-        return writing.add(number, record, document.text, aliases=document.aliases, waiting=waiting)
+        number = writing.add(number, record, document.text, aliases=document.aliases)
+        if match is not None and match.pending and not match.kept:
+            _owe(writing, document, number, match.document)
+        return number
+
+
+def _owe(writing: Documents, document: Document, number: int, original: int) -> None:
+    """Note that the request of a page may have to be made again: its original is pending."""
+    found = writing.get(original)
+    owed = Owed(
+        url=mask_password(document.url),
+        why=Why.LOST,
+        spider=document.reader.spider,
+        crawl=document.crawl,
+        request=document.pack_request(),
+        page=original,
+        text_digest=b"" if found is None else found.text_digest,
+        reader=NOBODY if found is None else found.reader,
+        time=document.time,
+        identity=document.identity,
+    )
+    key = key_of_lost(number)
+    writing.put_row(OWED, key, pack_row(key, owed))
 
 
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
@@ -481,11 +498,10 @@ def _is_another(reader: Reader, record: Record) -> bool:
 
 def _settle_drops(stored: Documents, number: int, record: Record, reader: Reader) -> None:
     """Settle what was dropped for a document, and for its text, because a reader has its items."""
-    for duplicate in stored.list_duplicates(number):
-        waiting = stored.get_waiting(duplicate)
-        awaited = waiting is not None and (waiting.text_digest, waiting.reader)
-        if awaited == (record.text_digest, reader):
-            stored.drop_waiting(duplicate)
+    keys = map(key_of_lost, stored.list_duplicates(number))
+    for key, owed in list(read_rows(Owed, ((key, stored.get_row(OWED, key)) for key in keys))):
+        if (owed.text_digest, owed.reader) == (record.text_digest, reader):
+            stored.drop_row(OWED, key)
 
 
 def get_sound(stored: Reading, number: int) -> Record | None:
@@ -494,82 +510,3 @@ def get_sound(stored: Reading, number: int) -> Record | None:
         return stored.get(number)
     except DamagedError:  # `check` lists it
         return None
-
-
-def list_lost(
-    stored: Documents, alive: Callable[[str], bool]
-) -> Iterator[tuple[int, Waiting, Record]]:
-    """List the drops whose original never came through: number, note and record of each."""
-    # The original does not count any more, or its text is another one now, or it is damaged.
-    alive = cache(alive)
-    for number, waiting in stored.list_waiting():
-        original, record = get_sound(stored, waiting.original), get_sound(stored, number)
-        expected = (
-            original is not None
-            and original.text_digest == waiting.text_digest
-            and counts(original, alive, waiting.reader)
-        )
-        if record is not None and not expected:
-            yield number, waiting, record
-
-
-def count_waiting(stored: Documents, alive: Callable[[str], bool], crawl: str) -> int:
-    """Count the drops of a crawl for documents that another running crawl is at work on."""
-    originals = (
-        get_sound(stored, waiting.original)
-        for _, waiting in stored.list_waiting()
-        if waiting.crawl == crawl
-    )
-    return sum(
-        original is not None
-        and original.state == State.PENDING
-        and original.crawl != crawl
-        and alive(original.crawl)
-        for original in originals
-    )
-
-
-def list_lost_pages(stored: Documents, alive: Callable[[str], bool]) -> list[LostPage]:
-    """List the lost pages of all spiders, with the requests that were kept."""
-    crawls = cache(stored.get_crawl)
-    pages = []
-    for number, waiting, record in list_lost(stored, alive):
-        crawl = crawls(waiting.crawl)
-        spider = crawl.spider if crawl is not None else ""
-        pages.append(LostPage(number, record.url, waiting.request, spider))
-    return pages
-
-
-def take_lost(
-    stored: Documents,
-    alive: Callable[[str], bool],
-    crawl: str,
-    spider: str,
-    *,
-    ending: bool = False,
-) -> list[LostPage]:
-    """Hand the lost pages of a spider over to one of its crawls, see `stores.Store.take_lost`."""
-    # Those that another running crawl answers for are left to it.
-    taken = []
-    lasting = (lambda other: other != crawl and alive(other)) if ending else alive
-    for number, waiting, record in list(list_lost(stored, lasting)):
-        owner = stored.get_crawl(waiting.crawl)
-        if waiting.crawl != crawl:
-            if owner is None or owner.spider != spider or alive(waiting.crawl):
-                continue
-            waiting.crawl = crawl
-            stored.put_waiting(number, waiting)
-        taken.append(LostPage(number, record.url, waiting.request, spider))
-    return taken
-
-
-def keep_requests(stored: Documents, requests: Mapping[int, bytes | None]) -> None:
-    """Keep the requests of dropped pages, by document, as long as they may be needed again."""
-    # None stands for a page that was not dropped after all.
-    for number, request in requests.items():
-        waiting = stored.get_waiting(number)
-        if request is None:
-            stored.drop_waiting(number)
-        elif waiting is not None:
-            waiting.request = request
-            stored.put_waiting(number, waiting)

@@ -9,12 +9,14 @@ Records of documents are packed in the same way::
 from __future__ import annotations
 
 from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import xxhash
 
 from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.judging.documents import NOBODY, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,34 +24,67 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.interface import Documents
 
 
-class Parked(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A request that was not made, because rules say that its page is known.
+# The table of requests that are owed, see `stores.owed`.
+OWED = "owed"
+
+
+class Why(StrEnum):
+    """Why a request is owed, in the order in which a crawl makes such requests."""
+
+    #: Its page was dropped for one whose items may never come through.
+    LOST = "lost"
+    #: URL rules say that its page is known.
+    PARKED = "parked"
+    #: A dropped page has a link to it.
+    LINK = "link"
+
+    @property
+    def letter(self) -> bytes:
+        """The first byte of the keys of such requests."""
+        return self.value[:2].encode()
+
+
+class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+    """A request that has to be made, or may have to be.
 
     Attributes:
-        rule: id of the rule, 16 hex digits.
-        url: of the request.
-        spider, crawl: whose request it is.
-        target: number of the document that the rules lead to.
-        request: how to make it, see `crawl.refetch.pack_request`.
+        url: of the request; without user and password.
+        why: it is owed.
+        spider: whose request it is.
+        crawl: id of the crawl that owes it.
+        request: how to make it, see `crawl.refetch.pack_request`; b"" if that is not stored, so
+            that only the same crawl can make it.
+        page: number of a document: of a lost page its original, of a parked request its target.
+        text_digest: of a lost page: of the text that it was dropped for.
+        reader: of a lost page: who is getting that text.
+        rules: of a parked request: ids of the rules that it takes to get to the target, the one
+            that it is counted for first. If one of them is retired, the request is made.
+        found_on: of a link: URL of the dropped page that has it.
         time: seconds since 1970, UTC.
-        body_bytes: estimated size of the page.
-        others: ids of the other rules that it takes to get to the target: when one of them is
-            retired, the request is made, too.
-        taken: id of the crawl that makes the request after all, or "".
         identity: of the request, as of documents.
+        released: it is to be made, whatever it depends on.
+        taken: id of the crawl that makes it, or "".
     """
 
-    rule: str
     url: str
+    why: Why
     spider: str
     crawl: str
-    target: int
     request: bytes = b""
+    page: int = 0
+    text_digest: bytes = b""
+    reader: Reader = NOBODY
+    rules: tuple[str, ...] = ()
+    found_on: str = ""
     time: float = 0.0
-    body_bytes: int = 0
-    others: tuple[str, ...] = ()
-    taken: str = ""
     identity: bytes = b""
+    released: bool = False
+    taken: str = ""
+
+
+def key_of_lost(document: int) -> bytes:
+    """Make the key of the request of a lost page, by the number of its document."""
+    return Why.LOST.letter + document.to_bytes(8, "big")
 
 
 class Witness(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False):

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import Outcome, compare_pages
-from scrapy_simhash.judging.rows import Sink, Witness, grow_version, pack_row, unpack_row
+from scrapy_simhash.judging.rows import OWED, Sink, Witness, grow_version, pack_row, unpack_row
 from scrapy_simhash.pages.addresses import INDEX, SESSION, parse_address, split_pair
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def note_address(documents: Documents, number: int, page: Document, siblings: Si
     key = _key_of(number)
     documents.put_row(_TABLE, key, pack_row(key, sink))
     found = _ends(sink, page)
-    if found and documents.count_rows("parked"):
+    if found and documents.count_rows(OWED):
         grow_version(documents)  # requests may wait for this document
     return found
 

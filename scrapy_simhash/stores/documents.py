@@ -19,10 +19,16 @@ from scrapy_simhash.judging.documents import (
     PageFacts,
     Record,
     State,
-    Waiting,
 )
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
-from scrapy_simhash.judging.rows import VERSION, pack_row, read_rows, unpack_row
+from scrapy_simhash.judging.rows import (
+    OWED,
+    VERSION,
+    key_of_lost,
+    pack_row,
+    read_rows,
+    unpack_row,
+)
 from scrapy_simhash.pages.addresses import bound_url, host_of
 from scrapy_simhash.simhash import hamming_distance
 from scrapy_simhash.stores.keyvalues import (
@@ -34,7 +40,6 @@ from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     DUPLICATES,
     FINGERPRINTS,
-    FORMS,
     IDENTITIES,
     NAMES,
     SAMPLE,
@@ -42,7 +47,6 @@ from scrapy_simhash.stores.keyvalues import (
     SITES,
     TABLES,
     TEXTS,
-    WAITING,
     KeyValues,
 )
 from scrapy_simhash.stores.records import (
@@ -57,12 +61,11 @@ from scrapy_simhash.stores.records import (
     site_key,
     unpack_identity,
 )
-from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -80,14 +83,17 @@ class Documents:
         values: the transaction.
         prober: of the design that the tables have.
         seed: of the store.
+        alive: tells whether a crawl is running.
     """
 
-    def __init__(self, values: KeyValues, prober: Prober, seed: int) -> None:
+    def __init__(
+        self, values: KeyValues, prober: Prober, seed: int, alive: Callable[[str], bool]
+    ) -> None:
         self.values = values
+        self.seed, self.alive = seed, alive
         self.remote = values.remote
         """Whether each read is a round trip; if not, the `prefetch` methods do nothing."""
         self._prober = prober
-        self._seed = seed
         # On a server: what was probed ahead, for judging asks again; and the fingerprints that this
         # transaction added to the tables (True) or removed.
         self._probed: dict[_Query, Probe] = {}
@@ -151,7 +157,6 @@ class Documents:
         text: str | None = None,
         *,
         aliases: Iterable[bytes] = (),
-        waiting: Waiting | None = None,
     ) -> int:
         """Write a document and all that leads to it; one of this number must have been taken out.
 
@@ -160,7 +165,6 @@ class Documents:
             record: of the document.
             text: None leaves what is kept as it is.
             aliases: lead to the document, too, unless they lead to another one.
-            waiting: of a drop that may have to be taken back.
 
         Returns:
             The number of the document.
@@ -170,8 +174,6 @@ class Documents:
             self.values.add(ADDRESSES, *address_row(record.url, number))
         if record.state == State.DUPLICATE:
             self.values.add(DUPLICATES, octets(record.original), octets(number))
-            if waiting is not None:
-                self.put_waiting(number, waiting)
         else:
             self._index(number, record)
         self.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
@@ -183,7 +185,7 @@ class Documents:
             self.values.discard(ADDRESSES, *address_row(record.url, number))
         if record.state == State.DUPLICATE:
             self.values.discard(DUPLICATES, octets(record.original), octets(number))
-            self.drop_waiting(number)
+            self.values.delete(OWED, key_of_lost(number))
         else:
             self._unindex(number, record)
 
@@ -193,7 +195,7 @@ class Documents:
         for identity in (record.identity, *self.values.members(ALIASES, key)):
             if self.find_number(identity) == number:
                 self.values.delete(IDENTITIES, identity)
-        for table in (DOCUMENTS, TEXTS, WAITING, DUPLICATES, ALIASES):
+        for table in (DOCUMENTS, TEXTS, DUPLICATES, ALIASES):
             self.values.delete(table, key)
 
     def next_number(self) -> int:
@@ -236,7 +238,7 @@ class Documents:
 
     def list_at(self, url: str) -> list[tuple[int, Record]]:
         """Read the records with a URL."""
-        url = bound_url(url, self._seed)
+        url = bound_url(url, self.seed)
         key, member = address_row(url, 0)
         digest = member[:1]
         numbers = sorted(map(number_in, self.values.members(ADDRESSES, key, digest)))
@@ -284,7 +286,7 @@ class Documents:
 
     def rows_of_site(self, number: int, record: Record) -> list[tuple[str, bytes, bytes]]:
         """List table, key and member of a document's rows in SITES and NAMES, if there is room."""
-        return rows_of_site(number, record, self._seed)
+        return rows_of_site(number, record, self.seed)
 
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
@@ -307,7 +309,7 @@ class Documents:
         These are of the page's host and scope, no near-duplicates and no files, and have sketches;
         9 at most.
         """
-        found = name_keys(page, self._seed).items()
+        found = name_keys(page, self.seed).items()
         return [
             (name, list(map(number_of, self.values.members(NAMES, key)))) for key, name in found
         ]
@@ -319,7 +321,7 @@ class Documents:
         near-duplicates and no stubs, have sketches, and their order depends on nothing that a site
         can choose. A gap that a deletion left is filled by later documents.
         """
-        found = self.values.members(SITES, site_key(host, self._seed), most=SAMPLE)
+        found = self.values.members(SITES, site_key(host, self.seed), most=SAMPLE)
         return {number_of(member[8:16]): member[16:] for member in found}
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
@@ -457,26 +459,6 @@ class Documents:
         """List the near-duplicates of a document."""
         return [number_of(found) for found in self.values.members(DUPLICATES, octets(original))]
 
-    def get_waiting(self, number: int) -> Waiting | None:
-        """Get what `put_waiting` noted, or None."""
-        key = octets(number)
-        packed = self.values.get(WAITING, key)
-        return None if packed is None else unpack_row(Waiting, key, packed)
-
-    def put_waiting(self, number: int, waiting: Waiting) -> None:
-        """Note that the drop of a document may have to be taken back."""
-        key = octets(number)
-        self.values.put(WAITING, key, pack_row(key, waiting))
-
-    def drop_waiting(self, number: int) -> None:
-        """Note that the drop of a document is settled; harmless when it is."""
-        self.values.delete(WAITING, octets(number))
-
-    def list_waiting(self) -> list[tuple[int, Waiting]]:
-        """List the undamaged notes of drops that may have to be taken back: of the last seconds."""
-        rows = read_rows(Waiting, sorted(self.values.scan(WAITING)))
-        return [(number_of(key), waiting) for key, waiting in rows]
-
     def get_crawl(self, crawl: str) -> CrawlRecord | None:
         """Get the record of a crawl, or None."""
         packed = self.values.get(CRAWLS, crawl.encode())
@@ -493,24 +475,15 @@ class Documents:
 
     # Reading ahead, where each read is a round trip
 
-    def prefetch(
-        self,
-        documents: Sequence[Document],
-        marked: Sequence[int],
-        distance: int,
-        rows: Iterable[tuple[str, bytes]] = (),
-        counts: Iterable[str] = (),
-    ) -> None:
+    def prefetch(self, documents: Sequence[Document], marked: Sequence[int], distance: int) -> None:
         """Read what judging documents and marking others will need: three steps for a group.
 
-        Identities and buckets; then the documents of the neighbours; then their records. `rows` and
-        `counts` come along, with the documents that normal forms among them lead to, and the
-        samples of hosts. Where records come last, those of other hosts than the documents' are a
-        step more.
+        Identities and buckets; then the documents of the neighbours; then their records. The
+        samples of hosts come along. Where records come last, those of other hosts than the
+        documents' are a step more.
         """
         if not self.remote:
             return
-        rows = [(ACTING, VERSION), *rows]
         probes = [
             (document.scope, fingerprint, 0 if document.stub else distance)
             for document in documents
@@ -522,8 +495,8 @@ class Documents:
         wanted += [(table, key) for table in (DOCUMENTS, DUPLICATES) for key in keys]
         wanted += self._list_keys({probe[1:] for probe in probes})
         wanted += self._list_sites(documents)
-        wanted += [(NAMES, key) for page in documents for key in name_keys(page, self._seed)]
-        self.values.fetch([*wanted, *rows], counts=counts, numbers=len(documents))
+        wanted += [(NAMES, key) for page in documents for key in name_keys(page, self.seed)]
+        self.values.fetch([(ACTING, VERSION), *wanted], numbers=len(documents))
         near: set[tuple[int, str]] = set()
         for scope, fingerprint, bits in probes:
             # The same call as the judge's.
@@ -531,10 +504,9 @@ class Documents:
             near.add((fingerprint, scope))
             near.update((found, scope) for _, found in probe.near[:MOST_CANDIDATES])
         known = [number for name in identities if (number := self.find_number(name))]
-        formed = {find_form(self, key).document for table, key in rows if table == FORMS} - {0}
-        waiting = [found for number in marked for found in self.list_duplicates(number)]
+        dropped = [found for number in marked for found in self.list_duplicates(number)]
         wanted = [(FINGERPRINTS, octets(found) + scope_hash(scope)) for found, scope in near]
-        wanted += [(WAITING, octets(number)) for number in waiting]
+        wanted += [(OWED, key_of_lost(number)) for number in dropped]
         called = {
             number
             for page in documents
@@ -542,7 +514,7 @@ class Documents:
             if len(numbers) <= MOST_CALLED
             for number in numbers
         }
-        self.prefetch_rows(wanted, records=[*known, *formed, *called])
+        self.prefetch_rows(wanted, records=[*known, *called])
         candidates = {
             number
             for found, scope in near
@@ -555,20 +527,19 @@ class Documents:
             for record in records
             for fingerprint in record.fingerprints
         }
-        originals = {record.original for number in formed if (record := self.get(number))}
         candidates.discard(0)
         rows = [(FINGERPRINTS, key) for key in before]
-        rows += [(NAMES, key) for record in records for key in name_keys(record, self._seed)]
+        rows += [(NAMES, key) for record in records for key in name_keys(record, self.seed)]
         if self.values.follows:
             rows += self._list_sites(self.glance([*candidates]).values())
-        self.prefetch_rows(rows, records=(candidates | originals) - {0})
+        self.prefetch_rows(rows, records=candidates)
         if not self.values.follows:
             self.values.fetch(self._list_sites(self.glance([*candidates]).values()))
 
     def _list_sites(self, pages: Iterable[PageFacts]) -> list[tuple[str, bytes]]:
         """List the keys of the samples of pages' hosts, each once."""
         hosts = {host_of(page.url) for page in pages} - {""}
-        return [(SITES, site_key(host, self._seed)) for host in hosts]
+        return [(SITES, site_key(host, self.seed)) for host in hosts]
 
     def _list_keys(self, probes: Iterable[tuple[int, int]]) -> list[tuple[str, bytes]]:
         """List the keys that probes read, each once."""
@@ -607,6 +578,7 @@ class Documents:
     def prefetch_documents(self, numbers: Iterable[int]) -> None:
         """Read all that goes with documents: for copying and for deletion."""
         if self.remote:
-            tables = (DOCUMENTS, DUPLICATES, ALIASES, WAITING, TEXTS)
-            keys = list(map(octets, numbers))
-            self.values.fetch((table, key) for table in tables for key in keys)
+            tables = (DOCUMENTS, DUPLICATES, ALIASES, TEXTS)
+            numbers = list(numbers)
+            wanted = [(table, octets(number)) for table in tables for number in numbers]
+            self.values.fetch([*wanted, *((OWED, key_of_lost(number)) for number in numbers)])

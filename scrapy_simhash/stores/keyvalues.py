@@ -7,14 +7,12 @@ mending, merging. The rows of all kinds are::
     header         b"store"                       Header
     documents      number                         Record
     identities     identity or alias              number + 4 bytes of a checksum
-    waiting        number of a near-duplicate     Waiting: its original was pending
     crawls         id of a crawl                  CrawlRecord
     texts          number                         main text, zlib
     rules          key of a URL rule (8)          UrlRuleRecord
     acting         the same, or "version"         the rules that act, and how often they changed
     forms          digest of a normal form (16)   Form
-    parked         key of a rule + digest (16)    Parked
-    released       digest (8)                     Parked
+    owed           kind of request + digest       Owed, see `stores.owed`
     sinks          number                         Sink
     links          digest (8)                     Link
 
@@ -42,6 +40,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.judge import MOST_CALLED
+from scrapy_simhash.judging.rows import OWED
 from scrapy_simhash.stores.header import check_crawl_id
 from scrapy_simhash.tables.probing import MOST_IN_BUCKET, ROW_BYTES
 
@@ -59,14 +58,11 @@ Inspect: TypeAlias = "Callable[[Engine], tuple[dict[str, Any], list[str]]]"
 HEADER = "header"
 DOCUMENTS = "documents"
 IDENTITIES = "identities"
-WAITING = "waiting"
 CRAWLS = "crawls"
 TEXTS = "texts"
 RULES = "rules"
 ACTING = "acting"
 FORMS = "forms"
-PARKED = "parked"
-RELEASED = "released"
 SINKS = "sinks"
 LINKS = "links"
 ALIASES = "aliases"
@@ -78,8 +74,8 @@ NAMES = "names"
 TABLES = "tables"
 
 # Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
-ROW_TABLES = (RULES, ACTING, FORMS, PARKED, RELEASED, SINKS, LINKS)
-VALUES = (HEADER, DOCUMENTS, IDENTITIES, WAITING, CRAWLS, TEXTS, *ROW_TABLES)
+ROW_TABLES = (RULES, ACTING, FORMS, OWED, SINKS, LINKS)
+VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.
 SETS = {

@@ -6,13 +6,12 @@ leads to it stays as it is: since its content is lost, its fingerprints stay in 
 the sample of its host another document takes its place.
 
 Of the rows of URL rules, a damaged one is dropped: rules and forms are learned again, and the page
-of a parked request is fetched when a callback yields its address again.
+of a request that is owed is fetched when a callback yields its address again.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections import Counter
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -21,14 +20,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from msgspec import structs
 
+from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import CrawlRecord, Record, State, Waiting
+from scrapy_simhash.judging.documents import NOBODY, CrawlRecord, Record, State
 from scrapy_simhash.judging.rows import (
     COUNTERS,
+    OWED,
     Link,
-    Parked,
+    Owed,
     RulesVersion,
     Sink,
+    Why,
+    pack_row,
     read_rows,
     unpack_row,
 )
@@ -48,10 +51,8 @@ from scrapy_simhash.stores.keyvalues import (
     SETS,
     SITES,
     TEXTS,
-    WAITING,
     cut,
 )
-from scrapy_simhash.stores.parking import RULE_BYTES, release, scan_parked
 from scrapy_simhash.stores.records import (
     address_row,
     number_in,
@@ -98,8 +99,7 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "rules": (UrlRuleRecord, 8),
     "acting": (ActingRule, 8),
     "forms": (Form, 16),
-    "parked": (Parked, 16),
-    "released": (Parked, 8),
+    "owed": (Owed, 0),
     "sinks": (Sink, 8),
     "links": (Link, 8),
 }
@@ -232,7 +232,7 @@ class Mender:
         yield from self._check_tables(held)
         yield from self._check_originals()
         for key in self._list_unread():
-            yield f"the note about the drop of document {number_of(key)} is damaged"
+            yield f"what is owed for the drop of document {number_of(key[-8:])} is damaged"
         yield from self._check_crawls()
         yield from self._check_texts()
 
@@ -250,7 +250,7 @@ class Mender:
         self._mend(DUPLICATES)
         self._mend(ADDRESSES)
         self._mend_sites()
-        self._mend_waiting()
+        self._mend_lost()
         return {
             **({"damaged": len(self.damaged)} if self.damaged else {}),
             **({"aliases_dropped": len(aliases)} if aliases else {}),
@@ -412,33 +412,40 @@ class Mender:
                 yield f"{name} is a near-duplicate of document {original}, which no longer exists"
 
     def _list_unread(self) -> list[bytes]:
-        """List the keys of notes about drops that are unreadable or another document's."""
-        waiting = self._values.scan(WAITING)
-        return [key for key, packed in waiting if not self._is_waiting(key, packed)]
+        """List the keys of lost pages that are unreadable, or another document's."""
+        rows = self._values.scan(OWED, Why.LOST.letter)
+        return [key for key, packed in rows if not self._is_lost(key, packed)]
 
-    def _is_waiting(self, key: bytes, packed: bytes) -> bool:
+    def _is_lost(self, key: bytes, packed: bytes) -> bool:
         try:
-            original = unpack_row(Waiting, key, packed).original
+            original = unpack_row(Owed, key, packed).page
         except DamagedError:
             return False
-        return self._is_wanted(DUPLICATES, (octets(original), key))
+        return self._is_wanted(DUPLICATES, (octets(original), key[-8:]))
 
-    def _mend_waiting(self) -> None:
+    def _mend_lost(self) -> None:
         for key in self._list_unread():
-            number = number_of(key)
+            number = number_of(key[-8:])
             if number in self.damaged:
                 continue
-            # The note's crawl and request are lost, but not the fact that the document waits.
-            self._stored.drop_waiting(number)
+            # The request is lost, but not the fact that the page may be.
+            self._values.delete(OWED, key)
             record = self._get(number)
             if record is not None and record.state == State.DUPLICATE:
+                crawl = self._stored.get_crawl(record.crawl)
                 original = self._get(record.original)
-                if original is None:
-                    waiting = Waiting(record.original, b"", record.crawl)
-                else:
-                    digest, reader = original.text_digest, original.reader
-                    waiting = Waiting(record.original, digest, record.crawl, reader=reader)
-                self._stored.put_waiting(number, waiting)
+                owed = Owed(
+                    url=mask_password(record.url),
+                    why=Why.LOST,
+                    spider=crawl.spider if crawl is not None else "",
+                    crawl=record.crawl,
+                    page=record.original,
+                    text_digest=original.text_digest if original is not None else b"",
+                    reader=original.reader if original is not None else NOBODY,
+                    time=record.time,
+                    identity=record.identity,
+                )
+                self._values.put(OWED, key, pack_row(key, owed))
 
     def _check_crawls(self) -> Iterator[str]:
         """Find unreadable records of crawls; one line each."""
@@ -496,6 +503,8 @@ def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[]
     for table in ROW_TABLES:
         found = ((key, _find_damage(table, key, row)) for key, row in stored.scan_rows(table))
         for key, problem in [damaged for damaged in found if damaged[1]]:
+            if table == OWED and key.startswith(Why.LOST.letter):
+                continue  # of a document, see `Mender`
             yield problem, 1, partial(stored.drop_row, table, key)
     rules = read_rows(UrlRuleRecord, stored.scan_rows("rules"))
     records = {record.rule.key: record for _, record in rules}
@@ -508,21 +517,13 @@ def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[]
     for key in acting - records.keys():
         problem = f"URL rule {key.hex()} is among those that act, but does not exist"
         yield problem, 0, partial(stored.drop_row, "acting", key)
-    parked = Counter(key[:RULE_BYTES] for key, _ in scan_parked(stored))
-    for rule in parked.keys() - records.keys():
-        problem = f"{parked[rule]} requests are parked by URL rule {rule.hex()}, which is not there"
-        yield problem, 0, partial(_release_all, stored, rule)
-
-
-def _release_all(stored: Documents, rule: bytes) -> None:
-    release(stored, [key for key, _ in scan_parked(stored, "parked", rule)])
 
 
 def _find_damage(table: str, key: bytes, row: bytes) -> str:
     """Say what is wrong with a row; "" if nothing is."""
     is_counter = table == "acting" and key in COUNTERS
     kind, length = (RulesVersion, len(key)) if is_counter else _KINDS[table]
-    if len(key) != length:
+    if length and len(key) != length:
         return f"the table {table} has a row at key {key.hex()}, which is none of its keys"
     try:
         unpack_row(kind, key, row)

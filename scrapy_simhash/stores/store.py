@@ -14,7 +14,6 @@ from scrapy_simhash.errors import DamagedError, StoreUnavailableError, StoreUnus
 from scrapy_simhash.judging.documents import (
     CrawlRecord,
     Document,
-    LostPage,
     Marked,
     Match,
     StoredDocument,
@@ -24,13 +23,8 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.interface import find_matches
 from scrapy_simhash.judging.judge import (
     Judge,
-    count_waiting,
-    keep_requests,
-    list_lost,
-    list_lost_pages,
     mark_done,
     number_of,
-    take_lost,
     withdraw,
 )
 from scrapy_simhash.judging.rows import pack_row
@@ -57,13 +51,12 @@ from scrapy_simhash.stores.keyvalues import (
     CRAWLS,
     DOCUMENTS,
     HEADER,
-    WAITING,
     Engine,
     KeyValues,
     cut,
 )
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
-from scrapy_simhash.stores.parking import keep_links, list_links, list_parking_keys, settle_parking
+from scrapy_simhash.stores.owed import OwedTable, count_owed, keep_links, list_links
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
@@ -71,14 +64,13 @@ from scrapy_simhash.tables.permutation import Design, check_fingerprint, contain
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.header import Header
-    from scrapy_simhash.stores.parking import ParkingAnswer, ParkingGroup
 
 Result = TypeVar("Result")
 
@@ -120,7 +112,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         self.confirm = confirm
         self.readonly = engine.readonly
         self.engine = engine
-        self._unsettled = set()
+        self.owed = OwedTable(self)
         self._sites = Sites()
         try:
             check_confirm(confirm)
@@ -192,7 +184,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(values, self._prober, self._header.seed)
+        return Documents(values, self._prober, self._header.seed, self._is_alive)
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
@@ -208,10 +200,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def _is_alive(self, crawl: str) -> bool:
         """Whether the lease of a crawl is still valid."""
         return self.engine.leases.alive(crawl)
-
-    def _has_waiting(self) -> bool:
-        """Whether any drop may have to be taken back."""
-        return bool(self.read(lambda stored: stored.count_rows(WAITING)))
 
     def _require_writable(self) -> None:
         if self.readonly:
@@ -281,8 +269,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         crawl: str = "",
         done: Sequence[Marked] = (),
         withdrawn: Sequence[Marked] = (),
-        requests: Mapping[int, bytes | None] | None = None,
-        parking: ParkingGroup | None = None,
+        works: Sequence[Callable[[Documents], object]] = (),
     ) -> list[Verdict]:
         """Judge documents in order and add the new ones, in one durable transaction.
 
@@ -297,9 +284,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             crawl: the crawl of `done` and `withdrawn`.
             done: documents to mark done first, see `mark_done`.
             withdrawn: documents to withdraw first, see `withdraw`.
-            requests: the requests that fetch dropped documents again, see `take_lost`; None for a
-                document that was not dropped after all. Kept only while its original is pending.
-            parking: requests to park and to unpark after that; gets the answers.
+            works: what else to do in the same transaction, after that.
 
         Returns:
             One verdict for each document, once all of them are on disk.
@@ -309,7 +294,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
         rule = Rule(self.distance, self.confirm)
         living: dict[str, bool] = {}
-        answers: list[ParkingAnswer] = []
 
         def alive(crawl: str) -> bool:
             # Making a `functools.cache` takes 3 us, longer than all the rest of this function.
@@ -320,20 +304,17 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         def work(stored: Documents) -> list[Verdict]:
             living.clear()  # it may run several times, and crawls end meanwhile
             if stored.remote:
-                rows = list_parking_keys(parking.wanted, self.seed) if parking else []
                 marked = [number_of(mark) for mark in (*done, *withdrawn)]
-                counts = () if parking is None else ("parked",)
-                stored.prefetch(documents, marked, self.distance, rows, counts)
+                stored.prefetch(documents, marked, self.distance)
                 self._sites.prepare(stored, documents)
             if (done or withdrawn) and not self.readonly:
                 mark_done(stored, done, crawl)
                 withdraw(stored, withdrawn, crawl)
-            if requests:
-                keep_requests(stored, requests)
             writing = None if self.readonly else stored
             judge = Judge(stored, rule, alive, self._sites, writing, self._siblings)
             verdicts = [judge.judge(document) for document in documents]
-            answers[:] = settle_parking(stored, parking if writing else None, alive, self.seed)
+            for do in works:
+                do(stored)
             return verdicts
 
         before = self.engine.restarts
@@ -341,11 +322,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if self.readonly:
             return verdicts
         self.judged_again += len(documents) * (self.engine.restarts - before)
-        if parking is not None:
-            parking.answers = answers
-            self._unsettled.update(
-                answer.key for answer in answers if answer.key and answer.page.pending
-            )
         return verdicts
 
     def query(self, fingerprint: int, distance: int | None = None) -> list[Match]:
@@ -383,34 +359,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         They cause no more drops, and are judged afresh when they are fetched again.
         """
         self.write(lambda stored: withdraw(stored, documents, crawl))
-
-    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
-        """Hand a running crawl the documents dropped for an original that was never delivered.
-
-        These are documents of this crawl and of the spider's crawls that ended, until they are
-        judged again. Reads the drops of the last seconds and the lost ones. With `ending`, the
-        crawl is about to end, and its pending documents count as lost.
-        """
-        if not self._has_waiting():
-            return []  # nearly always; no need to wait for other writers
-        alive = self._is_alive
-        return self.write(lambda stored: take_lost(stored, alive, crawl, spider, ending=ending))
-
-    def list_lost(self) -> list[LostPage]:
-        """List the documents dropped for an original that was never delivered, of all spiders.
-
-        Reads the drops of the last seconds and the lost ones; hands them over to nobody.
-        """
-        return self.read(lambda stored: list_lost_pages(stored, self._is_alive))
-
-    def count_waiting(self, crawl: str) -> int:
-        """Count the documents of a crawl dropped for one that another running crawl is at work on.
-
-        Reads the drops of the last seconds and the lost ones.
-        """
-        if not self._has_waiting():
-            return 0
-        return self.read(lambda stored: count_waiting(stored, self._is_alive, crawl))
 
     def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> int:
         """Keep links that only dropped pages had, 100,000 at most, the first ones.
@@ -565,10 +513,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
                 **self._describe_tables(stored),
                 "crawls": stored.count_rows(CRAWLS),
                 **counted,
-                "lost": sum(1 for _ in list_lost(stored, self._is_alive)),
                 **upkeep.describe_walls(upkeep.list_walls(stored)),
                 "url_rules": stored.count_rows("rules"),
-                "parked": stored.count_rows("parked") + stored.count_rows("released"),
+                "owed": count_owed(stored),
                 name: octets,
                 "bytes_per_document": round(octets / max(1, counted["documents"]), 1),
             }
@@ -704,15 +651,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
         return self.read(lambda stored: upkeep.select_documents(stored, wanted, self._is_alive))
 
-    def list_dropped(
-        self, wanted: Callable[[StoredDocument], bool], *, lost: bool = False
-    ) -> list[StoredDocument]:
-        """List the wanted near-duplicates; reads every record.
-
-        With `lost`, only those whose original was never delivered and is not pending.
-        """
-        alive = self._is_alive
-        return self.read(lambda stored: upkeep.list_dropped(stored, alive, wanted, lost=lost))
+    def list_dropped(self, wanted: Callable[[StoredDocument], bool]) -> list[StoredDocument]:
+        """List the wanted near-duplicates; reads every record."""
+        return self.read(lambda stored: upkeep.list_dropped(stored, wanted))
 
     def list_walls(self) -> list[Wall]:
         """List the walls that crawls met, those with most near-duplicates first.
@@ -731,13 +672,11 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Documents that do not exist, or are pending in a running crawl, are skipped. Fingerprints
         that no other document has, and that were not bulk-loaded, leave the tables. Each
         transaction deletes a thousand documents. Requests that were parked because of one of them
-        are released.
+        are made by the next crawl.
         """
         alive = self._is_alive
         chosen = self.read(lambda stored: upkeep.with_near_duplicates(stored, documents, alive))
         deleted = 0
         for part in cut(chosen, upkeep.DOCUMENTS_PER_DELETION):
             deleted += self.write(partial(upkeep.delete_documents, numbers=part, alive=alive))
-        if deleted:
-            self.release_wrong()
         return deleted

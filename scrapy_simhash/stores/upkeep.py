@@ -9,7 +9,7 @@ import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import FACTS, Record, State, StoredDocument, Wall
-from scrapy_simhash.judging.judge import get_sound, list_lost
+from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 from scrapy_simhash.pages.kinds import guess_kind
 
@@ -144,19 +144,12 @@ def select_documents(
 
 
 def list_dropped(
-    stored: Documents,
-    alive: Callable[[str], bool],
-    wanted: Callable[[StoredDocument], bool],
-    *,
-    lost: bool,
+    stored: Documents, wanted: Callable[[StoredDocument], bool]
 ) -> list[StoredDocument]:
-    """List the wanted near-duplicates; reads every record, or only the lost ones."""
-    records = (
-        ((number, record) for number, _, record in list_lost(stored, alive)) if lost else stored
-    )
+    """List the wanted near-duplicates; reads every record."""
     described = (
         describe_document(number, record, None)
-        for number, record in records
+        for number, record in stored
         if record.state == State.DUPLICATE
     )
     return [document for document in described if wanted(document)]

@@ -1,4 +1,4 @@
-"""The part of a store's interface that is about URL rules and parked requests."""
+"""The part of a store's interface that is about URL rules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.rows import (
     LEARNED,
+    OWED,
     Link,
-    Parked,
+    Owed,
     RulesVersion,
     pack_row,
     read_rows,
@@ -23,19 +24,9 @@ from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import list_suspicious
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.scopes import find_site
-from scrapy_simhash.stores import parking
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES, cut
-from scrapy_simhash.stores.parking import (
-    TakenRequest,
-    keep_links,
-    list_released,
-    list_wrong,
-    release,
-    scan_parked,
-    take_chosen,
-    take_released,
-)
+from scrapy_simhash.stores.owed import OwedTable, keep_links
 from scrapy_simhash.stores.rulebook import check_sample
 from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.learning import learn
@@ -68,14 +59,10 @@ class UrlRuleStore(ABC):
     """The methods of a `Store` that concern URL rules."""
 
     seed: int
+    owed: OwedTable
     distance: int
     confirm: float | None
     readonly: bool
-
-    # All parked requests were looked at when the version was this one.
-    _looked_at = -1
-    # Requests that this store parked for a document which was pending.
-    _unsettled: set[bytes]
 
     @abstractmethod
     def read(self, work: Callable[[Documents], Result]) -> Result: ...
@@ -114,7 +101,6 @@ class UrlRuleStore(ABC):
                 self.write(partial(_note_forms, forms=forms))
         learned = pack_row(LEARNED, RulesVersion(last))
         self.write(lambda stored: stored.put_row("acting", LEARNED, learned))
-        self.release_wrong()
         return changes
 
     def count_url_votes(self, rules: Collection[UrlRule]) -> list[UrlRuleRecord]:
@@ -179,10 +165,7 @@ class UrlRuleStore(ABC):
             ValueError: there is no such rule or action.
         """
         now = time.time()
-        changed = self.write(lambda stored: book.change_rule(stored, rule_id, action, now))
-        if not changed.acts:
-            self.release_wrong()
-        return changed
+        return self.write(lambda stored: book.change_rule(stored, rule_id, action, now))
 
     def add_url_rules(self, rules: Iterable[UrlRule]) -> list[UrlRuleRecord]:
         """Add rules of a file as candidates without votes; returns those that are new.
@@ -192,77 +175,6 @@ class UrlRuleStore(ABC):
         """
         rules, now = list(rules), time.time()
         return self.write(lambda stored: book.add_rules(stored, rules, now))
-
-    def take_parked(self, crawl: str, spider: str, most: int = 1_000) -> list[TakenRequest]:
-        """Hand a running crawl the parked requests that must be made after all.
-
-        These are requests of this crawl and of the spider's crawls that ended whose rule was
-        retired or banned, whose target was deleted or never delivered, or that were released by
-        hand. Each is handed to a crawl once; a later crawl gets it until it is unparked. When rules
-        changed, all parked requests are looked at.
-
-        Args:
-            crawl: id of the crawl.
-            spider: name of its spider; only requests of this spider can be made by it.
-            most: how many to hand out at once.
-        """
-        version = self.read(read_version)
-        self.release_wrong(None if version != self._looked_at else self._unsettled)
-        self._looked_at = version
-        alive = self._is_alive
-        # Nearly always there are none; no need to wait for other writers.
-        while keys := self.read(lambda stored: list_released(stored, alive, crawl, spider, most)):
-            free = partial(take_released, alive=alive, crawl=crawl, spider=spider, keys=keys)
-            if taken := self.write(free):  # or else others took them meanwhile
-                return taken
-        return []
-
-    def release_wrong(self, keys: Collection[bytes] | None = None) -> None:
-        """Release the parked requests whose rule or target does not hold any more.
-
-        Args:
-            keys: of the parked requests to look at; None for all.
-        """
-        if keys is not None and not keys:
-            return
-        if not self.read(lambda stored: stored.count_rows("parked")):
-            self._unsettled.clear()
-            return
-        alive = self._is_alive
-
-        def free(stored: Documents, keys: Sequence[bytes]) -> None:
-            release(stored, list_wrong(stored, alive, keys)[0])  # things may have changed
-
-        wrong, pending = self.read(lambda stored: list_wrong(stored, alive, keys))
-        for some in cut(wrong, _REQUESTS_PER_GROUP):
-            self.write(partial(free, keys=some))
-        self._unsettled = set(pending)
-
-    def release_parked(self, rule_id: str | None = None, url: str | None = None) -> int:
-        """Let parked requests of a rule, or with a URL, be made again; returns how many.
-
-        The rule goes on to act. Reads all parked requests of the rule, or all.
-        """
-        prefix = bytes.fromhex(rule_id or "")
-
-        def find(stored: Documents) -> list[bytes]:
-            rows = scan_parked(stored, "parked", prefix)
-            return [key for key, parked in rows if url in (None, parked.url)]
-
-        keys = self.read(find)
-        groups = cut(keys, _REQUESTS_PER_GROUP)
-        return sum(self.write(partial(release, keys=some)) for some in groups)
-
-    def take_chosen(self, crawl: str, spider: str, keys: Sequence[bytes]) -> list[TakenRequest]:
-        """Hand a running crawl those of some parked requests that it may get.
-
-        Args:
-            crawl: id of the crawl.
-            spider: name of its spider; only its requests are handed out.
-            keys: of parked requests.
-        """
-        alive = self._is_alive
-        return self.write(lambda stored: take_chosen(stored, alive, crawl, spider, keys))
 
     def check_sample(self, sample: Sample) -> tuple[Outcome | None, list[RuleChange]]:
         """Let a page vote on the rules that would have spared its request; one transaction.
@@ -277,19 +189,6 @@ class UrlRuleStore(ABC):
         """
         rule, now = Rule(self.distance, self.confirm), time.time()
         return self.write(lambda stored: check_sample(stored, sample, rule, now))
-
-    def parked(self, rule_id: str | None = None) -> Iterator[Parked]:
-        """List the parked requests of a rule (16 hex digits), or all, those released included.
-
-        Reads them at once; some 700 bytes each.
-        """
-        prefix = bytes.fromhex(rule_id or "")
-        tables = ("parked", "released") if rule_id is None else ("parked",)
-
-        def work(stored: Documents) -> list[Parked]:
-            return [row for table in tables for _, row in scan_parked(stored, table, prefix)]
-
-        yield from self.read(work)
 
     def sweep_url_forms(self) -> int:
         """Forget the normal forms of documents that were deleted; returns how many.
@@ -331,8 +230,8 @@ class UrlRuleStore(ABC):
 
         Its rules become candidates without votes, because its votes may be those of documents that
         this store has, too; what people decided there holds, unless they decided here. What was
-        parked there is released: its targets have other numbers here. Links are taken over; walls
-        are not, they are recognised again.
+        parked there is made by the next crawl: its targets have other numbers here. Links are taken
+        over; walls are not, they are recognised again.
         """
         records = [record for _, record in read_rows(UrlRuleRecord, rows["rules"])]
         self.add_url_rules(record.rule for record in records)
@@ -342,9 +241,7 @@ class UrlRuleStore(ABC):
             action = _DECIDED.get(record.state)
             if action is not None and here is not None and here not in _DECIDED:
                 self.change_url_rule(record.rule.id, action)
-        requests = (row for _, row in read_rows(Parked, rows["parked"] + rows["released"]))
-        for some in cut(requests, _REQUESTS_PER_GROUP):
-            self.write(partial(parking.put_released, requests=some, seed=self.seed))
+        self.owed.take_over(row for _, row in read_rows(Owed, rows[OWED]))
         found = (row for _, row in read_rows(Link, rows["links"]))
         for links in cut(found, _REQUESTS_PER_GROUP):
             self.write(partial(keep_links, links=links, gone=()))

@@ -35,14 +35,15 @@ from scrapy_simhash.judging.documents import (
     Document,
     Record,
     State,
-    Waiting,
     facts_of,
 )
 from scrapy_simhash.judging.judge import Matcher, note_match
+from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
 from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
+from scrapy_simhash.stores.owed import read
 from scrapy_simhash.tables.permutation import contains
 from scrapy_simhash.transfer.exchange import open_to_fill
 
@@ -64,7 +65,7 @@ class Row(NamedTuple):
     record: Record
     aliases: tuple[bytes, ...] = ()  # other identities that lead to it
     text: str | None = None
-    waiting: Waiting | None = None  # what is noted of its drop
+    owed: Owed | None = None  # what is noted of its drop
     original: bytes = b""  # identity of what it is a near-duplicate of
 
 
@@ -83,13 +84,18 @@ def read_rows(store: Store, numbers: Sequence[int]) -> list[Row]:
                         record,
                         stored.list_aliases(number),
                         stored.get_text(number),
-                        stored.get_waiting(number) if record.state == State.DUPLICATE else None,
+                        _get_owed(stored, number),
                         original.identity if original else b"",
                     )
                 )
         return rows
 
     return store.read(work)
+
+
+def _get_owed(stored: Documents, number: int) -> Owed | None:
+    """Get what is noted of the drop of a document, if anything is."""
+    return next((owed for _, owed in read(stored, [key_of_lost(number)])), None)
 
 
 def list_numbers(store: Store) -> list[int]:
@@ -268,7 +274,7 @@ def _copy(stored: Documents, rows: Sequence[Row]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for row in rows:
         before = stored.get(row.number)
-        if before == row.record and stored.get_waiting(row.number) == row.waiting:
+        if before == row.record and _get_owed(stored, row.number) == row.owed:
             counts["known"] += 1
             continue
         if before is not None and not _is_earlier(before, row.record):
@@ -296,13 +302,13 @@ def _merge(stored: Documents, rows: Sequence[Row], store: Store) -> Counter[str]
                 stored.put(number, replace(own, first_time=row.record.first_time))
             counts["known"] += 1
             continue
-        record, waiting = replace(row.record, reader=EVERYONE, earlier_readers=()), row.waiting
+        record, owed = replace(row.record, reader=EVERYONE, earlier_readers=()), row.owed
         if own is not None:
             record.first_time = min(own.first_time, record.first_time)
         record.original = (stored.find_number(row.original) or 0) if row.original else 0
         if record.state == State.DUPLICATE:
-            waiting = waiting and replace(waiting, original=record.original)
-        _put(stored, number, own, row._replace(record=record, waiting=waiting), matcher)
+            owed = owed and replace(owed, page=record.original)
+        _put(stored, number, own, row._replace(record=record, owed=owed), matcher)
         counts[record.state.name.lower()] += 1
     return counts
 
@@ -332,7 +338,10 @@ def _put(
         match, _, _ = matcher.find_match(Document(**facts_of(record) | {"reader": NOBODY}))
         if match is not None:
             note_match(record, match)
-    stored.add(number, record, row.text, aliases=row.aliases, waiting=row.waiting)
+    number = stored.add(number, record, row.text, aliases=row.aliases)
+    if row.owed is not None and record.state == State.DUPLICATE:
+        key = key_of_lost(number)
+        stored.put_row(OWED, key, pack_row(key, row.owed))
 
 
 # Kept texts are main texts, all that plain simhash looks at; the confirmation compares whole texts,

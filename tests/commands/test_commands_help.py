@@ -29,7 +29,14 @@ EXAMPLES = [
 # never end.
 NOT_RUN = {
     *("evaluate labelled", "evaluate --label", "evaluate monday.csv", "log --follow", "report -o"),
-    *("spark", "import crawl.warc.gz", "import monday", "import week"),
+    *(
+        "owed release",
+        "owed forget",
+        "spark",
+        "import crawl.warc.gz",
+        "import monday",
+        "import week",
+    ),
     *(f"urls {action}" for action in ("show", "set", "release", "audit", "list", "learn")),
 }
 
@@ -95,7 +102,8 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 ACTIONS = [
-    *(f"urls {action}" for action in ("list", "set", "learn", "audit", "release", "show")),
+    *(f"urls {action}" for action in ("list", "set", "learn", "audit", "show")),
+    *(f"owed {action}" for action in ("list", "write", "release", "forget")),
     *(f"export {what}" for what in ("store", "fingerprints", "duplicates", "links")),
 ]
 

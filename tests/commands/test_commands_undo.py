@@ -40,7 +40,6 @@ def store(tmp_path: Path) -> Path:
         (("--distance", "1"), ["a1", "c1"]),
         (("--original", SITE + "a", "--distance", "2"), ["a2"]),
         (("--crawl", CRAWL), ["a1", "a2", "b1", "c1"]),
-        (("--lost",), ["c1"]),
     ],
 )
 def test_drops_are_listed(run: Run, store: Path, criteria: tuple[str, ...], expected: str) -> None:
@@ -90,19 +89,6 @@ def test_what_was_undone_passes_until_its_items_came_through(run: Run, store: Pa
             (verdict,) = opened.find_and_add([document("a1", A ^ 1, crawl=crawl)])
             assert verdict.status == "new"
             opened.withdraw([verdict.document], crawl)
-
-
-def test_a_lost_page_is_judged_as_any_other(run: Run, store: Path) -> None:
-    assert run("undo", "--lost", "--store", store).out == f"{SITE}c1\n"
-    with open_in_crawl(store, crawl="crawl-2") as opened:
-        pages = [
-            document(name, A ^ B ^ bits, crawl="crawl-2") for name, bits in (("c2", 2), ("c1", 1))
-        ]
-        verdicts = opened.find_and_add(pages)
-        assert [verdict.status for verdict in verdicts] == ["new", "near_duplicate"]
-        opened.mark_done([verdicts[0].document], "crawl-2")
-        assert opened.stats()["lost"] == 0
-    assert run("undo", "--lost", "--store", store).exit_code == 1
 
 
 def test_unknown_urls_are_named_and_the_others_undone(run: Run, store: Path) -> None:

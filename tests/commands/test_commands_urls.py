@@ -1,4 +1,4 @@
-"""`urls`: rules are learned, listed, shown, changed, released, audited, and kept in files."""
+"""`urls`: rules are learned, listed, shown, changed, audited, and kept in files."""
 
 import asyncio
 from pathlib import Path
@@ -6,15 +6,16 @@ from shutil import copytree
 
 import pytest
 
-from scrapy_simhash.judging.rows import Parked, pack_row
+from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.parking import make_key
+from scrapy_simhash.stores.owed import put
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.commanding import Run, assert_printable
 from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
+from tests.helpers.owing import take_owed
 from tests.helpers.pages import page
 from tests.helpers.parking import read_rule
 from tests.helpers.processes import run_python
@@ -71,19 +72,20 @@ def id_of(text: str) -> str:
 def park(store: Path, *names: str) -> None:
     """Park requests by a rule, as a crawl that has ended."""
 
-    def work(stored: Documents, seed: int) -> None:
-        for name in names:
-            parked = Parked(id_of(SID), f"{SITE}{name}", "spider", "crawl-0", 1, body_bytes=1_000)
-            key = make_key(parked, seed)
-            stored.put_row("parked", key, pack_row(key, parked))
+    def work(stored: Documents) -> None:
+        rows = [
+            Owed(f"{SITE}{name}", Why.PARKED, "spider", "crawl-0", page=1, rules=(id_of(SID),))
+            for name in names
+        ]
+        put(stored, rows)
 
     with open_store(str(store)) as opened:
-        opened.write(lambda stored: work(stored, opened.seed))
+        opened.write(work)
 
 
 def list_released(store: Path) -> list[str]:
     with open_in_crawl(store) as opened:
-        return sorted(taken.parked.url for taken in opened.take_parked(CRAWL, "spider"))
+        return sorted(owed.url for _, owed in take_owed(opened))
 
 
 def test_rules_that_act_come_first(run: Run, crawled: Path) -> None:
@@ -198,7 +200,7 @@ def test_rules_are_found_by_text_by_words_and_by_id(run: Run, crawled: Path) -> 
     assert "no pair of pages has voted yet" in run("urls", "show", LANG, "--store", crawled).out
 
 
-@pytest.mark.parametrize("action", ["show", "set pin", "set ban", "set learn", "release"])
+@pytest.mark.parametrize("action", ["show", "set pin", "set ban", "set learn"])
 def test_an_unknown_rule_is_named_and_nothing_is_changed(
     run: Run, crawled: Path, action: str
 ) -> None:
@@ -244,31 +246,10 @@ def test_rules_are_learned_on_demand(run: Run, tmp_path: Path) -> None:
     assert run.answers("urls", "learn", "--store", store) == [{"rules": 1, "acting": 1}]
 
 
-def test_parked_requests_of_a_rule_are_released(run: Run, store: Path) -> None:
+def test_parked_requests_are_counted(run: Run, store: Path) -> None:
     park(store, "/x?sid=1", "/y?sid=1")
     assert "; 2 parked\n" in run("urls", "--store", store).out
     assert list_released(store) == []
-    assert (
-        run.text("urls", "release", SID, "--store", store)
-        == f"2 requests will be made by the next crawl: {SID}\n"
-    )
-    assert get(store, SID).state == RuleState.ACTING
-    assert "parked" not in run("urls", "--store", store).out
-    assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
-    done = run("urls", "release", SID, "--store", store)
-    assert done.exit_code == 1
-    assert done.err == "scrapy simhash urls: nothing to release: no such request is parked\n"
-
-
-def test_a_single_parked_request_is_released(run: Run, store: Path) -> None:
-    park(store, "/x?sid=1", "/y?sid=1")
-    done = run("urls", "release", f"{SITE}/y?sid=1", f"{SITE}/z", "--store", store, "--json")
-    assert done.exit_code == 0
-    assert done.answers == [
-        {"released": 1, "url": f"{SITE}/y?sid=1"},
-        {"released": 0, "url": f"{SITE}/z"},
-    ]
-    assert list_released(store) == [f"{SITE}/y?sid=1"]
 
 
 @pytest.mark.parametrize("action", ["ban", "retire", "learn"])
@@ -410,8 +391,6 @@ def test_a_store_without_rules(run: Run, tmp_path: Path) -> None:
     open_lmdb(path).close()
     done = run("urls", "--store", path)
     assert (done.exit_code, done.out, done.err) == (1, "nothing found\n", "")
-    done = run("urls", "release", SITE, "--store", path)
-    assert (done.exit_code, "no such request is parked" in done.err) == (1, True)
 
 
 def test_names_of_a_hostile_site_are_printed_safely(run: Run, store: Path) -> None:

@@ -74,7 +74,7 @@ check --rebuild --tables 10 --store s -> distance 7: table design 10 is complete
 check --tables 10 --store s -> --tables 10 needs --rebuild
 check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
 undo --store s -> name what to undo
-undo --lost -o missing/urls --store s -> missing
+undo --distance 1 -o missing/urls --store s -> missing
 export fingerprints nowhere/out --store s -> nowhere
 
 urls lst --store s -> did you mean list?
@@ -137,8 +137,7 @@ def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) ->
 
 
 WRITING = """
-undo --lost -o out --store s
-undo --lost -o out.jsonl --store s
+undo --distance 1 -o out --store s
 export links -o out --store s
 export duplicates -o out --store s
 find-all -o out --store s

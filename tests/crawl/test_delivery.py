@@ -12,13 +12,15 @@ from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_simhash.crawl.refetch import pack_request, read_requests, unpack_request
+from scrapy_simhash.crawl.refetch import Packing, read_requests, unpack_request
+from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of, read_lines
 from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.owing import list_owed
 from tests.helpers.pages import page
 from tests.helpers.processes import wait_until
 from tests.helpers.reporting import report
@@ -39,7 +41,7 @@ def states(store: Path) -> dict[str, str]:
 
 def lost(store: Path) -> int:
     with open_store(str(store), readonly=True) as opened:
-        return int(opened.stats()["lost"])
+        return int(opened.stats()["owed"]["lost"])
 
 
 class Pipeline:
@@ -288,7 +290,7 @@ async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_pa
     forgetting = failing(lambda: site.answers.pop("/twin"))
     done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.verdicts["/twin"].startswith("unjudged")  # 404
-    assert (done.counted["requested_again"], done.counted["lost"], lost(tmp_path)) == (1, 1, 1)
+    assert (done.counted["requested_again"], done.counted["owed/lost"], lost(tmp_path)) == (1, 1, 1)
     site.answers["/twin"] = twin
     again = await crawl(tmp_path, [site.url("/else")])
     assert again.paths == ["/else", "/twin"]
@@ -391,7 +393,7 @@ async def test_another_crawl_requests_a_page_again_for_its_links(
     site.answers["/twin"] = Answer(LINKING.encode())
     forgetting = failing(lambda: site.answers.pop("/twin", None), LinkingSpider)
     first = await crawl_twins(site, tmp_path, spider=forgetting, **LINKED)
-    assert (first.paths, first.counted["lost"]) == (["/one", "/twin"], 1)
+    assert (first.paths, first.counted["owed/lost"]) == (["/one", "/twin"], 1)
     changed = page(8, links=["/else"])
     site.answers["/twin"] = Answer((LINKING if other == "the same text" else changed).encode())
     again = await crawl(tmp_path, [], LinkingSpider, **LINKED)
@@ -437,16 +439,25 @@ class ObjectSpider(FailingSpider):
             yield request.replace(meta=request.meta | {"object": object()})
 
 
+async def test_what_cannot_be_stored_is_requested_again_by_its_own_crawl(
+    site: Site, tmp_path: Path
+) -> None:
+    done = await crawl_twins(site, tmp_path, spider=ObjectSpider)
+    assert done.paths == ["/one", "/twin"]
+    assert done.counted["requested_again"] == 1
+    assert lost(tmp_path) == 0
+
+
 async def test_what_cannot_be_requested_again_is_listed(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = await crawl_twins(site, tmp_path, spider=ObjectSpider)
-    assert "requested_again" not in done.counted
-    assert done.counted["lost"] == lost(tmp_path) == 1
+    forgetting = failing(lambda: site.answers.pop("/twin"), ObjectSpider)
+    done = await crawl_twins(site, tmp_path, spider=forgetting)
+    assert done.counted["owed/lost"] == lost(tmp_path) == 1
     assert "1 page dropped for originals whose items were never delivered" in caplog.text
     with open_store(str(tmp_path), readonly=True) as store:
-        (page_,) = store.list_dropped(lambda _: True, lost=True)
-        assert page_.url == site.url("/twin")
+        (owed,) = list_owed(store, Why.LOST)
+        assert (owed.url, owed.request) == (site.url("/twin"), b"")
 
 
 class OddSpider(FailingSpider):
@@ -464,10 +475,11 @@ async def test_whatever_meta_a_request_has_its_page_is_judged(
     site: Site, tmp_path: Path, action: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = await crawl_twins(site, tmp_path, spider=OddSpider, SIMHASH_ACTION=action)
-    assert done.paths == (["/one"] if action == "drop" else ["/one", "/twin"])
+    assert done.paths == ["/one", "/twin"]
     assert "failed/page" not in done.counted
     assert "Not followed" not in caplog.text
-    assert done.counted["lost"] == lost(tmp_path) == 1
+    assert done.counted["requested_again"] == 1
+    assert lost(tmp_path) == 0
 
 
 class PickyRequest(Request):
@@ -503,7 +515,7 @@ async def test_a_request_that_cannot_be_made_holds_no_other_back(
     # Both were dropped for the page whose callback fails.
     assert done.paths == ["/one", "/other"]
     assert done.counted["requested_again"] == 1
-    assert done.counted["lost"] == 1
+    assert done.counted["owed/lost"] == 1
 
 
 async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_path: Path) -> None:
@@ -512,13 +524,6 @@ async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_
     store = tmp_path / "store"
     wait_until(lambda: len(read_lines(store / "log.jsonl")) == 2)
 
-    def kept() -> bool:
-        """The request follows with a later group."""
-        with open_store(str(store), readonly=True) as opened:
-            waiting = opened.read(lambda stored: stored.list_waiting())
-            return bool(waiting and waiting[0][1].request)
-
-    wait_until(kept)
     killed.kill()
     finish_crawl(killed, tmp_path)
     assert lost(store) == 1
@@ -532,7 +537,7 @@ async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_
 
 
 class AgainSpider(PagesSpider):
-    """Starts from the file that `undo --lost -o` wrote, as docs/jobdir.md shows."""
+    """Starts from the file that `owed write` wrote, as docs/jobdir.md shows."""
 
     async def start(self) -> AsyncIterator[Request]:
         for request in read_requests(self.again, self):  # type: ignore[attr-defined]
@@ -548,14 +553,14 @@ async def test_what_waits_for_another_crawl_is_counted_and_written_to_a_file(
     wait_until(lambda: read_lines(store / "log.jsonl"))
     caplog.set_level("INFO")
     done = await crawl(store, [Request(twin, meta={"mine": 1})])
-    assert (done.paths, done.counted["waiting"]) == ([], 1)
-    assert "lost" not in done.counted
-    said = "; 1 dropped page may have to be requested again: another crawl is still at work on"
+    assert (done.paths, done.counted["owed/waiting"]) == ([], 1)
+    assert "owed/lost" not in done.counted
+    said = "; 1 request owed: 1 dropped page that wait for what another crawl is at work on"
     assert said in caplog.text
     other.kill()
     finish_crawl(other, tmp_path)
     path = tmp_path / "again.jsonl"
-    assert run("undo", "--lost", "-o", path, "--store", store).out == f"{twin}\n"
+    assert run("owed", "write", path, "--store", store).out == f"{path}: 1 request\n"
     (line,) = read_lines(path)
     assert (line["url"], line["spider"]) == (twin, "pages")
     (restored,) = read_requests(path, PagesSpider())
@@ -623,7 +628,7 @@ async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: 
     assert done.paths == ["/one"]
     assert done.stats["feedexport/failed_count/BrokenStorage"] == 1
     assert states(tmp_path / "s") == {"one": "pending", "twin": "duplicate"}
-    assert done.counted["lost"] == lost(tmp_path / "s") == 1
+    assert done.counted["owed/lost"] == lost(tmp_path / "s") == 1
     again = await crawl_twins(site, tmp_path / "s")
     assert again.paths == ["/one"]
     assert lost(tmp_path / "s") == 0
@@ -681,6 +686,10 @@ async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path:
     assert states(tmp_path) == {"one": "done"}
 
 
+def pack(request: Request, spider: Spider, *secret_headers: str) -> bytes:
+    return Packing(spider, secret_headers, cookies=True).pack(request)
+
+
 def test_requests_come_back_as_they_were() -> None:
     spider = PagesSpider()
     request = Request(
@@ -689,17 +698,15 @@ def test_requests_come_back_as_they_were() -> None:
         method="POST",
         body=b"\xff\x00",
         headers={"X-One": ["1", "2"]},
-        cookies={"session": "s"},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
-        meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_again": 1, "_own": 1},
+        meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_owed": 1, "_own": 1},
         priority=3,
     )
-    made = unpack_request(pack_request(request, spider), spider)
+    made = unpack_request(pack(request, spider), spider)
     assert made is not None
     assert made.to_dict(spider=spider) == {
         **request.to_dict(spider=spider),
         "meta": {"own": {"x": [1]}, "_own": 1},
-        "dont_filter": True,
     }
 
 
@@ -710,7 +717,7 @@ def test_requests_of_crawl_spiders_are_packed() -> None:
     assert type(link.text) is not str
     spider = PagesSpider()
     meta = {"rule": 0, "link_text": link.text}
-    made = unpack_request(pack_request(Request(link.url, spider.parse, meta=meta), spider), spider)
+    made = unpack_request(pack(Request(link.url, spider.parse, meta=meta), spider), spider)
     assert made is not None
     assert made.meta == {"rule": 0, "link_text": "An article"}
     assert type(made.meta["link_text"]) is str
@@ -724,7 +731,7 @@ def test_requests_of_crawl_spiders_are_packed() -> None:
 def test_requests_that_would_come_back_changed_are_not_kept(changes: dict[str, Any]) -> None:
     spider = PagesSpider()
     request = Request("http://site.example/a", callback=spider.parse).replace(**changes)
-    assert pack_request(request, spider) == b""
+    assert pack(request, spider) == b""
 
 
 @pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x01", b"\x80"])

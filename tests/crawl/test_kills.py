@@ -122,7 +122,7 @@ def check_store(folder: Path, decisions: list[dict[str, Any]]) -> None:
     """Every decision that was told is in the store; nothing waits for an original any more."""
     with open_store(str(folder)) as store:
         assert store.check() == []
-        assert store.stats()["lost"] == 0
+        assert store.stats()["owed"]["lost"] == 0
         for decision in decisions:
             stored = store.get_document(decision["document"])
             assert stored

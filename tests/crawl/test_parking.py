@@ -15,14 +15,14 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
-from scrapy_simhash.crawl import links, parking
+from scrapy_simhash.crawl import links, owed, parking
 from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Parked
+from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.parking import TakenRequest
+from scrapy_simhash.stores.owed import put
 from scrapy_simhash.stores.rulebook import Form, RuleAction, note_form
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import name_form
@@ -38,6 +38,7 @@ from tests.helpers.crawling import (
     read_lines,
 )
 from tests.helpers.crawlscript import finish_crawl, start_crawl
+from tests.helpers.owing import list_owed
 from tests.helpers.pages import make_page, make_words, page
 from tests.helpers.parking import prove as let_act
 from tests.helpers.parking import read_rule
@@ -119,7 +120,7 @@ def prove(folder: Path, site: Site, spider: str = "following") -> UrlRule:
 def list_parked(folder: Path) -> list[str]:
     with open_here(folder) as store:
         assert store.check() == []
-        return sorted(path_of(each.url) for each in store.parked())
+        return sorted(path_of(each.url) for each in list_owed(store, Why.PARKED))
 
 
 async def follow(folder: Path, site: Site, **settings: Any) -> Crawl:
@@ -154,6 +155,7 @@ async def test_requests_for_known_pages_are_not_made(
     )
     with open_here(tmp_path) as store:
         record = read_rule(store, rule)
+        assert store.owed.count_parked() == {rule.id: 5}
         assert (record.sampled, record.sampled_same, record.sampled_different) == (3, 3, 0)
 
 
@@ -328,7 +330,7 @@ async def test_requests_are_made_if_rules_cannot_be_asked(
     async def fail(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(Detector, "park", fail)
+    monkeypatch.setattr(Detector, "commit", fail)
     pin(tmp_path, site)
     done = await follow(tmp_path, site)
     assert sorted(site.asked) == sorted([*PATHS, *SESSIONS])
@@ -533,7 +535,7 @@ async def test_the_spider_has_no_such_callback_any_more(
 
     await crawl(tmp_path, [site.url(PATHS[2])], Renamed, **SKIP)
     assert list_parked(tmp_path) == SESSIONS[:1]
-    assert "1 parked request cannot be made" in caplog.text
+    assert "1 request that is owed cannot be made" in caplog.text
 
 
 @pytest.mark.usefixtures("no_first")
@@ -544,13 +546,9 @@ async def test_requests_that_cannot_be_made_do_not_hold_up_the_others(
     await crawl(tmp_path, [site.url(PATHS[0])], asking(), **SKIP)
     with open_here(tmp_path) as store:
         store.change_url_rule(rule.id, "retire")
-    broken = TakenRequest(b"k" * 8, Parked("", "http://none.example/", "", "", 0))
-    answers, take = iter([[broken]]), Store.take_parked
-
-    def take_parked(store: Store, crawl: str, spider: str) -> list[TakenRequest]:
-        return next(answers, None) or take(store, crawl, spider)
-
-    monkeypatch.setattr(Store, "take_parked", take_parked)
+        broken = Owed("http://none.example/", Why.LINK, YieldingSpider.name, "", released=True)
+        store.write(lambda stored: put(stored, [broken]))
+    monkeypatch.setattr(owed, "_MOST_MADE", 1)
     await crawl(tmp_path, [site.url(PATHS[2])], asking(), **SKIP)
     assert SESSIONS[0] in site.asked
 

@@ -253,7 +253,7 @@ def test_thread_survives_that_nobody_waits_for_the_marks(
 
 def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWriter) -> None:
     writer.close()
-    answers: list[Future[Any]] = [writer.ask(lambda _: 1), writer.park([]), *submit(writer, 1)]
+    answers: list[Future[Any]] = [writer.ask(lambda _: 1), writer.commit(print), *submit(writer, 1)]
     for answer in answers:
         with pytest.raises(StoreUnavailableError, match="the crawl has ended"):
             answer.result(1)

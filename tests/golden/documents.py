@@ -10,6 +10,7 @@ that are taken back, deletions, bulk-loaded fingerprints and queries.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +18,10 @@ import numpy as np
 import xxhash
 
 from scrapy_simhash import open_store
-from scrapy_simhash.judging.documents import Document, Version
+from scrapy_simhash.judging.documents import Document, Reader, Version
+from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
+from scrapy_simhash.stores.owed import forget
 from tests.golden.lines import Line, Numbers, show_verdict
 
 if TYPE_CHECKING:
@@ -146,11 +149,13 @@ class _World:
         scope = self.choose(("", "", "en", "de")) if self.draw(0.2) else made.scope
         if self.episode.crowded and self.draw(0.3):
             scope = f"scope {self.random.getrandbits(12)}"
+        crawl = self.choose(self.alive)[0]
         return replace_document(
             made,
             scope=scope,
             time=self.clock,
-            crawl=self.choose(self.alive)[0],
+            crawl=crawl,
+            reader=Reader("spider", "parse"),
             not_before=self.clock - expiry if expiry is not None else 0.0,
             text="a text" if self.draw(0.05) else None,
             requested=self.make_url("asked") if self.draw(0.03) else "",
@@ -319,10 +324,9 @@ def _judge(world: _World, store: Store, size: int) -> Iterator[Line]:
             "withdrawn": _take_flying(world, crawl, 0.1),
         }
         if world.dropped and world.draw(0.7):
-            arguments["requests"] = {
-                number: None if world.draw(0.1) else b"request of %d" % world.order[number]
-                for number in world.dropped[-30:]
-            }
+            # They were not dropped after all.
+            keys = [key_of_lost(number) for number in world.dropped[-30:] if world.draw(0.1)]
+            arguments["works"] = [partial(forget, keys=keys)]
     verdicts = store.find_and_add(group, **arguments)
     for page, verdict in zip(group, verdicts, strict=True):
         _note(world, page, verdict)
@@ -366,8 +370,8 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         store.end_crawl(ended[0])
     if world.draw(0.2):
         crawl, spider = world.choose(world.alive)
-        lost = store.take_lost(crawl, spider, ending=world.draw(0.2))
-        found = sorted((world.order[page.document], page.request) for page in lost)
+        taken = store.owed.take(crawl, "spider", store.owed.find_due(crawl, "spider").due)
+        found = sorted((world.order[owed.page], owed.url) for _, owed in taken)
         yield Line(f"lost {found}", f"taken by {crawl} of {spider}")
     if world.draw(0.1):
         number = world.choose(list(world.numbers.values()))

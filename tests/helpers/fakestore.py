@@ -2,12 +2,16 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from scrapy_simhash.judging.documents import Document, LostPage, Verdict
+from scrapy_simhash.judging.documents import Document, Verdict
 from scrapy_simhash.pages.recipe import Recipe
+from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.memory import MemoryValues
+from scrapy_simhash.tables.designs import parse_design
+from scrapy_simhash.tables.probing import Prober
 from scrapy_simhash.urls.rules import ActingRule
 from tests.helpers.processes import PATIENCE_SECONDS
 
@@ -28,7 +32,6 @@ class FakeStore:
         groups: what was written, in order.
         failures: raised by the next writes, one each; None lets one pass.
         attempts: writes begun, failed ones included.
-        requests: that were kept.
         open_gate: while this is not set, writes wait.
     """
 
@@ -44,11 +47,13 @@ class FakeStore:
         self.recipe = Recipe("html2txt")
         self.libraries: dict[str, str] = {}
         self.closed = 0
-        self.requests: dict[int, bytes | None] = {}
         self.judged_again = 0
         self.rules_version = -1
         self.engine = SimpleNamespace(durable=True)
         self._number = 0
+        self.owed = self
+        values = MemoryValues()
+        self.documents = Documents(values, Prober(parse_design("4")), 0, bool)
 
     def measure_growth(self) -> tuple[int, int]:
         """Say that nothing was learned, and that there is nothing to learn from."""
@@ -71,16 +76,11 @@ class FakeStore:
     def list_acting_rules(self) -> tuple[int, list[ActingRule]]:
         return 0, []
 
-    def take_lost(self, crawl: str, spider: str, *, ending: bool = False) -> list[LostPage]:
-        """One for each request that was kept."""
-        del ending
+    def count(self) -> int:
+        """Count what is owed: nothing, unless it fails."""
         if self.failures and (failure := self.failures.popleft()):
             raise failure
-        return [
-            LostPage(number, f"{crawl} {spider}", request)
-            for number, request in self.requests.items()
-            if request is not None
-        ]
+        return 0
 
     def find_and_add(  # those of a store
         self,
@@ -89,16 +89,15 @@ class FakeStore:
         crawl: str = "",
         done: Sequence[int] = (),
         withdrawn: Sequence[int] = (),
-        requests: Mapping[int, bytes | None] | None = None,
-        parking: object = None,
+        works: Sequence[Callable[[Documents], object]] = (),
     ) -> list[Verdict]:
-        assert parking is None
         self.attempts += 1
         assert self.open_gate.wait(PATIENCE_SECONDS)
         if self.failures and (failure := self.failures.popleft()):
             raise failure
         names = [document.identity for document in documents]
         self.groups.append(Group(names, crawl, list(done), list(withdrawn)))
-        self.requests.update(requests or {})
+        for work in works:
+            work(self.documents)
         first, self._number = self._number + 1, self._number + len(names)
         return [Verdict("new", "", number) for number in range(first, self._number + 1)]

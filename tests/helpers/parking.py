@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Link, Parked, Sink, Witness, pack_row
+from scrapy_simhash.judging.rows import Link, Owed, Sink, Why, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.parking import Parking, ParkingAnswer, ParkingGroup, keep_links
+from scrapy_simhash.stores.owed import forget, keep_links
+from scrapy_simhash.stores.parking import Parking, ParkingAnswer, park
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Asked, Form, get_rule, note_form, put_rule
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.rules import RuleState, UrlRule, UrlRuleRecord, parse_rule
 from tests.helpers.documents import CRAWL, READER, document
+from tests.helpers.owing import release
 
 SITE = "http://site.example"
 RULE = parse_rule("site.example drop-parameter sid")
@@ -67,22 +69,26 @@ def make_parking(
     """Make a request that these rules lead to the page of a name."""
     query = "&".join(f"{rule.args[0]}={sid}" for rule in rules)
     url = f"{SITE}/{path}?{query}"
-    parked = Parked("", url, spider, crawl, 0, request=b"request", time=1.0, body_bytes=100)
+    owed = Owed(url, Why.PARKED, spider, crawl, request=b"request", time=1.0)
     ids = tuple(rule.id for rule in rules)
     identity = b"identity of %s" % url.encode()[-40:]
-    return Parking(parked, Asked(url, name(path), ids, 0, identity, READER))
+    return Parking(owed, Asked(url, name(path), ids, 0, identity, READER))
 
 
 def park_requests(store: Store, *wanted: Parking) -> list[ParkingAnswer]:
     """Park requests as a crawl does, in a commit of its own."""
-    group = ParkingGroup(wanted)
-    store.find_and_add([], parking=group)
-    return group.answers
+    answers: list[ParkingAnswer] = []
+    store.find_and_add([], works=[partial(_park, wanted, answers)])
+    return answers
 
 
-def unpark(store: Store, *keys: bytes) -> None:
+def _park(wanted: Sequence[Parking], answers: list[ParkingAnswer], stored: Documents) -> None:
+    answers[:] = park(stored, wanted)
+
+
+def forget_requests(store: Store, *keys: bytes) -> None:
     """Forget requests that were made, as a crawl does."""
-    store.find_and_add([], parking=ParkingGroup(unparked=keys))
+    store.find_and_add([], works=[partial(forget, keys=keys)])
 
 
 def read_rule(store: Store, rule: UrlRule) -> UrlRuleRecord:
@@ -96,7 +102,7 @@ def plant_rows(store: Store, target: int) -> None:
     note(store, "a", target)
     answers = park_requests(store, make_parking("a", 1), make_parking("a", 2))
     assert [answer.reason for answer in answers] == ["", ""]
-    assert store.release_parked(url=f"{SITE}/a?sid=2") == 1
+    assert release(store, f"{SITE}/a?sid=2") == 1
 
     def work(stored: Documents) -> None:
         key = octets(target)

@@ -1,5 +1,6 @@
 """Any sequence of what a crawl does to a store, compared with brute force after every step."""
 
+from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
@@ -11,13 +12,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scrapy_simhash.errors import StoreMismatchError
 from scrapy_simhash.judging.documents import Marked, StoredDocument, Verdict, Version
+from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.rulebook import RuleAction
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import READER, document
 from tests.helpers.oracle import Oracle, Page, distance_between
-from tests.helpers.parking import RULE, SITE, make_parking, note, park_requests, pin, unpark
+from tests.helpers.owing import list_owed, release, take_owed
+from tests.helpers.parking import (
+    RULE,
+    SITE,
+    forget_requests,
+    make_parking,
+    note,
+    park_requests,
+    pin,
+)
 from tests.helpers.strategies import fingerprints as any_fingerprint
 from tests.helpers.strategies import masks
 
@@ -46,6 +57,17 @@ def place_of(name: str, fingerprints: tuple[int, ...]) -> dict[str, Any]:
 SAMPLE = 2
 
 
+@dataclass
+class ParkedRequest:
+    """A parked request, as it should be."""
+
+    name: str  # of its target
+    owner: str  # the crawl that parked it
+    noted: tuple[bytes, int]  # identity and number of its target
+    released: bool = False
+    taker: str = ""
+
+
 class StoreMachine(RuleBasedStateMachine):
     """A store, and an oracle that knows what it must say."""
 
@@ -66,11 +88,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.texts: dict[str, set[bytes]] = {}  # digests, by the names of pages
         self.seen: list[int] = [0]
         self.crawls = 0
-        # Addresses that lead to documents; requests by their URLs: parked by a crawl, and released
-        # ones with the crawl that has them, too.
+        # Addresses that lead to documents; parked requests by their URLs.
         self.noted: dict[str, tuple[bytes, int]] = {}
-        self.parked: dict[str, str] = {}
-        self.released: dict[str, tuple[str, str]] = {}
+        self.parked: dict[str, ParkedRequest] = {}
         self.acting = True
         self.prepare(data)
         self.open()
@@ -114,11 +134,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert answer.reason == expected
         if not expected:
             url = f"{SITE}/{name}?sid={sid}"
-            self.parked[url] = crawl
+            self.parked[url] = ParkedRequest(name, crawl, self.noted[name])
 
-    def find_target(self, name: str) -> Page | None:
+    def find_target(self, name: str, noted: tuple[bytes, int] | None = None) -> Page | None:
         """Find the page at an address, unless it was deleted; of a near-duplicate its original."""
-        identity, number = self.noted.get(name, (b"", 0))
+        identity, number = noted or self.noted.get(name, (b"", 0))
         if not place_of(name, (0,))["url"].startswith(f"{SITE}/"):
             return None  # its address is none that leads there
         while number and self.numbers.get(identity) == number:
@@ -139,46 +159,41 @@ class StoreMachine(RuleBasedStateMachine):
     def counts(self, page: Page) -> bool:
         return page.done or page.crawl in self.oracle.alive
 
-    def release_wrong(self) -> None:
-        """Take note that parked requests were released whose rule or target does not hold."""
-        for url in list(self.parked):
-            target = self.find_target(url.partition("?")[0].rpartition("/")[2])
-            if not (self.acting and target and (self.counts(target) or target.delivered)):
-                self.released[url] = self.parked.pop(url), ""
+    def is_due(self, parked: ParkedRequest) -> bool:
+        """Whether a request has to be made, because its rule or target does not hold."""
+        target = self.find_target(parked.name, parked.noted)
+        holds = self.acting and target and (self.counts(target) or target.delivered)
+        return parked.released or not holds
 
     @rule(data=st.data())
     def take_parked(self, data: st.DataObject) -> None:
         """Each is handed to a crawl once, unless another one that runs answers for it."""
         crawl = data.draw(st.sampled_from(sorted(self.oracle.alive)))
-        self.store.release_wrong()
-        self.release_wrong()
-        taken = self.store.take_parked(crawl, "spider")
+        taken = [each for each in take_owed(self.store, crawl) if each.owed.why is Why.PARKED]
         expected = set()
-        for url, (owner, taker) in self.released.items():
-            answering = taker or owner
+        for url, parked in self.parked.items():
+            answering = parked.taker or parked.owner
             free = answering == crawl or answering not in self.oracle.alive
-            if taker != crawl and free:
+            if self.is_due(parked) and parked.taker != crawl and free:
                 expected.add(url)
-                self.released[url] = owner, crawl
-        assert {each.parked.url for each in taken} == expected
+                parked.taker = crawl
+        assert {each.owed.url for each in taken} == expected
         made = [each for each in taken if data.draw(st.booleans(), "made")]
-        unpark(self.store, *(each.key for each in made))
+        forget_requests(self.store, *(each.key for each in made))
         for each in made:
-            del self.released[each.parked.url]
+            del self.parked[each.owed.url]
 
     @rule(sid=st.integers(0, 3), name=names)
     def release_parked(self, sid: int, name: str) -> None:
         url = f"{SITE}/{name}?sid={sid}"
-        assert self.store.release_parked(url=url) == (url in self.parked)
+        assert release(self.store, url) == (url in self.parked)
         if url in self.parked:
-            self.released[url] = self.parked.pop(url), ""
+            self.parked[url].released, self.parked[url].taker = True, ""
 
     @rule(action=st.sampled_from(["pin", "retire", "ban", "learn"]))
     def change_rule(self, action: RuleAction) -> None:
         self.store.change_url_rule(RULE.id, action)
         self.acting = action == "pin"
-        if not self.acting:
-            self.release_wrong()
 
     def start_crawl(self) -> None:
         self.crawls += 1
@@ -385,8 +400,6 @@ class StoreMachine(RuleBasedStateMachine):
         for number in deleted:
             assert self.store.get_document(number) is None
             del self.oracle.pages[named[number]], self.numbers[named[number]]
-        if deleted:
-            self.release_wrong()
 
     def expected_fingerprints(self) -> set[int]:
         return {
@@ -404,8 +417,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def no_parked_request_is_forgotten(self) -> None:
         if hasattr(self, "store"):
-            kept = {parked.url for parked in self.store.parked()}
-            assert kept == self.parked.keys() | self.released.keys()
+            assert {owed.url for owed in list_owed(self.store, Why.PARKED)} == self.parked.keys()
 
     @invariant()
     def samples_are_of_their_hosts(self) -> None:

@@ -64,7 +64,7 @@ def make_facts(name: str) -> dict[str, Any]:
 
 def make_rows() -> Documents:
     """Make an empty store in memory, as a transaction sees it."""
-    return Documents(MemoryValues(), Prober(parse_design("4")), seed=0)
+    return Documents(MemoryValues(), Prober(parse_design("4")), 0, bool)
 
 
 class Crawl:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.inspection.report.figures import Figures
+from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.pages.addresses import find_places
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.urls.rules import RuleState
+from scrapy_simhash.stores.owed import put
+from scrapy_simhash.urls.rules import RuleState, parse_rule
 from tests.helpers.addresses import LANG, PAGE, SID, add_rule, crawl_addresses
 from tests.helpers.reporting import make_decision, report
 
@@ -45,6 +47,10 @@ def test_rules_and_what_they_would_have_spared(store: Path, tmp_path: Path) -> N
         add_rule(opened, SID, "pin", state=RuleState.ACTING, sampled_different=1, **counts)
         add_rule(opened, PAGE, "pin", different=2)
         add_rule(opened, LANG, same=1)
+        rule = parse_rule(SID).id
+        urls = [f"http://site.example/{number}" for number in range(7)]
+        rows = [Owed(url, Why.PARKED, "s", "c", rules=(rule,)) for url in urls]
+        opened.write(lambda stored: put(stored, rows))
     addresses = report(tmp_path, store)["addresses"]
     assert [(row["rule"], row["spared"], row["wrong"]) for row in addresses["rules"]] == [
         (PAGE, 3, True),
@@ -56,16 +62,16 @@ def test_rules_and_what_they_would_have_spared(store: Path, tmp_path: Path) -> N
         "acting": 2,
         "pages": 10,
         "skipped": 7,
-        "parked": 0,
+        "parked": 7,
         "sampled": 5,
         "sampled_same": 4,
         "sampled_different": 1,
     }
     section = read_section(tmp_path)
     assert "Of the 10 pages of the store, 7 have an address that such a rule leads" in section
-    assert "0 requests are parked. Rules that act were checked 5 times" in section
+    assert "7 requests are parked. Rules that act were checked 5 times" in section
     assert f"{PAGE} pinned wrong 0 2 0.00 3 0" in section
-    assert f"{SID} acting 25 0 0.90 4 0" in section
+    assert f"{SID} acting 25 0 0.90 4 7" in section
 
 
 def test_candidates_only(store: Path, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from scrapy_simhash.errors import StoreError
-from scrapy_simhash.judging.documents import Waiting
-from scrapy_simhash.judging.rows import pack_row, unpack_row
+from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, unpack_row
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import BULK_LOADED, Documents
 from scrapy_simhash.stores.keyvalues import (
@@ -34,7 +34,6 @@ from scrapy_simhash.stores.keyvalues import (
     TABLES,
     TEXTS,
     VALUES,
-    WAITING,
     KeyValues,
 )
 from scrapy_simhash.stores.records import (
@@ -47,8 +46,9 @@ from scrapy_simhash.stores.records import (
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import CRAWL, READER, begin_crawl, document
+from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
+from tests.helpers.owing import write_request
 from tests.helpers.redisservers import count_trips
 
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
@@ -79,7 +79,7 @@ def store(home: str) -> Iterator[Store]:
         statuses = ["new", "near_duplicate", "near_duplicate", "new", "new", "near_duplicate"]
         assert [verdict.status for verdict in found] == [*statuses, "new"]
         store.mark_done([1], CRAWL)
-        store.find_and_add([], requests={6: b"request"})
+        write_request(store, key_of_lost(6), b"request")
         assert store.check() == []
         yield store
 
@@ -210,8 +210,8 @@ MENDED: dict[str, tuple[Plant, str]] = {
         "document 9 is listed as a near-duplicate of 1, but is not",
     ),
     "drop that waits damaged": (
-        lambda values: values.put(WAITING, octets(6), b"nothing"),
-        "the note about the drop of document 6 is damaged",
+        lambda values: values.put(OWED, key_of_lost(6), b"nothing"),
+        "what is owed for the drop of document 6 is damaged",
     ),
     "not found by its URL": (
         lambda values: values.discard(ADDRESSES, *address_row(f"{URL}scoped", 5)),
@@ -285,8 +285,8 @@ def test_what_was_planted_is_found_and_mended(store: Store, name: str) -> None:
     assert store.fingerprints().tolist() == stored
     assert done["fingerprints"] == len(stored)
     if name not in {"near-duplicate gone", "alias leads to no document", "alias damaged"}:
-        after = {row for row in read_rows(store) if row[0] != WAITING}
-        assert after == {row for row in before if row[0] != WAITING}
+        after = {row for row in read_rows(store) if row[0] != OWED}
+        assert after == {row for row in before if row[0] != OWED}
 
 
 def is_harmless(row: Row, flipped: Row) -> bool:
@@ -324,11 +324,11 @@ def test_every_flipped_bit_is_found_and_mended(store: Store) -> None:
             problems = store.check()
             assert bool(problems) != is_harmless(row, other), (row, other, problems)
             store.rebuild()
-            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, WAITING}:
+            if table in {IDENTITIES, FINGERPRINTS, DUPLICATES, TABLES, ADDRESSES, SITES, OWED}:
                 assert store.check() == [], (row, other)
                 assert store.fingerprints().tolist() == stored
             now = read_rows(store)
-            lost = {each for each in sound - now if each[0] not in {WAITING, DOCUMENTS}}
+            lost = {each for each in sound - now if each[0] not in {OWED, DOCUMENTS}}
             # An alias, that a fingerprint of a document was loaded; and rows of other tables.
             assert lost <= {row} or table in {DOCUMENTS, ALIASES, ACTING}, (row, other, lost)
             store.write(partial(write_rows, now - sound, sound - now))
@@ -339,12 +339,13 @@ def test_a_drop_whose_note_is_damaged_still_waits(store: Store) -> None:
     """Its request is lost."""
 
     def read(stored: Documents) -> bytes:
-        return stored.values.get(WAITING, octets(6)) or b""
+        return stored.values.get(OWED, key_of_lost(6)) or b""
 
-    digest = unpack_row(Waiting, octets(6), store.read(read)).text_digest
+    before = unpack_row(Owed, key_of_lost(6), store.read(read))
     plant(store, "drop that waits damaged")
     store.rebuild()
-    assert store.read(read) == pack_row(octets(6), Waiting(5, digest, CRAWL, reader=READER))
+    after = unpack_row(Owed, key_of_lost(6), store.read(read))
+    assert after == structs.replace(before, request=b"")
 
 
 @pytest.mark.parametrize("number", range(1, 7))
@@ -361,7 +362,7 @@ def test_what_a_damaged_record_had_is_kept(store: Store, number: int) -> None:
     assert (store.fingerprints().tolist(), read_rows(store)) == (stored, rows)
     assert store.stats()["damaged"] == 1
     # What waits for a damaged record is lost; what is damaged itself cannot be fetched again.
-    assert [page.document for page in store.list_lost()] == [6] * (number == 5)
+    assert store.stats()["owed"]["lost"] == (number == 5)
     assert store.bulk_load(np.array([99], np.uint64)) == 1
     assert store.fingerprints().tolist() == sorted([*stored, 99])
     store.write(lambda documents: flip_record(documents.values, number))  # flipped back

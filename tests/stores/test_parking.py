@@ -16,17 +16,20 @@ from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.parking import Parking, ParkingGroup
+from scrapy_simhash.stores.parking import Parking, ParkingAnswer
+from scrapy_simhash.stores.parking import park as park_all
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import KnownPage, Sample
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.rules import ActingRule, RuleState
 from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.owing import list_owed, release, take_owed
 from tests.helpers.parking import (
     OTHER_RULE,
     RULE,
     SITE,
     add_target,
+    forget_requests,
     make_parking,
     name,
     note,
@@ -34,7 +37,6 @@ from tests.helpers.parking import (
     pin,
     prove,
     read_keys,
-    unpark,
 )
 from tests.helpers.redisservers import count_trips
 
@@ -57,7 +59,7 @@ def park(store: Store, *sids: int, path: str = "a") -> list[str]:
 
 
 def take(store: Store, crawl: str = CRAWL, spider: str = "spider") -> list[str]:
-    return sorted(each.parked.url for each in store.take_parked(crawl, spider))
+    return sorted(owed.url for _, owed in take_owed(store, crawl, spider))
 
 
 def urls(*sids: int, path: str = "a") -> list[str]:
@@ -67,12 +69,12 @@ def urls(*sids: int, path: str = "a") -> list[str]:
 def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) -> None:
     (answer,) = park_requests(acting, make_parking("a", 7))
     assert (answer.reason, answer.page) == ("", KnownPage("", 1, f"{SITE}/a"))
-    (parked,) = acting.parked()
+    (parked,) = list_owed(acting)
     assert parked.url == f"{SITE}/a?sid=7"
-    assert (parked.rule, parked.target) == (RULE.id, 1)
+    assert (parked.rules, parked.page) == ((RULE.id,), 1)
     assert (parked.request, parked.spider, parked.crawl) == (b"request", "spider", CRAWL)
-    assert list(acting.parked(RULE.id)) == [parked]
-    assert list(acting.parked(OTHER_RULE.id)) == []
+    assert acting.owed.count_parked() == {RULE.id: 1}
+    assert list_owed(acting, rule=OTHER_RULE.id) == []
     assert take(acting) == []
 
 
@@ -81,7 +83,7 @@ def test_requests_for_one_url_may_be_several(acting: Store) -> None:
     german = make_parking("a")
     french = german._replace(asked=german.asked._replace(identity=b"french"))
     assert [each.reason for each in park_requests(acting, german, french)] == ["", ""]
-    acting.release_parked()
+    release(acting)
     assert take(acting) == urls(1, 1)
 
 
@@ -105,11 +107,11 @@ def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> Non
         "callback": ask(reader=Reader("spider", "parse_other")),
         "expired": ask(not_before=1.0),
         "unproven": make_parking("a", rules=(OTHER_RULE, RULE)),
-        "unpackable": wanted._replace(parked=structs.replace(wanted.parked, request=b"")),
+        "unpackable": wanted._replace(owed=structs.replace(wanted.owed, request=b"")),
     }
     answers = park_requests(acting, *refused.values())
     assert [answer.reason for answer in answers] == [reason.strip() for reason in refused]
-    assert list(acting.parked()) == []
+    assert list_owed(acting) == []
 
 
 @pytest.mark.parametrize("document", [0, 2], ids=["not judged", "another page"])
@@ -142,10 +144,10 @@ def test_a_near_duplicate_stands_for_its_original(acting: Store) -> None:
 
 
 def test_beyond_the_bound_requests_are_made(acting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.parking.MOST_PARKED", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.owed.MOST_OWED", 2)
     assert park(acting, 1, 2, 3) == ["", "", "full"]
     assert park(acting, 2, 4) == ["", "full"]
-    unpark(acting, *read_keys(acting, "parked")[:1])
+    forget_requests(acting, *read_keys(acting, "owed")[:1])
     assert park(acting, 5, 6) == ["", "full"]
 
 
@@ -162,7 +164,7 @@ def test_what_a_rule_parked_is_requested_again_when_it_acts_no_more(
     acting.change_url_rule(RULE.id, action)  # type: ignore[arg-type]  # drawn
     assert take(acting) == [*urls(1, 2), f"{SITE}/a?sid=3&print=3"]
     assert park(acting, 5) == ["unproven"]
-    assert [parked.url for parked in acting.parked(OTHER_RULE.id)] == [f"{SITE}/a?print=4"]
+    assert take(acting) == []
 
 
 def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store) -> None:
@@ -222,9 +224,11 @@ def test_a_crawl_gets_the_requests_that_it_chooses_once_and_only_its_own(acting:
     wanted = [make_parking("a", 1), make_parking("a", 2), make_parking("a", 3, spider="other")]
     keys = [each.key for each in park_requests(acting, *wanted)]
     chosen = [*keys[1:], b"k" * 16]
-    assert [each.parked.url for each in acting.take_chosen(CRAWL, "spider", chosen)] == urls(2)
-    assert acting.take_chosen(CRAWL, "spider", chosen) == []
-    assert len(list(acting.parked())) == 3
+    assert acting.owed.take(CRAWL, "spider", chosen) == []  # none of them is due
+    taken = acting.owed.take(CRAWL, "spider", chosen, check=True)
+    assert [each.owed.url for each in taken] == urls(2)
+    assert acting.owed.take(CRAWL, "spider", chosen, check=True) == []
+    assert len(list_owed(acting)) == 3
 
 
 def test_a_pinned_rule_stands_for_the_page_that_a_crawl_got_itself(acting: Store) -> None:
@@ -242,45 +246,49 @@ def test_requests_of_other_spiders_are_passed_over(acting: Store) -> None:
     names = ("spider", "spider-2", "other")
     parked = [make_parking("a", sid, spider=names[sid % 3]) for sid in range(30)]
     park_requests(acting, *parked)
-    acting.release_parked()
+    release(acting)
     acting.end_crawl(CRAWL)
     acting.start_crawl("crawl-2", "spider")
     assert take(acting, "crawl-2") == sorted(urls(*range(0, 30, 3)))
     assert take(acting, "crawl-2") == []
-    assert len(list(acting.parked())) == 30
+    assert len(list_owed(acting)) == 30
 
 
 def test_to_take_many_requests_takes_few_round_trips(
     acting: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park(acting, *range(100))
-    acting.release_parked()
+    release(acting)
     assert take(acting) == sorted(urls(*range(100)))
     acting.end_crawl(CRAWL)
     acting.start_crawl("crawl-2", "spider")
     trips = count_trips(monkeypatch)
-    taken = acting.take_parked("crawl-2", "spider", most=70)
+    due = acting.owed.find_due("crawl-2", "spider").due
+    taken = acting.owed.take("crawl-2", "spider", due[:70])
     assert len(taken) == 70
     assert trips[0] <= 20
     trips[0] = 0
-    unpark(acting, *(each.key for each in taken))
+    forget_requests(acting, *(each.key for each in taken))
     assert trips[0] <= 20
-    assert len(list(acting.parked())) == 30
+    assert len(list_owed(acting)) == 30
 
 
 def test_one_transaction_judges_and_parks(acting: Store) -> None:
     """A page that comes in the same group may be the target; its mark rides along."""
     add_target(acting, "b", B)
-    group = ParkingGroup([make_parking("b"), make_parking("none")])
-    verdicts = acting.find_and_add([document("c", C)], crawl=CRAWL, done=[2], parking=group)
+    answers: list[ParkingAnswer] = []
+
+    def work(stored: Documents) -> None:
+        answers[:] = park_all(stored, [make_parking("b"), make_parking("none")])
+
+    verdicts = acting.find_and_add([document("c", C)], crawl=CRAWL, done=[2], works=[work])
     assert verdicts[0].status == "new"
-    assert [(answer.reason, answer.page.pending) for answer in group.answers] == [
+    assert [(answer.reason, answer.page.pending) for answer in answers] == [
         ("", False),
         ("no_target", False),
     ]
-    again = ParkingGroup([], [group.answers[0].key])
-    acting.find_and_add([], parking=again)
-    assert list(acting.parked()) == []
+    forget_requests(acting, answers[0].key)
+    assert list_owed(acting) == []
 
 
 def test_a_read_only_store_parks_nothing(home: str) -> None:
@@ -290,8 +298,9 @@ def test_a_read_only_store_parks_nothing(home: str) -> None:
         store.mark_done([1], CRAWL)
         park(store, 1)
     with open_store(home, readonly=True) as store:
-        assert park(store, 2) == []
-        assert [parked.url for parked in store.parked()] == urls(1)
+        with pytest.raises(StoreUnavailableError):
+            park(store, 2)
+        assert [parked.url for parked in list_owed(store)] == urls(1)
         assert store.list_acting_rules()[1] == [ActingRule(RULE)]
 
 
@@ -299,12 +308,10 @@ def test_a_failed_write_parks_nothing(acting: Store, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise StoreUnavailableError("full")
 
-    monkeypatch.setattr("scrapy_simhash.stores.parking.find_known_page", fail)
-    group = ParkingGroup([make_parking("a")])
+    monkeypatch.setattr("scrapy_simhash.stores.owed.pack_row", fail)
     with suppress(StoreUnavailableError):
-        acting.find_and_add([], parking=group)
-    assert group.answers == []
-    assert list(acting.parked()) == []
+        park(acting, 1)
+    assert list_owed(acting) == []
 
 
 def make_link(name: str, spider: str = "docs", time: float = 1.0) -> Link:
@@ -312,7 +319,7 @@ def make_link(name: str, spider: str = "docs", time: float = 1.0) -> Link:
 
 
 def test_a_store_keeps_links_within_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.parking.MOST_LINKS", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.owed.MOST_LINKS", 2)
     assert store.list_links() == []
     assert store.keep_links([make_link("a"), make_link("b", "news"), make_link("c")]) == 1
     # One that is there stays as it is, and takes no other's place.

@@ -8,6 +8,7 @@ import pytest
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import running
 from tests.helpers.documents import begin_crawl
+from tests.helpers.owing import list_owed, take_owed
 from tests.helpers.parking import RULE, add_target, pin
 
 A = 0x0123_4567_89AB_CDEF
@@ -18,8 +19,8 @@ PARKER = """
 import random, sys
 from itertools import count
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.parking import ParkingGroup
-from tests.helpers.parking import SITE, make_parking, park_requests
+from tests.helpers.owing import release, take_owed
+from tests.helpers.parking import SITE, forget_requests, make_parking, park_requests
 
 url, crawl, start = sys.argv[1], sys.argv[2], int(sys.argv[3])
 draw = random.Random(crawl)
@@ -33,11 +34,11 @@ with open_store(url) as store:
         for each in range(8):
             print("parked", number + each, flush=True)
         for each in draw.sample(range(8), 2):
-            store.release_parked(url=f"{SITE}/a?sid={number + each}")
-        for taken in store.take_parked(crawl, "spider", most=2):
-            sid = taken.parked.url.rpartition("=")[2]
+            release(store, f"{SITE}/a?sid={number + each}")
+        for taken in take_owed(store, crawl):
+            sid = taken.owed.url.rpartition("=")[2]
             print("unparking", sid, flush=True)
-            store.find_and_add([], parking=ParkingGroup([], [taken.key]))
+            forget_requests(store, taken.key)
             print("unparked", sid, flush=True)
 """
 
@@ -58,7 +59,7 @@ def test_no_parked_request_is_forgotten(home: str) -> None:
             done, _, sid = line.partition(" ")
             told[done].add(sid)
         with open_store(home) as store:
-            there = {parked.url.rpartition("=")[2] for parked in store.parked()}
+            there = {owed.url.rpartition("=")[2] for owed in list_owed(store)}
             assert store.check() == []
         assert told["parked"] - told["unparking"] <= there
         assert not told["unparked"] & there
@@ -75,10 +76,7 @@ def test_the_next_crawl_gets_what_a_killed_one_parked(home: str) -> None:
         parked = {child.read().removeprefix("parked ") for _ in range(8)}
         child.kill()
     with begin_crawl(home, "crawl-2") as store:
-        kept = {each.url for each in store.parked()}
+        kept = {owed.url for owed in list_owed(store)}
         assert len(kept) >= len(parked) - 2  # two may have been made already
         store.change_url_rule(RULE.id, "retire")
-        taken: set[str] = set()
-        while some := store.take_parked("crawl-2", "spider", most=3):
-            taken |= {each.parked.url for each in some}
-        assert taken == kept
+        assert {owed.url for _, owed in take_owed(store, "crawl-2")} == kept

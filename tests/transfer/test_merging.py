@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError
 from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.rows import key_of_lost
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
@@ -23,6 +24,7 @@ from tests.helpers.commanding import Run
 from tests.helpers.crawling import read_files
 from tests.helpers.documents import document
 from tests.helpers.oracle import distance_between
+from tests.helpers.owing import take_owed, write_request
 from tests.helpers.pages import edit_words, make_page, make_words
 
 SEED, DISTANCE = 11, 3
@@ -142,7 +144,7 @@ def fill(path: Path | str, **fields: Any) -> None:
         pending = [document(name, bits, crawl="c") for name, bits in pages]
         verdicts = store.find_and_add(pending, crawl="c")
         store.withdraw([verdicts[2].document], "c")
-        store.find_and_add([], crawl="c", requests={verdicts[1].document: b"request"})
+        write_request(store, key_of_lost(verdicts[1].document), b"request")
         store.spare([2])
 
 
@@ -175,7 +177,7 @@ def test_a_store_moves_to_another_kind_and_back(home: str, tmp_path: Path) -> No
     # A crawl goes on in it.
     with open_store(str(moved), DISTANCE) as store:
         store.start_crawl("later", "spider")
-        assert [page.request for page in store.take_lost("later", "spider")] == [b"request", b""]
+        assert [owed.request for _, owed in take_owed(store, "later")] == [b"request", b""]
         again, alias, new = store.find_and_add(
             [
                 document("page 1", 0, text_digest=b"(0,)", time=30.0),

@@ -9,6 +9,7 @@ from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.merging import merge_stores
 from scrapy_simhash.urls.rules import RuleState
 from tests.helpers.documents import CRAWL, begin_crawl
+from tests.helpers.owing import take_owed
 from tests.helpers.parking import (
     OTHER_RULE,
     RULE,
@@ -69,9 +70,8 @@ def test_a_merged_store_learns_the_rules_again_and_makes_the_requests(tmp_path: 
                 RULE.id: RuleState.PINNED,
                 OTHER_RULE.id: RuleState.BANNED,
             }
-            assert read_keys(store, "parked") == []
-            taken = store.take_parked(crawl, "spider")
-            assert {each.parked.url for each in taken} == {f"{SITE}/a?sid=1", f"{SITE}/a?sid=2"}
+            taken = take_owed(store, crawl)
+            assert {owed.url for _, owed in taken} == {f"{SITE}/a?sid=1", f"{SITE}/a?sid=2"}
             assert len(read_keys(store, "links")) == 1
             assert store.check() == []
 

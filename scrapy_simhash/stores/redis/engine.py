@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.judging.rows import OWED
 from scrapy_simhash.stores.header import HEADER_KEY
-from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, WAITING, Engine
+from scrapy_simhash.stores.keyvalues import CRAWLS, DOCUMENTS, HEADER, Engine
 from scrapy_simhash.stores.opening import server_address
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.leases import RedisLeases
@@ -70,7 +71,7 @@ class RedisEngine(Engine):
             return
         # Reading all keys takes too long; another program's data would use one of these.
         places = self._places
-        names = [places.seq, places.log, places[CRAWLS].single, places[WAITING].single]
+        names = [places.seq, places.log, places[CRAWLS].single, places[OWED].single]
         names.append(places[DOCUMENTS].name(bytes(8)))
         there = self._server.run([("EXISTS", name) for name in names], opening=True)
         # Another process may have made the store just now.
