@@ -34,7 +34,7 @@ from scrapy_simhash.judging.comparison import (
 )
 from scrapy_simhash.judging.documents import Reader, Record, State
 from scrapy_simhash.judging.judge import counts, get_sound, was_delivered
-from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows, unpack_row
+from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink, may_vote
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.urls.learning import decide
@@ -95,20 +95,19 @@ def list_acting(documents: Documents) -> list[ActingRule]:
 
 
 def list_rules(documents: Documents, host: str | None = None) -> list[UrlRuleRecord]:
-    """List all rules, or those of a host, by their text."""
-    found = [unpack_row(UrlRuleRecord, key, row) for key, row in documents.scan_rows("rules")]
-    wanted = [record for record in found if host is None or record.rule.host == host.lower()]
+    """List all undamaged rules, or those of a host, by their text."""
+    rows = read_rows(UrlRuleRecord, documents.scan_rows("rules"))
+    wanted = [record for _, record in rows if host is None or record.rule.host == host.lower()]
     return sorted(wanted, key=lambda record: record.rule.text)
 
 
 def get_rule(documents: Documents, rule_id: str) -> UrlRuleRecord | None:
-    """Get the rule of an id (16 hex digits), or None."""
-    try:
+    """Get the rule of an id (16 hex digits); None if it is missing or damaged."""
+    with suppress(ValueError):
         key = bytes.fromhex(rule_id)
-    except ValueError:
-        return None
-    row = documents.get_row("rules", key)
-    return None if row is None else unpack_row(UrlRuleRecord, key, row)
+        rows = read_rows(UrlRuleRecord, [(key, documents.get_row("rules", key))])
+        return next((record for _, record in rows), None)
+    return None
 
 
 def put_rule(documents: Documents, record: UrlRuleRecord) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from scrapy_simhash.judging.documents import Document, Reader
@@ -133,6 +134,25 @@ def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(store: Store)
     spoil(store, "acting", broken.key, pack_row(broken.key, ActingRule(broken)))
     assert [each.rule for each in store.list_acting_rules()[1]] == [RULE]
     assert len(store.check()) == 3
+    store.rebuild()
+
+
+def test_rows_of_another_version_are_left_out_and_learned_again(store: Store) -> None:
+    class Older(msgspec.Struct, array_like=True):
+        rule: tuple[str, str, tuple[str, ...]]
+        state: str = "proven"
+
+    show(store)
+    row = Older(("drop-parameter", RULE.host, ("sid",)))
+    for table in ("rules", "acting"):
+        spoil(store, table, RULE.key, pack_row(RULE.key, row))
+    spoil(store, "rules", b"unknown!", pack_row(b"unknown!", row))
+    assert store.url_rules() == []
+    assert store.list_acting_rules()[1] == []
+    (change,) = store.learn_url_rules()
+    assert (change.text, change.acts) == (RULE.text, True)
+    assert [each.rule for each in store.list_acting_rules()[1]] == [RULE]
+    assert len(store.check()) == 1
     store.rebuild()
 
 
