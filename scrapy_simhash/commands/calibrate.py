@@ -82,7 +82,7 @@ def _ask_for_labels(
     store: Store, config: Config, writer: LabelWriter, queue: Sequence[tuple[int, int]]
 ) -> Iterator[dict[str, Any]]:
     """Show pairs and write the answers, until there are no more pairs or answers."""
-    contexts = StoredContexts(store, config.rule)
+    contexts = StoredContexts(store, config)
     labelled: list[int] = []  # indexes in the queue
     place = 0
     while place < len(queue):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
+from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.inspection.evaluation.labels import LabelledDocuments
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
@@ -27,6 +29,7 @@ from scrapy_simhash.tables.designs import parse_design
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Corpus
     from scrapy_simhash.judging.documents import Document, PageFacts, StoredDocument
     from scrapy_simhash.stores.store import Store
@@ -39,13 +42,14 @@ class StoredContexts:
 
     Args:
         store: with the documents.
-        rule: within whose distance documents are near.
+        config: says within which distance documents are near, and for how long they count.
     """
 
-    def __init__(self, store: Store, rule: Rule) -> None:
+    def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         reach_bits = parse_design(store.design).reach_bits
-        self._rule = Rule(min(rule.distance, reach_bits), rule.confirm)
+        self._rule = Rule(min(config.distance, reach_bits), config.confirm)
+        self._lifetime = inf if config.expire_days is None else config.expire_days * SECONDS_A_DAY
         self._sites = Sites()
 
     def find(self, first: StoredDocument, second: StoredDocument) -> Context:
@@ -53,7 +57,11 @@ class StoredContexts:
         alive = self._store.engine.leases.alive
         return self._store.read(
             lambda stored: Matcher(stored, self._rule, alive, self._sites).find_context(
-                second, first, second.document, first.document
+                second,
+                first,
+                second.document,
+                first.document,
+                max(first.time, second.time) - self._lifetime,
             )
         )
 

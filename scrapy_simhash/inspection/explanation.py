@@ -282,7 +282,7 @@ def _find_context(config: Config, store: Store, first: _Page, second: _Page) -> 
     """Find what the store tells of two of its documents; of a file it tells nothing."""
     if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
         return NO_CONTEXT
-    return StoredContexts(store, config.rule).find(first, second)
+    return StoredContexts(store, config).find(first, second)
 
 
 def _look_at(config: Config, document: StoredDocument) -> StoredDocument:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from scrapy_simhash.config import Config
+from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate
@@ -21,10 +21,13 @@ from scrapy_simhash.inspection.evaluation.labels import (
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.pages.sketch import sketch_text
+from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
+from scrapy_simhash.stores.keyvalues import DOCUMENTS
 from scrapy_simhash.stores.opening import open_as_it_is
+from scrapy_simhash.stores.records import octets
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
+from tests.helpers.documents import begin_crawl, document, judge
 from tests.helpers.labelling import PAGE_COLUMNS, PAIR_COLUMNS, write_table
 from tests.helpers.pages import make_page, make_words
 
@@ -218,7 +221,30 @@ def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:
         documents = {document.url: document for document in opened.list_documents()}
         one, other = (documents[f"http://{HOST}/{name}/"] for name in ("one", "copy"))
         rule = Rule(7, 0.9)
-        context = StoredContexts(opened, rule).find(one, other)
+        context = StoredContexts(opened, Config()).find(one, other)
         assert context.known
         assert not {one.document, other.document} & set(context.sites[0].numbers)
         assert compare(one, other, rule, context=context).tests == other.tests[1:]
+
+
+def test_names_are_counted_as_when_the_page_was_judged() -> None:
+    """Neither damaged documents count, nor those that came later or had expired by then."""
+    pages = [
+        document(f"{n}", 1 << n, title="Same", time=n * SECONDS_A_DAY, sketch=bytes(SKETCH_BYTES))
+        for n in range(1, 7)
+    ]
+    with begin_crawl("memory:", distance=0) as store:
+        judge(store, *pages)
+        numbered = {number: store.get_document(number) for number in range(1, 7)}
+
+        def count(first: int, second: int, expire_days: float | None = None) -> int:
+            one, other = numbered[first], numbered[second]
+            assert one
+            assert other
+            contexts = StoredContexts(store, Config(expire_days=expire_days))
+            return contexts.find(one, other).called_alike
+
+        assert [count(1, number) for number in (2, 4, 6)] == [0, 2, 4]
+        assert (count(5, 6, 2.5), count(6, 5, 2.5), count(1, 6, 0.5)) == (1, 1, 0)
+        store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
+        assert count(1, 6) == 3

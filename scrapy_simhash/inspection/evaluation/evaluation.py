@@ -290,7 +290,7 @@ def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Jud
             assert stored is not None  # noqa: S101 - `_find_problem` says so
             by_name[name] = stored
     documents = {name: _as_document(stored, config) for name, stored in by_name.items()}
-    contexts = StoredContexts(store, config.rule)
+    contexts = StoredContexts(store, config)
     judged, _ = judge_pairs(
         pairs,
         documents,

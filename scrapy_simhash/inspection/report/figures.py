@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -232,6 +233,11 @@ _LARGE_SHARE_OF_NAMES = 0.5
 # Two standard errors of an estimated similarity (see `sketch`): the texts themselves may be less
 # alike than SIMHASH_CONFIRM.
 _EDGE_SIMILARITY = 0.048
+# As `comparison.compare` says what it counted.
+_COUNTED = re.compile(
+    r"main text ([\d.]+) alike, whole text ([\d.]+);.* ([\d.]+) on both pages, "
+    r".*, of these ([\d.]+) within"
+)
 
 TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "very large", "edge of the rule"
 WALL = "wall"
@@ -353,12 +359,16 @@ def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | 
 
 
 def _is_edge(decision: Decision, rule: Rule) -> bool:
-    """Whether a slightly larger difference would have kept the page."""
-    if decision.distance is not None and decision.distance >= rule.distance:
-        return True
+    """Whether a slightly larger difference in what decided would have kept the page."""
     if rule.confirm is None or decision.similarity is None:
-        return False
-    return decision.similarity < rule.confirm + _EDGE_SIMILARITY
+        return decision.distance is not None and decision.distance >= rule.distance
+    decided = decision.similarity
+    if counted := next(filter(None, map(_COUNTED.search, decision.tests)), None):
+        main, whole, shared, within = map(float, counted.groups())
+        alike = {"main texts are alike": main, "whole texts are alike": whole}
+        content = shared / max(0.1, shared + within)
+        decided = next((alike[test] for test in decision.tests if test in alike), content)
+    return decided < rule.confirm + _EDGE_SIMILARITY
 
 
 def by_similarity(decision: Decision) -> tuple[float, int]:
