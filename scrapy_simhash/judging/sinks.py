@@ -155,11 +155,6 @@ def _find_name(path: tuple[str, ...]) -> str:
     return ""
 
 
-def name_sink(number: int) -> tuple[str, bytes]:
-    """Name the row (table, key) of what is known of a document."""
-    return _TABLE, _key_of(number)
-
-
 def get_sink(documents: Reading, number: int) -> Sink | None:
     """Read what is known of a document; None if no unlike addresses lead to it."""
     key = _key_of(number)

@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores.lmdb import guard
+from scrapy_simhash.stores.lmdb import environment
 from scrapy_simhash.stores.lmdb.environment import Environment
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import HOLDER, running
@@ -40,7 +40,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is named; what could not be written is not written when it goes on, either."""
-    monkeypatch.setattr(guard, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(environment, "WAIT_SECONDS", 0.2)
     with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
         holder.process.send_signal(signal.SIGSTOP)
         for name in ("first", "second"):

@@ -7,8 +7,10 @@ simulated power cuts, and `writemap=True` turns a full disk into a killed proces
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import threading
+import time
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -18,12 +20,12 @@ from filelock import FileLock, Timeout
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.keyvalues import WAIT_SECONDS
 from scrapy_simhash.stores.lmdb.guard import (
     DATA_FILE,
     FILE_MODE,
     LIB_VERSION,
     MOST_DATABASES,
-    Turn,
     User,
     error_code,
     find_damage,
@@ -53,6 +55,68 @@ _GROWTHS_PER_WRITE = 8
 # Opening takes milliseconds; a process that holds the lock longer is verifying the file.
 _OPENING_SECONDS = 30
 _FOLDER_MODE = 0o700
+_WRITER_FILE = "writer.lock"
+_PAUSE_SECONDS = 0.0005
+# Once a process has kept the lock too long, so that no page waits long for it any more.
+_WAIT_AGAIN_SECONDS = 0.1
+# Ranges of the file of the turn.
+_RANGE_BYTES = 10
+_WRITING, _NEXT = 0, _RANGE_BYTES
+
+
+class _Turn:
+    """The turn to write. LMDB's lock has no time-out, so whoever writes takes this one before."""
+
+    # Two locks of POSIX, on ranges of a file that have the number of the process that holds each.
+    # Whoever has the second one is next, so that nobody who has just written overtakes the others.
+    # A process has them as a whole, and a forked child does not inherit them.
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = os.open(folder / _WRITER_FILE, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        self._wait_seconds = WAIT_SECONDS
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take the turn, or raise a StoreUnavailableError if another process keeps it too long."""
+        deadline = time.monotonic() + self._wait_seconds
+        self._wait(_NEXT, deadline)
+        try:
+            self._wait(_WRITING, deadline)
+        finally:
+            self._lock(fcntl.LOCK_UN, _NEXT)
+        self._wait_seconds = WAIT_SECONDS
+        try:
+            yield
+        finally:
+            self._lock(fcntl.LOCK_UN, _WRITING)
+
+    def _wait(self, start: int, deadline: float) -> None:
+        while True:
+            try:
+                self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, start)
+                break
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() > deadline:
+                    self._wait_seconds = _WAIT_AGAIN_SECONDS
+                    raise self._explain(start) from None
+            time.sleep(_PAUSE_SECONDS)
+        os.pwrite(self._file, b"%-*d" % (_RANGE_BYTES, os.getpid()), start)
+
+    def _lock(self, command: int, start: int) -> None:
+        fcntl.lockf(self._file, command, _RANGE_BYTES, start)
+
+    def _explain(self, start: int) -> StoreUnavailableError:
+        holder = os.pread(self._file, _RANGE_BYTES, start).decode().strip()
+        return StoreUnavailableError(
+            f"process {holder} has been writing to the store at {self._folder} for more than "
+            f"{WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, a debugger), let it go on "
+            "(`kill -CONT`) or end it"
+        )
+
+    def close(self) -> None:
+        """Close the file; a turn that this process has would end."""
+        os.close(self._file)
 
 
 class Environment:
@@ -83,7 +147,7 @@ class Environment:
             self._looked = self._look_first()
             self._user = User(folder, readonly=readonly)
             try:
-                self._turn = None if readonly else Turn(folder)
+                self._turn = None if readonly else _Turn(folder)
                 self.env = self._open_guarded(map_bytes)
             except BaseException:
                 self._user.leave()

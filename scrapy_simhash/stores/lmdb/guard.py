@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import resource
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,9 @@ import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnusableError
 from scrapy_simhash.stores.header import _CRAWL_ID
-from scrapy_simhash.stores.keyvalues import WAIT_SECONDS, Leases
+from scrapy_simhash.stores.keyvalues import Leases
 from scrapy_simhash.stores.lmdb.inspecting import find_suspect
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 DATA_FILE, LOCK_FILE = "data.mdb", "lock.mdb"
-_USERS_FILE, _WRITER_FILE, _SUSPECT_FILE = "users.lock", "writer.lock", "suspect"
+_USERS_FILE, _SUSPECT_FILE = "users.lock", "suspect"
 FILE_MODE = 0o600
 # Engine 0.9; without this, an environment variable of the user would decide the file's format.
 LIB_VERSION = 0
@@ -49,10 +48,6 @@ _ALWAYS_INSPECTED_BYTES, _LEAVES_INSPECTED_BYTES = 256 * 2**20, 16 * 2**20
 _MOST_LOOKS = 3
 # With less free space than this, an I/O error means a full disk: LMDB reports short writes as EIO.
 _ROOM_BYTES = 2**20
-_PAUSE_SECONDS = 0.0005
-# Once a process has kept the lock too long, so that no page waits long for it any more.
-_WAIT_AGAIN_SECONDS = 0.1
-_MOST_DIGITS = 10
 # fmt: off
 _NETWORK_FILE_SYSTEMS = {
     "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "afpfs", "ceph", "coda",
@@ -254,49 +249,6 @@ class User:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-class Turn:
-    """The turn to write. LMDB's lock has no time-out, so whoever writes takes this one before."""
-
-    # A lock of POSIX, which a process has as a whole: a forked child does not inherit it.
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file = os.open(folder / _WRITER_FILE, os.O_RDWR | os.O_CREAT, FILE_MODE)
-        self._wait_seconds = WAIT_SECONDS
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take the turn, or raise a StoreUnavailableError if another process keeps it too long."""
-        deadline = time.monotonic() + self._wait_seconds
-        while not self._take():
-            if time.monotonic() > deadline:
-                self._wait_seconds = _WAIT_AGAIN_SECONDS
-                holder = os.pread(self._file, _MOST_DIGITS, 0).decode().strip()
-                raise StoreUnavailableError(
-                    f"process {holder} has been writing to the store at {self._folder} for more "
-                    f"than {WAIT_SECONDS:g} seconds; if it is stopped (Ctrl-Z, a debugger), let it "
-                    "go on (`kill -CONT`) or end it"
-                )
-            time.sleep(_PAUSE_SECONDS)
-        self._wait_seconds = WAIT_SECONDS
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
-
-    def _take(self) -> bool:
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return False
-        os.pwrite(self._file, b"%-*d" % (_MOST_DIGITS, os.getpid()), 0)
-        return True
-
-    def close(self) -> None:
-        """Close the file; a turn that this process has would end."""
-        os.close(self._file)
 
 
 @contextmanager
