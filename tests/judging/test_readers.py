@@ -1,0 +1,160 @@
+"""Who got a page: records that count for their own readers, and near-duplicates that are kept."""
+
+from typing import Any
+
+import pytest
+
+from scrapy_simhash.judging.documents import (
+    EVERYONE,
+    NOBODY,
+    Document,
+    Reader,
+    StoredDocument,
+    Version,
+    stands_for,
+)
+from scrapy_simhash.stores.store import Store
+from tests.helpers.documents import CRAWL, document, judge, judge_one, next_crawl
+
+A, NEAR_A = 0x0123_4567_89AB_CDEF, 0x0123_4567_89AB_CDE8
+ITEMS, LINKS = Reader("shop", "parse_item"), Reader("shop", "follow")
+OTHERS = Reader("other", "parse_item")
+
+
+def page(name: str, reader: Reader, **fields: Any) -> Document:
+    return document(name, A, reader=reader, **fields)
+
+
+def mark(number: int, reader: Reader) -> Version:
+    return Version(number, page("-", reader).text_digest, reader)
+
+
+def done(store: Store, number: int, reader: Reader, crawl: str = CRAWL) -> None:
+    store.mark_done([mark(number, reader)], crawl)
+
+
+def get(store: Store, number: int) -> StoredDocument:
+    stored = store.get_document(number)
+    assert stored
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("reader", "other", "alone", "across"),
+    [
+        (ITEMS, ITEMS, True, True),
+        (ITEMS, LINKS, False, False),
+        (ITEMS, OTHERS, False, True),
+        (EVERYONE, ITEMS, True, True),
+        (ITEMS, EVERYONE, False, False),
+        (NOBODY, ITEMS, False, False),
+        (ITEMS, NOBODY, True, True),
+        (NOBODY, EVERYONE, False, False),
+        (EVERYONE, EVERYONE, True, True),
+    ],
+)
+def test_whose_page_stands_for_whose(
+    reader: Reader, other: Reader, alone: bool, across: bool
+) -> None:
+    assert stands_for(reader, other) == alone
+    assert stands_for(reader, other, across_spiders=True) == across
+
+
+def test_the_first_copy_for_another_reader_is_a_document_of_its_own(store: Store) -> None:
+    copies = [page("a", ITEMS), page("b", LINKS), page("c", LINKS), page("d", ITEMS)]
+    assert judge(store, *copies) == [
+        "new 1",
+        "other_callback 2 of 1",
+        "near_duplicate 3 of 2",
+        "near_duplicate 4 of 1",
+    ]
+    assert [(get(store, n).state, get(store, n).original) for n in (1, 2, 3, 4)] == [
+        ("pending", 0),
+        ("pending", 1),
+        ("duplicate", 2),
+        ("duplicate", 1),
+    ]
+    done(store, 2, LINKS)
+    assert get(store, 2).readers == (LINKS,)
+
+
+def test_one_of_another_spider_is_named_so(store: Store) -> None:
+    judge(store, page("a", OTHERS))
+    assert judge_one(store, page("b", ITEMS)).reason == "other_spider"
+    across = judge_one(store, page("c", LINKS, across_spiders=True))
+    assert across.reason == "other_callback"
+    assert judge_one(store, page("d", OTHERS, across_spiders=True)).reason == ""
+
+
+def test_a_page_kept_for_another_reader_whose_crawl_dies_stands_for_nothing(store: Store) -> None:
+    judge(store, page("a", ITEMS))
+    done(store, 1, ITEMS)
+    assert judge(store, page("b", LINKS)) == ["other_callback 2 of 1"]
+    crawl = next_crawl(store)
+    assert judge(store, page("c", LINKS, crawl=crawl)) == ["other_callback 3 of 1"]
+
+
+def test_while_a_second_reader_gets_a_page_the_first_one_keeps_it(store: Store) -> None:
+    judge(store, page("a", ITEMS))
+    done(store, 1, ITEMS)
+    assert judge(store, page("a", LINKS)) == ["unchanged 1"]
+    verdicts = store.find_and_add([page("b", ITEMS), page("c", LINKS)])
+    assert [each.match and each.match.pending for each in verdicts] == [False, True]
+    # Its callback fails: what was dropped for it is lost, and nothing else.
+    store.withdraw([mark(1, LINKS)], CRAWL)
+    assert get(store, 1).readers == (ITEMS,)
+    assert judge(store, page("d", ITEMS), page("e", LINKS)) == [
+        "near_duplicate 4 of 1",
+        "other_callback 5 of 1",
+    ]
+    assert [lost.url[-1] for lost in store.take_lost(CRAWL, "spider")] == ["c"]
+
+
+@pytest.mark.parametrize("first_fails", [False, True])
+def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
+    store: Store, first_fails: bool
+) -> None:
+    judge(store, page("a", ITEMS), page("b", ITEMS))
+    assert judge(store, page("a", LINKS)) == ["unchanged 1"]
+    settle = store.withdraw if first_fails else store.mark_done
+    settle([mark(1, ITEMS)], CRAWL)
+    done(store, 1, LINKS)
+    assert set(get(store, 1).readers) == ({LINKS} if first_fails else {ITEMS, LINKS})
+    # What was dropped for the first one waits for it alone.
+    assert [lost.url[-1] for lost in store.take_lost(CRAWL, "spider")] == ["b"] * first_fails
+
+
+def test_another_text_was_got_by_nobody(store: Store) -> None:
+    judge(store, page("a", ITEMS))
+    done(store, 1, ITEMS)
+    changed = document("a", A ^ 2**64 - 1, reader=LINKS)
+    assert judge(store, changed) == ["changed 1"]
+    store.mark_done([Version(1, changed.text_digest, LINKS)], CRAWL)
+    done(store, 1, ITEMS)  # of the earlier text, and late
+    assert get(store, 1).readers == (LINKS,)
+
+
+def test_a_kept_copy_that_changes_is_a_copy_no_more(store: Store) -> None:
+    judge(store, page("a", ITEMS), page("b", LINKS))
+    done(store, 2, LINKS)
+    assert get(store, 2).original == 1
+    assert judge(store, document("b", A ^ 2**64 - 1, reader=LINKS)) == ["changed 2"]
+    assert get(store, 2).original == 0
+
+
+def test_nobodys_page_is_like_any_other_and_stands_for_none(store: Store) -> None:
+    judge(store, page("a", NOBODY))
+    store.mark_done([1], CRAWL)
+    assert judge(store, page("b", ITEMS), page("c", NOBODY)) == [
+        "other_callback 2 of 1",
+        "near_duplicate 3 of 1",
+    ]
+
+
+def test_what_everyone_got_is_dropped_for_all(store: Store) -> None:
+    judge(store, page("a", EVERYONE))
+    store.mark_done([1], CRAWL)
+    assert judge(store, page("b", ITEMS), page("c", OTHERS)) == [
+        "near_duplicate 2 of 1",
+        "near_duplicate 3 of 1",
+    ]
