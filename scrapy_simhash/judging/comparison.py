@@ -279,7 +279,8 @@ def _decide(
         return "so long a content agrees whatever its names", True
     if together is Relation.DIFFER:
         return "names differ", False
-    same, long = together is Relation.SAME, content.triples >= TRIPLES_OF_A_TEXT
+    same, silent = together is Relation.SAME, together is Relation.SILENT
+    long = content.triples >= TRIPLES_OF_A_TEXT
     whole, within = content.whole >= confirm, content.agreed_within >= confirm
     nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
     if siblings:
@@ -288,32 +289,35 @@ def _decide(
         framed = (
             content.main_alike >= max(NEARLY_ALL, confirm)
             and content.share_of_main >= LEAST_SHARE_OF_MAIN
-            and content.agreed >= LEAST_AGREED.get(together, 1.0)
+            and content.agreed >= LEAST_AGREED[Relation.MORE]
         )
-        alike = named and nearly and (whole or framed)
+        told = same or content.agreed >= NEARLY_ALL
+        alike = named and told and nearly and (whole or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     some = content.triples >= TRIPLES_FOR_EDITS
-    edited = same and some
+    # At two addresses of one host a page with an edit is another page, and so is one of a kind
+    # that has no names.
+    host, another = map(host_of, urls)
+    two_pages = host == another != "" and not _are_one(*urls)
+    asked = NEARLY_ALL if two_pages and silent else LEAST_AGREED[together]
+    edited = content.agreed >= (LEAST_AGREED[Relation.MORE] if two_pages else asked)
+    edited = edited and same and some
     within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)
     # Not where all that both main texts have is template.
     main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
     main = main and content.shared > 0
     # A few triples in common may be a notice.
     enough = same or long or (together is not Relation.MORE and some)
-    asked = LEAST_AGREED[together]
     if not known:  # the title, or what was taken for main texts, may be all pages'
         # Neither names nor other pages tell what of the texts is template.
-        asked = LEAST_AGREED[Relation.MORE] if together is Relation.SILENT else asked
+        asked = max(asked, LEAST_AGREED[Relation.MORE]) if silent else asked
         within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
         alone = min(content.first, content.second)
-        main = main and (
-            alone <= LITTLE_ALONE * content.main_both or len(set(map(host_of, urls))) > 1
-        )
+        main = main and (alone <= LITTLE_ALONE * content.main_both or host != another)
     equal = content.mine == content.theirs == 0  # neither has anything of its own
-    silent = together is Relation.SILENT
     named = same or (silent and (equal or (some and content.agreed >= asked)))
     for reason, holds in (
-        ("whole texts are alike", whole and named and (edited or within or long)),
+        ("whole texts are alike", whole and named and ((same and some) or within or long)),
         ("content agrees", within_edits and content.agreed >= asked and enough),
         ("main texts are alike", same and main),
     ):
@@ -349,6 +353,11 @@ def _declare_two(first: PageFacts, second: PageFacts) -> bool:
 def _overlook(confirm: float) -> float:
     """Get which share of the usual tolerance is left: a stricter similarity overlooks less."""
     return min(1.0, (1 - confirm) / (1 - CONFIRM))
+
+
+def _are_one(first: str, second: str) -> bool:
+    """Whether two addresses are one, fetched at two times: but for what only a browser reads."""
+    return first.partition("#")[0] == second.partition("#")[0]
 
 
 def _are_siblings(first: str, second: str) -> bool:

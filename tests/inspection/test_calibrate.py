@@ -24,7 +24,7 @@ from tests.helpers.processes import environment, wait_until
 
 KINDS = (
     Kind(1, 0, same=True, pairs=6),
-    Kind(5, 10, same=True, pairs=4),
+    Kind(5, 5, same=True, pairs=4),
     Kind(6, 60, same=False, pairs=4),
     Kind(9, 0, same=True, pairs=3),
 )
@@ -168,8 +168,8 @@ def test_results_are_those_of_the_labels(calibrate: Callable[..., Done]) -> None
 
 
 def test_a_better_setting_is_recommended(calibrate: Callable[..., Done], tmp_path: Path) -> None:
-    """Pairs .96 alike are wrong here, which .9 lets pass: the default drops ten pages wrongly."""
-    kinds = (Kind(2, 0, same=True, pairs=90), Kind(6, 10, same=False, pairs=10))
+    """Pairs .98 alike are wrong here, which .9 lets pass: the default drops ten pages wrongly."""
+    kinds = (Kind(2, 0, same=True, pairs=90), Kind(6, 5, same=False, pairs=10))
     store = make_store(tmp_path / "s", kinds, titles_differ=False)
     order = shown(calibrate(*["n"] * 1_000, arguments=["--json"], store=store))
     answers = ["s" if urls(pair)[0].startswith("http://same") else "d" for pair in order]

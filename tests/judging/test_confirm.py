@@ -138,7 +138,7 @@ def test_whole_texts_that_are_alike(
     names: Any, counted: dict[str, float], *, known: bool, confirmed: bool
 ) -> None:
     """Little of it is content."""
-    answer = judge(names, count(**{"agreed": 0.3, "within": 0.5} | counted), known=known)
+    answer = judge(names, count(**{"agreed": 0.3, "within": 0.5} | counted), HOSTS, known=known)
     assert answer.confirmed is confirmed
     assert (answer.tests[0] == "whole texts are alike") is confirmed
     assert answer.similarity == counted["whole"]
@@ -176,9 +176,35 @@ def test_content_that_agrees(
     names: Any, counted: dict[str, float], *, known: bool, confirmed: bool
 ) -> None:
     """The less the names tell, the more is asked."""
-    answer = judge(names, count(**{"agreed": 0.6} | counted), known=known)
+    answer = judge(names, count(**{"agreed": 0.6} | counted), HOSTS, known=known)
     assert answer.confirmed is confirmed
     assert answer.tests[0] == ("content agrees" if confirmed else "content differs")
+
+
+@BOTH_STATES
+@pytest.mark.parametrize(
+    ("names", "counted", "confirmed"),
+    [
+        # An edit is another page, unless nearly all agrees.
+        (SAME, {"agreed": 0.899, "within": 100 / 118}, False),
+        (SAME, {"agreed": 0.901, "within": 100 / 118}, True),
+        (SAME, {"agreed": 0.899, "within": 0.901}, True),
+        # So is one of those that have no names.
+        (SILENT, {"agreed": 0.949, "triples": 999}, False),
+        (SILENT, {"agreed": 0.951}, True),
+        (SILENT, {"agreed": 0.949, "whole": 0.9, "triples": 999}, False),
+    ],
+)
+def test_content_at_two_addresses_of_one_host(
+    names: Any, counted: dict[str, float], *, known: bool, confirmed: bool
+) -> None:
+    answer = judge(names, count(**counted), known=known)
+    assert answer.confirmed is confirmed
+    if "whole" not in counted and counted["agreed"] >= 0.9:
+        # At one address, fetched at two times, as at those of two hosts.
+        one = (URLS[0], f"{URLS[0]}#fruit")
+        assert judge(names, count(**counted), one).confirmed
+        assert judge(names, count(**counted), HOSTS).confirmed
 
 
 @pytest.mark.parametrize(
