@@ -188,9 +188,7 @@ def compare(
         common = names.together is Relation.SAME and context.called_alike > MOST_CALLED_ALIKE
         if common:
             names = names._replace(together=Relation.SILENT)
-        said, confirmed = _decide(
-            (first.url, second.url), content, names, rule.confirm, known=context.known
-        )
+        said, confirmed = _decide(first, second, content, names, rule.confirm, context.known)
         if short and names.together is not Relation.SAME:
             said, confirmed = "short texts that are not called the same", False
         if content.whole == 1 and first.shell and second.shell:
@@ -269,10 +267,15 @@ def _called(page: PageFacts) -> tuple[str, object]:
 
 
 def _decide(
-    urls: tuple[str, str], content: Content, names: Relations, confirm: float, *, known: bool
+    first: PageFacts,
+    second: PageFacts,
+    content: Content,
+    names: Relations,
+    confirm: float,
+    known: bool,
 ) -> tuple[str, bool]:
     """Whether content and names make two pages one document, and why, for people."""
-    together, siblings = names.together, _are_siblings(*urls)
+    together, siblings = names.together, _are_siblings(first.url, second.url)
     if not known and content.main_alone > MOST_OF_MAIN_ALONE:
         return "main texts differ", False
     if not siblings and _outweighs_names(content, names, confirm, known=known):
@@ -287,9 +290,9 @@ def _decide(
         named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
         # Logins and "not found" pages, in a template whose advertisement and time change.
         framed = (
-            content.main_alike >= max(NEARLY_ALL, confirm)
+            first.text_digest == second.text_digest
             and content.share_of_main >= LEAST_SHARE_OF_MAIN
-            and content.agreed >= LEAST_AGREED[Relation.MORE]
+            and content.agreed >= LEAST_AGREED.get(together, 1.0)
         )
         told = same or content.agreed >= NEARLY_ALL
         alike = named and told and nearly and (whole or framed)
@@ -297,8 +300,8 @@ def _decide(
     some = content.triples >= TRIPLES_FOR_EDITS
     # At two addresses of one host a page with an edit is another page, and so is one of a kind
     # that has no names.
-    host, another = map(host_of, urls)
-    two_pages = host == another != "" and not _are_one(*urls)
+    host, another = host_of(first.url), host_of(second.url)
+    two_pages = host == another != "" and not _are_one(first.url, second.url)
     asked = NEARLY_ALL if two_pages and silent else LEAST_AGREED[together]
     edited = content.agreed >= (LEAST_AGREED[Relation.MORE] if two_pages else asked)
     edited = edited and same and some
