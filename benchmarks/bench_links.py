@@ -69,7 +69,7 @@ def make_links() -> Outlinks:
     """Make what remembers links, in a crawl that writes nothing."""
     crawler = SimpleNamespace(settings=Settings(), spider=SimpleNamespace(name="bench"))
     detector = SimpleNamespace(acting=None, tell=lambda *_: None)
-    return Outlinks(crawler, Config(), detector)  # type: ignore[arg-type]  # as much as it needs
+    return Outlinks(crawler, Config(), detector, None)  # type: ignore[arg-type]  # as much as it needs
 
 
 def judge(links: Outlinks, action: str) -> Callable[[tuple[Request, PageFingerprint]], None]:

@@ -85,9 +85,9 @@ class Known:
 class Folder:
     """HTML files of a folder; every page is a document."""
 
-    def __init__(self, folder: Path, start: str) -> None:
+    def __init__(self, folder: Path, *starts: str) -> None:
         self._folder = folder
-        self.starts = [f"http://manual.example/{start}"]
+        self.starts = [f"http://manual.example/{start}" for start in starts]
 
     def answer(self, url: str) -> Answer:
         """Answer a request for an absolute URL."""
@@ -171,6 +171,11 @@ class Endless:
         return bool(url)
 
 
+def _list_editions(folder: Path) -> list[str]:
+    """List the contents pages of a manual in many languages."""
+    return sorted(str(path.relative_to(folder)) for path in folder.glob("*/index.html"))
+
+
 def _bare(url: str) -> str:
     """Bring an address to the form that all its spellings have."""
     parts = urlsplit(urldefrag(url).url)
@@ -194,7 +199,7 @@ def make_site(name: str, seed: int, crawl: int, folder: str) -> Any:
     if name == "shelf":
         return Known(UrlSite(seed, ARTICLES, hidden=True), "http://www.example.com/")
     makes = {
-        "handbook": lambda: Folder(Path(folder), "en-US/index.html"),
+        "handbook": lambda: Folder(Path(folder), *_list_editions(Path(folder))),
         "sessions": lambda: Sessions(Path(folder), "index.html", crawl),
         "linked": lambda: Linked(Path(folder)),
         "endless": Endless,

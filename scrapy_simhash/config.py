@@ -84,9 +84,9 @@ class Config:
             got, see [Several spiders on one store](several-spiders.md)
         never_drop: regular expressions; a page whose URL matches one is not judged (`never_drop`)
         follow_new_links: follow the links of a near-duplicate if at least half of them are not on
-            its original. Its items are dropped all the same, and its errback is not called. `late`
-            requests links that only dropped pages had when the crawl has nothing else to do, at
-            most 1,000 of them. See [when to turn it on](#when-to-follow-new-links)
+            its original: its callback runs, and its items are dropped. `late`: if any is new, and
+            its requests wait until the crawl has nothing else to do, at most 1,000 of them. See
+            [when to turn it on](#when-to-follow-new-links)
         files: judge other bodies than HTML, such as PDF, by an exact digest: one that is equal to
             another is its near-duplicate at distance 0. See [Files](#files)
         url_rules: what the crawl does with rules by which addresses lead to one page: `learn` them

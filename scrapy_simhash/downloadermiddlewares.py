@@ -90,7 +90,7 @@ class SimhashDownloaderMiddleware:
         self._warned_of_unnamed = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
-        self._actions = Actions(crawler, self.config, self.links.are_followed, looking=self.looking)
+        self._actions = Actions(crawler, self.config, self.links.find_way, looking=self.looking)
         self._idle_work = IdleWork(crawler, self.followers)
         on_feed = self.config.done_on == "feed"
         connect = crawler.signals.connect
@@ -103,16 +103,15 @@ class SimhashDownloaderMiddleware:
     def _choose_followers(self) -> list[Follower]:
         """Make what follows pages under these settings, in the order in which each hears of one."""
         crawler, config, detector = self._crawler, self.config, self._detector
-        self.owed: OwedRequests | None = None
+        self.owed = None if config.readonly else OwedRequests(crawler, config, detector)
+        self.links = Outlinks(crawler, config, detector, self.owed)
         self.parked: ParkedRequests | None = None
-        self.links = Outlinks(crawler, config, detector)
         closing = config.sink_action == "close" and not self.looking
         followers: list[Follower] = [self.links, Walls(crawler, closing=closing)]
-        if not config.readonly:
+        if self.owed is not None:
             # Without rules, too: what an earlier crawl parked may have to be made again.
-            self.owed = OwedRequests(crawler, config, detector)
             self.parked = ParkedRequests(crawler, config, detector, self.owed)
-            followers[:0] = [self.owed, self.parked]
+            followers[1:1] = [self.owed, self.parked]
         self.delivery = Delivery(crawler, config, detector, self.pages)
         if self.owed is not None:
             self.delivery.on_settled = self.owed.settled
@@ -180,7 +179,7 @@ class SimhashDownloaderMiddleware:
         stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
         if self.looking:  # each page was told of
             return
-        warnings = list_warnings(stats, self._actions.chosen)
+        warnings = list_warnings(stats, self._actions.chosen, self.links.unseen_on)
         parts = [
             describe_end(stats, self._actions.chosen),
             *warnings,
@@ -283,15 +282,15 @@ class SimhashDownloaderMiddleware:
                 size = len(response.body)
                 decision = self._detector.pass_over(response.url, size, f"skipped: {reason}")
             links = read[0].targets if read else NO_LINKS
-            self._actions.settle(request, reader, decision, links)
+            late = self._actions.settle(request, reader, decision, links)
+            page = JudgedPage(decision, reader, links=links, late=late)
         except Exception as error:  # noqa: BLE001 - the page passes, whatever it is
             # For instance if the user's request fingerprinter fails.
             self._report("Not judged", quote(response.url), error)
             decision = self._detector.pass_over(response.url, len(response.body), "failed")
             self._actions.settle(request, reader, decision)
-        page = JudgedPage(decision, reader)
+            page = JudgedPage(decision, reader)
         for made in read:
-            page.links = made.targets
             if made.second_opinion:
                 count(self._crawler, f"second_opinion/{made.second_opinion}")
             if self.config.hand_over_text and not made.is_file:

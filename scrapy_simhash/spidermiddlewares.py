@@ -86,6 +86,9 @@ class SimhashSpiderMiddleware:
         """
         judging = self._judging
         entries = result if judging is None else self._look_at(response, result, judging)
+        page = judging.pages.get(response) if judging is not None else None
+        if judging is not None and page is not None and page.late:
+            entries = judging.links.hold_back(entries, page)
         if judging is not None and judging.parked is not None and judging.parked.skips:
             entries = judging.parked.sift(entries)
         async for entry in entries:
@@ -93,7 +96,7 @@ class SimhashSpiderMiddleware:
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None:
             judging.delivery.end(response)
-            if response.request is not None and (page := judging.pages.get(response)):
+            if response.request is not None and page is not None:
                 judging.links.consumed(response.request, page)
 
     async def _look_at(
@@ -117,8 +120,6 @@ class SimhashSpiderMiddleware:
                 note_found(entry, response)
                 if judging.parked is not None:
                     judging.parked.note_yielded(entry)
-                if judging.links.late and response.request is not None:
-                    judging.links.learn(response.request, entry)
             elif entry is not None and page is not None:
                 if page.repeated:
                     continue

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from scrapy_simhash._files import open_whole, write_whole
-from scrapy_simhash._printable import escape, mask_passwords, plural, printable
+from scrapy_simhash._files import open_whole
+from scrapy_simhash._printable import mask_passwords, plural, printable
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
@@ -16,7 +16,6 @@ from scrapy_simhash.commands.frame import (
     name_page,
     style,
 )
-from scrapy_simhash.commands.upkeep import open_to_change
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -39,22 +38,6 @@ def _print_backup(answer: Answer) -> Iterable[str]:
             f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
             f"{'no problems' if answer['checked'] else 'not checked'}"
         )
-
-
-def _list_links(
-    config: Config, spider: str | None, urls_path: Path | None, *, forget: bool, overwrite: bool
-) -> Iterator[Answer]:
-    """List the links that only dropped pages have, and that nobody requested."""
-    with open_to_change(config) if forget else open_as_it_is(config.store) as store:
-        found = store.list_links(spider)
-        if urls_path is not None:
-            urls = [f"{escape(link.url)}\n" for link in found]
-            write_whole(urls_path, urls, overwrite=overwrite)
-        if forget:
-            store.keep_links((), [link.url for link in found])
-        for link in found:
-            named = ("url", "page", "original", "spider", "crawl", "time")
-            yield {name: getattr(link, name) for name in named}
 
 
 def _print_merge(answer: Answer) -> Iterable[str]:
@@ -178,12 +161,6 @@ _DUPLICATES = """
 --all: list the kept pages without duplicates, too
 --crawl ID: only duplicates of this crawl; `last`: the newest one of the log
 """
-_LINKS = """
---spider NAME: only links that this spider found
--o --output FILE: write the URLs to this file, too, one a line
---overwrite: replace an existing file
---forget: forget these links once they are listed
-"""
 _IMPORT = f"""
 SOURCE...: WARC, WACZ, feed (JSON Lines, JSON, CSV), folder of HTML files, archive, store, or
     Parquet of `spark`
@@ -225,17 +202,6 @@ _WRITTEN = {
             "or flagged, as its near-duplicate; with --json one object a line for both.",
         ),
     ),
-    "links": (
-        "List links that only dropped pages have, and that nobody requested",
-        Command(
-            _list_links,
-            _LINKS,
-            lambda answer: [printable(answer["url"])],
-            more={"output": {"dest": "urls_path"}},
-            details="A crawl requests them if SIMHASH_FOLLOW_NEW_LINKS is `late`. A link that a "
-            "later crawl of its spider requests for another reason is forgotten.",
-        ),
-    ),
 }
 
 
@@ -249,9 +215,6 @@ COMMANDS = {
             "export duplicates",
             "export duplicates -o duplicates.jsonl",
             "export duplicates --all --crawl last -o duplicates.txt",
-            "export links",
-            "export links --spider docs",
-            "export links --forget",
         ),
         details="`export ACTION --help` has the options of an action.",
         actions=_WRITTEN,

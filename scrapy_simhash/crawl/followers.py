@@ -51,6 +51,7 @@ class JudgedPage:
     reader: Reader = NOBODY  # who is to get it
     scheduled: bool = False  # whether a spider middleware will see it
     links: PageLinks = NO_LINKS
+    late: bool = False  # whether its requests wait until the crawl has nothing else to do
     pending: Marked = 0  # the document whose items have to be delivered, with its text
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines

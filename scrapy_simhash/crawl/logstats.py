@@ -149,7 +149,9 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     return line[0].upper() + line[1:]
 
 
-def list_warnings(stats: StatsCollector, acted: Mapping[str, int]) -> list[str]:
+def list_warnings(
+    stats: StatsCollector, acted: Mapping[str, int], unseen_on: tuple[str, int] = ("", 0)
+) -> list[str]:
     """List what somebody should look at after a crawl, each with the command that shows it."""
 
     def get(key: str) -> int:
@@ -169,9 +171,12 @@ def list_warnings(stats: StatsCollector, acted: Mapping[str, int]) -> list[str]:
             "--crawl last` shows for which ones)"
         )
     if links := get("links/only_on_dropped_pages"):
+        page, most = unseen_on
         warnings.append(
-            f"only dropped pages have {plural(links, 'link')}, not requested "
-            "(`scrapy simhash export links`; SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"
+            f"{plural(links, 'link')} of near-duplicates stayed unseen"
+            + f", {most:,} of them on {quote(page)}" * bool(page)
+            + " (`scrapy simhash report` shows such pages; SIMHASH_FOLLOW_NEW_LINKS = 'late' "
+            "follows them)"
         )
     return warnings
 

@@ -84,6 +84,7 @@ class OwedRequests(Follower):
         self._packing: Packing | None = None
         # Requests whose rows say nothing of how to make them, by their keys.
         self._held: dict[bytes, Request] = {}
+        self._links: dict[str, bytes] = {}  # keys of links that wait, by their addresses
         self._made: set[bytes] = set()
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
@@ -194,10 +195,18 @@ class OwedRequests(Follower):
         for key, (request, owed) in zip(keys, kept, strict=True):
             if not key:
                 count(self._crawler, "owed/not_kept")
-            elif not owed.request:
+                continue
+            self._links[request.url] = key
+            if not owed.request:
                 self.hold(key, request)
         self._owes = self._outdated = True
         return at_once
+
+    def forget_links(self, urls: Iterable[str]) -> None:
+        """Forget requests that `keep_links` kept, because others led to their pages."""
+        for url in urls:
+            if key := self._links.pop(url, None):
+                self._forget(key)
 
     def _describe(self, request: Request, packed: bytes, page: str) -> Owed:
         return Owed(

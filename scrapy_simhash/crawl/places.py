@@ -1,187 +1,185 @@
-"""Places that have the same pages: links that lead to pages which are known elsewhere."""
+"""Which links lead to pages that are known, perhaps by other addresses.
+
+A link is known if a page that was kept has it, if its page was fetched, or if this is true of one
+of its counterparts::
+
+    in the place of the original    where `/a?print=1` is a near-duplicate of `/a`, and has the link
+                                    `/b?print=1`: `/b`
+    without idle parameters         sessions, say: three pages or more differ from their originals
+                                    in it only, and three quarters of these lead to nothing new
+
+Pages of a list differ in their number only, too, but they lead to something.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
 
 from scrapy_simhash.pages.addresses import carry_over, find_places
+from scrapy_simhash.pages.links import digest_link
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from scrapy_simhash.judging.rows import Link
-    from scrapy_simhash.urls.applying import ActingRules
-
-_MOST_PAIRS = 10_000
-_MOST_KEPT = 10_000
-# Near-duplicates that wait to be counted; a hundred take some 7 ms of the event loop.
-_MOST_UNCOUNTED = 100
-# A place has the pages of another one if this many of its pages are near-duplicates of pages there,
-# and three quarters of those of which both were fetched.
-_LEAST_PAGES = 3
-_LEAST_SHARE = 0.75
-_MOST_MIRRORS = 50
-_STALE = 1.5
+    from scrapy_simhash.pages.links import PageLinks
 
 
-class _Pair(NamedTuple):
-    """Two places: pages of the first one are near-duplicates of pages of the second."""
+# Slots for digests, named by 21 bits; 8 MB once all are used, for some two million links.
+_SLOT_BITS = 21
+_SLOTS = 2**_SLOT_BITS - 1
+_HALF = np.dtype("<u4")
+_HALF_BITS = 32
+_MOST_PLACES = 20_000
+_MOST_QUERIED = 5_000
+_LEAST_PAGES = 5
+_MOST_LEADING = 0.25
+# Host and name: `a.example?sid`.
+_Parameter: TypeAlias = str
 
-    place: str
+
+class SeenLinks:
+    """Digests of addresses: 32 bits of each, in the slot that 21 others name."""
+
+    # A later digest takes the slot of an earlier one. So none is found that was not added, but for
+    # one in four billion, and of very large crawls some are forgotten: their links then count as
+    # those of dropped pages only, until somebody asks whether they were requested.
+
+    def __init__(self) -> None:
+        self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
+
+    def add(self, digests: bytes) -> None:
+        """Add the digests of a page's links, as `PageLinks` has them."""
+        halves = np.frombuffer(digests, _HALF)
+        self._tags[halves[::2] & _SLOTS] = halves[1::2]
+
+    def add_url(self, url: str) -> None:
+        """Add an address."""
+        digest = digest_link(url)
+        self._tags[digest & _SLOTS] = digest >> _HALF_BITS
+
+    def find_new(self, digests: bytes) -> list[int]:
+        """Find the places of the digests that were not added."""
+        halves = np.frombuffer(digests, _HALF)
+        new = self._tags[halves[::2] & _SLOTS] != halves[1::2]
+        found: list[int] = np.flatnonzero(new).tolist()
+        return found
+
+    def __contains__(self, url: object) -> bool:
+        digest = digest_link(str(url))
+        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
+
+
+class DroppedPage(NamedTuple):
+    """A page that was dropped, with those of its links that were new when it was."""
+
+    url: str
     original: str
-
-    @property
-    def is_of_parameters(self) -> bool:
-        """Whether the first place is a print view, a session or the like, not a folder or host."""
-        return self.place.endswith("=*")
-
-    def carry(self, url: str) -> str:
-        """Carry an address over to the second place, or take off parameters; "" if elsewhere."""
-        place, _, parameters = self.place.partition("*")
-        if not url.startswith(place):
-            return ""
-        if not parameters:
-            return self.original[:-1] + url[len(place) :]
-        path, _, query = url.partition("?")
-        if not any(name in query for name in _list_names(parameters)):
-            return ""  # nearly always, and what follows is slow
-        names = {f"?{pair.partition('=')[0]}=*": pair for pair in query.split("&")}
-        rest = "&".join(pair for name, pair in names.items() if name not in parameters)
-        return "" if len(rest) == len(query) else path + "?" * bool(rest) + rest
+    links: list[str]
 
 
-class Places:
-    """Learns which places have the same pages, from near-duplicates and kept pages."""
+class KnownLinks:
+    """Knows the links of the pages that a crawl kept, and what else leads to their pages."""
 
-    # Links of a place of *parameters* are known if they are without these. So a list is told from a
-    # print view by where its pages lead: those of a print view lead to nothing new.
+    def __init__(self) -> None:
+        self._seen = SeenLinks()
+        self._queried: list[str] = []  # pages with parameters
+        # Dropped pages by their place and that of their original, and by what they differ in.
+        self._places: Counter[tuple[str, str] | None] = Counter()
+        self._differing: Counter[_Parameter] = Counter()
+        self._idle: frozenset[_Parameter] = frozenset()
+        self._bare: frozenset[str] = frozenset()  # the queried ones without idle parameters
 
-    def __init__(self, seen: Container[str]) -> None:
-        self._seen = seen
-        self._pairs: Counter[_Pair] = Counter()
-        self._leading: Counter[_Pair] = Counter()
-        self._kept: dict[str, None] = {}
-        self._bare: set[str] = set()  # addresses of kept pages without the parameters of places
-        self._dropped = 0
-        self._uncounted: list[tuple[str, str, Iterable[str]]] = []
-        self._proven: list[_Pair] = []
-        self._proven_at = 0
+    def add_page(self, url: str, digests: bytes = b"") -> None:
+        """Note a page that was fetched, with the digests of its links if these are followed."""
+        self._seen.add_url(url)
+        self._seen.add(digests)
+        if "?" in url and len(self._queried) < _MOST_QUERIED:
+            self._queried.append(url)
 
-    def add_page(self, url: str) -> None:
-        """Note a page that was kept."""
-        if len(self._kept) < _MOST_KEPT:
-            self._kept[url] = None
+    def list_new(self, links: PageLinks, url: str, original: str) -> list[str]:
+        """List the links of a near-duplicate that are not known so far."""
+        if len(self._places) + len(self._differing) < _MOST_PLACES:
+            self._places[_find_places(url, original)] += 1
+            self._differing.update(_find_parameters(url, original))
+        places = self._seen.find_new(links.digests)
+        addresses = links.addresses.decode().split("\n") if places else []
+        return self._leave_out_known(
+            DroppedPage(url, original, [addresses[place] for place in places])
+        )
 
-    def add_near_duplicate(self, url: str, original: str, links: Iterable[str] = ()) -> None:
-        """Note a page that was dropped, with those of its links that are not known so far."""
-        self._dropped += 1
-        self._uncounted.append((url, original, links))
-        if len(self._uncounted) >= _MOST_UNCOUNTED:
-            self._count()
+    def list_unknown(self, pages: Sequence[DroppedPage]) -> list[tuple[str, DroppedPage]]:
+        """List the links that are still not known, each with its page; 20 us a link."""
+        self._find_idle(pages)
+        return [(link, page) for page in pages for link in self._leave_out_known(page)]
 
-    def _count(self) -> None:
-        """Count the pages that were dropped, by the places that they relate."""
-        for url, original, links in self._uncounted:
-            pair = _find_pair(url, original)
-            if pair and (len(self._pairs) < _MOST_PAIRS or pair in self._pairs):
-                self._pairs[pair] += 1
-                self._leading[pair] += self._lead_on(pair, links)
-        self._uncounted.clear()
+    def find_counterparts(self, link: str, page: DroppedPage) -> set[str]:
+        """Find the addresses of the page that a link leads to, its own among them."""
+        carry = self._find_carry(page)
+        return {form for each in {link, carry(link)} for form in (each, _strip(each, self._idle))}
 
-    def recount(self, links: Iterable[Link]) -> None:
-        """Count again how many pages lead to new ones, now that more links are known."""
-        self._count()
-        self._leading.clear()
-        self._bare = {
-            bare
-            for pair, number in self._pairs.most_common(_MOST_MIRRORS)
-            if pair.is_of_parameters and number >= _LEAST_PAGES
-            for url in self._kept
-            if (bare := pair.carry(url))
-        }
-        pages: dict[tuple[str, str], list[str]] = {}
-        for link in links:
-            pages.setdefault((link.page, link.original), []).append(link.url)
-        for page, urls in pages.items():
-            if pair := _find_pair(*page):
-                self._leading[pair] += self._lead_on(pair, urls)
-        self._prove()
-
-    def _lead_on(self, pair: _Pair, links: Iterable[str]) -> bool:
-        """Whether any link is neither known nor of the place itself."""
-        return pair.is_of_parameters and not all(self._is_known(pair.carry(url)) for url in links)
-
-    def _is_known(self, carried: str) -> bool:
-        return carried in self._seen or carried in self._bare
-
-    def _prove(self) -> None:
-        self._count()
-        self._proven_at = self._dropped
-        # Which of two mirrors is the original depends on which page comes first.
-        both = self._pairs.copy()
-        for pair, pages in self._pairs.items():
-            if not pair.is_of_parameters:
-                both[_Pair(pair.original, pair.place)] += pages
-        self._proven = [
-            pair
-            for pair, pages in both.most_common(_MOST_MIRRORS)
-            if pages >= _LEAST_PAGES and self._is_proven(pair, pages)
-        ]
-
-    def _is_proven(self, pair: _Pair, pages: int) -> bool:
-        """Whether enough pages speak for a pair, and not too many kept ones against it.
-
-        These are kept pages of the first place whose counterpart was kept, too.
-        """
-        bearable = math.floor((pages - self._leading[pair]) / _LEAST_SHARE) - pages
-        if bearable < 0:
-            return False
-        conflicts = (url for url in self._kept if pair.carry(url) in self._kept)
-        return sum(1 for _ in islice(conflicts, bearable + 1)) <= bearable
-
-    def list_known(self, links: Iterable[Link], acting: ActingRules | None) -> list[str]:
-        """List those of some links that are known, or whose counterpart is."""
-        # To prove takes up to 0.3 s, so it is done again when there is half as much more.
-        if self._dropped > _STALE * self._proven_at:
-            self._prove()
+    def _leave_out_known(self, page: DroppedPage) -> list[str]:
+        carry = self._find_carry(page) if page.links else str
         return [
-            link.url
-            for link in links
-            if link.url in self._seen or any(map(self._is_known, self.find(link, acting)))
+            link for link in page.links if not (self._is_known(link) or self._is_known(carry(link)))
         ]
 
-    def find(self, link: Link, acting: ActingRules | None) -> Iterator[str]:
-        """Find the counterparts of a link in proven places, and by the URL rules that act."""
-        if _find_pair(link.page, link.original) in self._proven:
-            carry = _carry_over(link.page, link.original)
-            if carry is not None and (carried := carry(link.url)) != link.url:
-                yield carried
-        yield from filter(None, (pair.carry(link.url) for pair in self._proven))
-        if acting is not None:
-            target = acting.find_target(link.url)
-            yield from () if target is None else (target.form,)
+    def _find_carry(self, page: DroppedPage) -> Callable[[str], str]:
+        """Find what makes the counterpart of a link in the place of the original."""
+        # Which of two mirrors is the original depends on which page comes first.
+        pair = _find_places(page.url, page.original)
+        proven = self._places[pair] + self._places[pair and pair[::-1]] >= _LEAST_PAGES
+        return (carry_over(page.url, page.original) if proven else None) or str
 
+    def _is_known(self, link: str) -> bool:
+        if link in self._seen:
+            return True
+        bare = _strip(link, self._idle)
+        return bare in self._bare or (bare is not link and bare in self._seen)
 
-@lru_cache(maxsize=1_024)
-def _list_names(parameters: str) -> list[str]:
-    """List the names in the parameters of a place: `sid` of `?sid=*`."""
-    return [name[1:] for name in parameters.split("=*")[:-1]]
+    def _find_idle(self, pages: Sequence[DroppedPage]) -> None:
+        """Find the idle parameters: as if all that may be are, which pages lead to new ones?"""
+        number = dict(self._differing)
+        self._set_idle(name for name in number if number[name] >= _LEAST_PAGES)
+        leading: Counter[_Parameter] = Counter()
+        for page in pages:
+            own = self._idle.intersection(_find_parameters(page.url, page.original))
+            if own and self._leave_out_known(page):
+                leading.update(own)
+        self._set_idle(n for n in self._idle if leading[n] <= _MOST_LEADING * number[n])
+
+    def _set_idle(self, parameters: Iterable[_Parameter]) -> None:
+        self._idle = frozenset(parameters)
+        self._bare = frozenset(_strip(url, self._idle) for url in self._queried if self._idle)
 
 
 # The links of a page come one after the other.
-_carry_over = lru_cache(maxsize=16)(carry_over)
+_find_places = lru_cache(maxsize=16)(find_places)
 
 
-@lru_cache(maxsize=16)
-def _find_pair(url: str, original: str) -> _Pair | None:
-    places = find_places(url, original)
-    if places is None:
-        return None
-    pair = _Pair(*places)
-    # A page that came after its print view says the same as one that came before it.
-    other = _Pair(pair.original, pair.place)
-    return other if other.is_of_parameters and not pair.is_of_parameters else pair
+def _find_parameters(url: str, original: str) -> set[_Parameter]:
+    """Find the parameters in which two addresses differ; none if more than these differs."""
+    path, _, query = url.partition("?")
+    other_path, _, other = original.partition("?")
+    if path != other_path or query == other:
+        return set()
+    host = _host_of(url)
+    differing = set(query.split("&")) ^ set(other.split("&"))
+    return {f"{host}?{pair.partition('=')[0]}" for pair in differing if pair}
+
+
+def _strip(url: str, idle: Collection[_Parameter]) -> str:
+    """Take idle parameters off an address."""
+    path, _, query = url.partition("?")
+    if not query or not idle:
+        return url
+    host, pairs = _host_of(url), query.split("&")
+    kept = [pair for pair in pairs if f"{host}?{pair.partition('=')[0]}" not in idle]
+    return url if len(kept) == len(pairs) else f"{path}?{'&'.join(kept)}".rstrip("?")
+
+
+def _host_of(url: str) -> str:
+    return url.split("/", 3)[2] if url.count("/") > 1 else ""

@@ -16,7 +16,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
-from scrapy_simhash.config import ACTIONS, Config
+from scrapy_simhash.config import ACTIONS, LATE, Config
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 
@@ -103,13 +103,13 @@ class Actions:
         self,
         crawler: Crawler,
         config: Config,
-        are_followed: Callable[[Request, Reader, Decision, PageLinks], bool],
+        find_way: Callable[[Request, Reader, Decision, PageLinks], str],
         *,
         looking: bool,
     ) -> None:
         self._crawler = crawler
         self._config = config
-        self._are_followed = are_followed
+        self._find_way = find_way
         self._looking = looking
         self.chosen: Counter[str] = Counter()  # near-duplicates by their actions
 
@@ -119,40 +119,39 @@ class Actions:
         reader: Reader,
         decision: Decision,
         links: PageLinks = NO_LINKS,
-    ) -> None:
-        """Choose the action on a page with these links for a reader, and count the decision."""
+    ) -> bool:
+        """Choose the action on a page for a reader, and count; returns whether its links wait."""
+        way = ""
         if decision.status == "near_duplicate":
-            decision.action = self._choose(request, reader, decision, links)
+            decision.action, way = self._choose(request, reader, decision, links)
             self.chosen[decision.action] += 1
             count(self._crawler, f"distance/{decision.distance}")
         elif decision.status == "unjudged":
             if not decision.reason.startswith("skipped: "):
                 count(self._crawler, f"unjudged/{decision.reason}")
-            return
+            return False
         count(self._crawler, "pages")
         how = f"/{decision.reason}" if decision.status == "revisit" else ""
         count(self._crawler, f"{decision.status}{how}")
+        return way == LATE
 
     def _choose(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks
-    ) -> str:
-        """Choose the action on a near-duplicate: one of ACTIONS, FOLLOW or PASS."""
+    ) -> tuple[str, str]:
+        """Choose the action on a near-duplicate, and how its links are followed, if they are."""
         if decision.reason:  # it is kept
-            return PASS
+            return PASS, ""
         if reader == NOBODY:
-            return "flag"
+            return "flag", ""
         # There is nothing behind the links of a wall.
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
-        if (
-            action in _FOLLOWING
-            and not wall
-            and self._are_followed(request, reader, decision, links)
-        ):
-            action = _FOLLOWING[action]
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
-        return action
+        if action not in _FOLLOWING or wall:
+            return action, ""
+        way = self._find_way(request, reader, decision, links)
+        return (_FOLLOWING[action] if way else action), way
 
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:

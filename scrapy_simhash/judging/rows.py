@@ -113,32 +113,6 @@ class Sink(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     since: float | None = None
 
 
-class Link(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """A link that only dropped pages had.
-
-    Attributes:
-        url: where it leads.
-        page: URL of a dropped page that has it.
-        time: seconds since 1970, UTC.
-        crawl: that found it.
-        spider: name of the spider of that crawl.
-        original: URL of the page that the dropped one repeats.
-        callback: name of the callback that did not see the dropped page.
-        depth: of the dropped page, as Scrapy counts it.
-        request: how to make it, see `crawl.refetch.pack_request`, or b"".
-    """
-
-    url: str
-    page: str = ""
-    time: float = 0.0
-    crawl: str = ""
-    spider: str = ""
-    original: str = ""
-    callback: str = ""
-    depth: int = 0
-    request: bytes = b""
-
-
 AnyRow = TypeVar("AnyRow", bound=msgspec.Struct)
 _encoder = msgspec.msgpack.Encoder()
 _CHECKSUM_BYTES = 8

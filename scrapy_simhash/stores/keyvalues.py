@@ -14,7 +14,6 @@ mending, merging. The rows of all kinds are::
     forms          digest of a normal form (16)   Form
     owed           kind of request + digest       Owed, see `stores.owed`
     sinks          number                         Sink
-    links          digest (8)                     Link
 
     aliases        number                         identities other than its own, 1 to 64 bytes
     fingerprints   fingerprint                    scope hash (8) + number (8)
@@ -64,7 +63,6 @@ RULES = "rules"
 ACTING = "acting"
 FORMS = "forms"
 SINKS = "sinks"
-LINKS = "links"
 ALIASES = "aliases"
 FINGERPRINTS = "fingerprints"
 DUPLICATES = "duplicates"
@@ -74,7 +72,7 @@ NAMES = "names"
 TABLES = "tables"
 
 # Those of URL rules and of what goes with them, see `judging.rows` and `rulebook`.
-ROW_TABLES = (RULES, ACTING, FORMS, OWED, SINKS, LINKS)
+ROW_TABLES = (RULES, ACTING, FORMS, OWED, SINKS)
 VALUES = (HEADER, DOCUMENTS, IDENTITIES, CRAWLS, TEXTS, *ROW_TABLES)
 # The width of members in bytes; 0 where they differ. In TABLES, key and member have 9 bytes
 # together (`probing.ROW_BYTES`), so the width follows from any key.

@@ -26,7 +26,6 @@ from scrapy_simhash.judging.documents import NOBODY, CrawlRecord, Record, State
 from scrapy_simhash.judging.rows import (
     COUNTERS,
     OWED,
-    Link,
     Owed,
     RulesVersion,
     Sink,
@@ -101,7 +100,6 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "forms": (Form, 16),
     "owed": (Owed, 0),
     "sinks": (Sink, 8),
-    "links": (Link, 8),
 }
 _ALIASES_PER_READ = 1_000
 _RECORDS_PER_READ = 1_000

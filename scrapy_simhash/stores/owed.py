@@ -16,11 +16,9 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash.judging.judge import counts, get_sound
-from scrapy_simhash.judging.rows import OWED, Link, Owed, Why, pack_row, read_rows
+from scrapy_simhash.judging.rows import OWED, Owed, Why, pack_row, read_rows
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.links import digest_link
-from scrapy_simhash.stores.keyvalues import LINKS, cut
-from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.keyvalues import cut
 from scrapy_simhash.stores.rulebook import find_stand_in, list_acting
 from scrapy_simhash.urls.applying import ActingRules
 
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Of all kinds; some 700 MB at 700 bytes a request. Beyond, only lost pages are noted.
 MOST_OWED = 1_000_000
-# A hundred thousand take 20 to 30 MB.
-MOST_LINKS = 100_000
 RULE_BYTES = 8
 # A transaction that reads or writes so many requests takes some milliseconds.
 _ROWS_PER_CALL = 512
@@ -384,34 +380,3 @@ class _Budget:
         self._left -= 1
         self._of_hosts[host] += 1
         return True
-
-
-def keep_links(stored: Documents, links: Collection[Link], gone: Collection[str]) -> int:
-    """Forget the links that are gone, and keep others, unless kept before or the table is full."""
-    # Returns how many did not fit.
-    keys = {link.url: _key_link(link.url) for link in links}
-    stored.prefetch_rows((LINKS, key) for key in (*keys.values(), *map(_key_link, gone)))
-    for url in gone:
-        stored.drop_row(LINKS, _key_link(url))
-    left = MOST_LINKS - stored.count_rows(LINKS)
-    missed = 0
-    for link in links:
-        key = keys[link.url]
-        if stored.get_row(LINKS, key) is not None:
-            continue
-        if left > 0:
-            stored.put_row(LINKS, key, pack_row(key, link))
-        missed += left <= 0
-        left -= 1
-    return missed
-
-
-def list_links(stored: Documents, spider: str | None) -> Iterator[Link]:
-    """List the links of a spider, or all; damaged rows are left out."""
-    for _, link in read_rows(Link, stored.scan_rows(LINKS)):
-        if spider in {None, link.spider}:
-            yield link
-
-
-def _key_link(url: str) -> bytes:
-    return octets(digest_link(url))

@@ -56,7 +56,7 @@ from scrapy_simhash.stores.keyvalues import (
     cut,
 )
 from scrapy_simhash.stores.mending import find_problems, mend, trusted_fingerprints
-from scrapy_simhash.stores.owed import OwedTable, count_owed, keep_links, list_links
+from scrapy_simhash.stores.owed import OwedTable, count_owed
 from scrapy_simhash.stores.urlrules import UrlRuleStore
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
@@ -64,12 +64,11 @@ from scrapy_simhash.tables.permutation import Design, check_fingerprint, contain
 from scrapy_simhash.tables.probing import Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from scrapy_simhash.judging.rows import Link
     from scrapy_simhash.stores.header import Header
 
 Result = TypeVar("Result")
@@ -359,27 +358,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         They cause no more drops, and are judged afresh when they are fetched again.
         """
         self.write(lambda stored: withdraw(stored, documents, crawl))
-
-    def keep_links(self, links: Collection[Link], gone: Collection[str] = ()) -> int:
-        """Keep links that only dropped pages had, 100,000 at most, the first ones.
-
-        Args:
-            links: to keep; one that is kept already stays as it is.
-            gone: addresses of links that were requested since, to be forgotten first.
-
-        Returns:
-            How many did not fit.
-        """
-        return self.write(lambda stored: keep_links(stored, links, gone))
-
-    def list_links(self, spider: str | None = None) -> list[Link]:
-        """List the links that only dropped pages had, oldest first.
-
-        Args:
-            spider: name of the only spider whose links are listed; None for all.
-        """
-        found = self.read(lambda stored: list(list_links(stored, spider)))
-        return sorted(found, key=lambda link: (link.time, link.url))
 
     def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
         """Find out which of these identities lead to documents, near-duplicates included."""

@@ -13,7 +13,6 @@ from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.rows import (
     LEARNED,
     OWED,
-    Link,
     Owed,
     RulesVersion,
     pack_row,
@@ -26,7 +25,6 @@ from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.scopes import find_site
 from scrapy_simhash.stores import rulebook as book
 from scrapy_simhash.stores.keyvalues import ROW_TABLES, cut
-from scrapy_simhash.stores.owed import OwedTable, keep_links
 from scrapy_simhash.stores.rulebook import check_sample
 from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.learning import learn
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.comparison import Outcome
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.documents import Documents
+    from scrapy_simhash.stores.owed import OwedTable
     from scrapy_simhash.stores.rulebook import RuleAction, Sample
     from scrapy_simhash.urls.learning import Learned, SameForm
     from scrapy_simhash.urls.rules import ActingRule, RuleChange, UrlRule
@@ -230,8 +229,8 @@ class UrlRuleStore(ABC):
 
         Its rules become candidates without votes, because its votes may be those of documents that
         this store has, too; what people decided there holds, unless they decided here. What was
-        parked there is made by the next crawl: its targets have other numbers here. Links are taken
-        over; walls are not, they are recognised again.
+        parked there is made by the next crawl: its targets have other numbers here. Walls are not
+        taken over, they are recognised again.
         """
         records = [record for _, record in read_rows(UrlRuleRecord, rows["rules"])]
         self.add_url_rules(record.rule for record in records)
@@ -242,9 +241,6 @@ class UrlRuleStore(ABC):
             if action is not None and here is not None and here not in _DECIDED:
                 self.change_url_rule(record.rule.id, action)
         self.owed.take_over(row for _, row in read_rows(Owed, rows[OWED]))
-        found = (row for _, row in read_rows(Link, rows["links"]))
-        for links in cut(found, _REQUESTS_PER_GROUP):
-            self.write(partial(keep_links, links=links, gone=()))
 
 
 def _note_forms(stored: Documents, forms: Sequence[SameForm]) -> None:

@@ -104,7 +104,7 @@ def test_examples_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 ACTIONS = [
     *(f"urls {action}" for action in ("list", "set", "learn", "audit", "show")),
     *(f"owed {action}" for action in ("list", "write", "release", "forget")),
-    *(f"export {what}" for what in ("store", "fingerprints", "duplicates", "links")),
+    *(f"export {what}" for what in ("store", "fingerprints", "duplicates")),
 ]
 
 
@@ -121,7 +121,7 @@ def test_help_lists_all_commands_and_those_for_fingerprints_apart(run: Run) -> N
     done = run("--help")
     assert all(f"\n    {name} " in done.out for name in COMMANDS)
     _, family = re.split("Commands For Many Fingerprints.*\n", done.out)
-    assert re.findall(r"^    (\S+) ", family, re.MULTILINE) == list(COMMANDS)[-4:]
+    assert re.findall(r"^    (\S+) ", family, re.MULTILINE) == list(COMMANDS)[-5:]
     assert max(map(len, done.out.splitlines())) <= 80
 
 

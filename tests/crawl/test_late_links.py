@@ -1,4 +1,4 @@
-"""Links of near-duplicates: ignored, followed, or counted, kept in the store and requested late."""
+"""Links of near-duplicates that lead to new pages: counted, followed at once or late."""
 
 import logging
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ from scrapy.http import Request, Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_simhash.crawl import links as lost_links
+from scrapy_simhash.crawl import links, owed
+from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe, path_of
+from tests.helpers.owing import list_owed
 from tests.helpers.pages import page
-from tests.helpers.server import Site, serve
+from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -43,10 +45,10 @@ async def crawl_list(store: Path, site: Site, **settings: Any) -> Crawl:
     return await crawl(store, [site.url("/list?page=1")], FollowingSpider, **settings)
 
 
-def list_kept(store: Path | str, site: Site) -> list[str]:
-    """List the links that the store keeps, without their host."""
+def list_kept(store: Path, site: Site) -> list[str]:
+    """List the links whose requests the store keeps, without their host."""
     with open_store(str(store), readonly=True) as opened:
-        return sorted(link.url.removeprefix(site.root) for link in opened.list_links())
+        return sorted(row.url.removeprefix(site.root) for row in list_owed(opened, Why.LINK))
 
 
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,17 +57,13 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert set(done.paths) == {"/list?page=1", "/a", "/b"}
     assert done.counted[ONLY] == len(LOST)
     assert REQUESTED not in done.counted
-    told = f"; only dropped pages have {len(LOST)} links, not requested "
-    told += "(`scrapy simhash export links`; SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them); "
+    assert list_kept(tmp_path, site) == []
+    told = (
+        f"; 3 links of near-duplicates stayed unseen, 3 of them on '{site.url('/list?page=2')}' ("
+    )
     assert told in caplog.records[-1].getMessage()
+    assert "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them); " in caplog.records[-1].getMessage()
     assert caplog.records[-1].levelno == logging.WARNING
-    assert list_kept(tmp_path, site) == LOST
-    with open_store(str(tmp_path), readonly=True) as store:
-        link = next(link for link in store.list_links("following") if link.url.endswith("/c"))
-        assert link.page == site.url("/list?page=2")
-        assert link.original == site.url("/list?page=1")
-        assert link.crawl == done.decisions[0]["crawl"]
-        assert store.list_links("another") == []
 
 
 async def test_they_are_requested_when_there_is_nothing_else_to_do(
@@ -77,7 +75,7 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     # The third page of the list was dropped, too, and its link came with the next idle moment.
     assert done.counted[REQUESTED] == len(LOST) + 1
     assert ONLY not in done.counted
-    assert "; nobody" not in caplog.text
+    assert "unseen" not in caplog.text
     assert "requested 4 links of dropped pages late" in caplog.records[-1].getMessage()
     assert list_kept(tmp_path, site) == []
     assert len(site.asked) == len(set(site.asked)) == len(ANSWERS)
@@ -100,7 +98,6 @@ async def test_what_is_lost_under_other_settings(
 ) -> None:
     done = await crawl_list(tmp_path, site, **settings)
     assert done.counted.get(ONLY, 0) == len(kept)
-    assert list_kept(tmp_path, site) == kept
     told = {each["url"].rpartition("/")[2]: each["new_links"] for each in done.decisions}
     assert (told["list?page=2"], told["print"]) == (0.6, 0.0)
     follows = "SIMHASH_FOLLOW_NEW_LINKS" in settings
@@ -111,32 +108,43 @@ async def test_what_is_lost_under_other_settings(
     assert done.counted.get("items_dropped", 0) == (not passes)
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MOST_LATE", len(LOST) - 1), ("_MOST_FOUND", 1)])
-async def test_bounds(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+async def test_what_the_bound_leaves_stays_owed(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What one of them keeps from being requested or remembered is counted all the same."""
-    monkeypatch.setattr(lost_links, bound, 1)
-    late = bound == "MOST_LATE"
-    done = await crawl_list(tmp_path, site, **(LATE if late else {}))
-    assert done.counted.get(REQUESTED, 0) == late
-    assert done.counted[ONLY] >= len(LOST) - late
-    assert len(list_kept(tmp_path, site)) == most
-
-
-async def test_a_later_crawl_requests_what_an_earlier_one_found(site: Site, tmp_path: Path) -> None:
-    await crawl_list(tmp_path, site)
-    # Nothing leads it to the dropped page again.
+    """And the spider's next crawl makes it, though nothing leads it to the dropped page."""
+    with monkeypatch.context() as bounded:
+        bounded.setattr(owed, "MOST_LATE", 1)
+        done = await crawl_list(tmp_path, site, **LATE)
+    assert done.counted[REQUESTED] == 1
+    left = list_kept(tmp_path, site)
+    assert done.counted["owed/link"] == len(left) >= len(LOST) - 1
     again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **LATE)
-    assert set(again.paths) == DOCUMENTS - {"/list?page=1"}
+    assert set(done.paths) | set(again.paths) == DOCUMENTS
     assert list_kept(tmp_path, site) == []
 
 
-async def test_what_is_requested_later_is_no_longer_kept(site: Site, tmp_path: Path) -> None:
-    await crawl_list(tmp_path, site)
-    done = await crawl(tmp_path, [site.url("/c"), site.url("/d")], FollowingSpider)
-    assert list_kept(tmp_path, site) == ["/list?page=3"]
-    assert done.counted[ONLY] == 1
+async def test_of_many_links_only_the_number_is_known(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "_MOST_REMEMBERED", 1)
+    assert (await crawl_list(tmp_path, site)).counted[ONLY] == len(LOST)
+
+
+async def test_a_list_without_end_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page has the text of the first one, and leads to pages that nobody has seen."""
+    monkeypatch.setattr(owed, "MOST_LATE_OF_HOST", 20)
+
+    class Endless(dict[str, Answer]):
+        def get(self, path: str, default: Any = None) -> Any:
+            links = [f"{path}/{number}" for number in range(3)] if path else default
+            return Answer(page(1, links=links).encode())
+
+    with serve({}) as site:
+        site.answers = Endless()
+        done = await crawl(tmp_path, [site.url("/x")], FollowingSpider, **LATE)
+        assert len(site.asked) == 1 + 3 + 20, site.asked
+        assert done.counted["owed/link"] == len(list_kept(tmp_path, site)) > 20
+    assert done.stats["finish_reason"] == "finished"
 
 
 async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
@@ -149,16 +157,15 @@ async def test_a_page_that_fails_counts_as_requested(tmp_path: Path) -> None:
     with serve(answers) as site:
         urls = [site.url("/gone"), site.url("/one")]
         done = await crawl(tmp_path, urls, FollowingSpider)
-        assert list_kept(tmp_path, site) == []
     assert ONLY not in done.counted
 
 
-async def test_readonly_counts_and_writes_nothing(site: Site, tmp_path: Path) -> None:
-    await crawl(tmp_path, [site.url("/list?page=1")])
-    done = await crawl_list(
-        tmp_path, site, SIMHASH_READONLY=True, SIMHASH_ACROSS_SPIDERS=True, **LATE
-    )
-    assert done.counted[REQUESTED] == len(LOST) + 1
+async def test_a_readonly_crawl_writes_nothing_and_follows_them_at_once(
+    site: Site, tmp_path: Path
+) -> None:
+    await crawl(tmp_path, [site.url("/list?page=1")], FollowingSpider, DEPTH_LIMIT=1)
+    done = await crawl_list(tmp_path, site, SIMHASH_READONLY=True, **LATE)
+    assert set(done.paths) == DOCUMENTS
     assert list_kept(tmp_path, site) == []
 
 
@@ -193,7 +200,7 @@ async def test_a_mirror_is_not_crawled_by_this_door(tmp_path: Path, order: dict[
     """Depth first, its pages come before those of the site, which are dropped for them."""
     # The site links to some pages of the mirror, and one of these to a page that is only there.
     answers = make_mirror(p1=["/mirror/extra"]) | {"/mirror/extra": page(60)}
-    entries = [f"/mirror/p{number}" for number in range(4)]
+    entries = [f"/mirror/p{number}" for number in range(6)]
     answers["/p7"] = page(27, links=["/p0", "/only-p7", *entries])
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/p0")], FollowingSpider, **LATE, **order)
@@ -217,16 +224,6 @@ async def test_jobdir_goes_on_with_what_was_lost_before(site: Site, tmp_path: Pa
     assert set(first.paths) | set(second.paths) == DOCUMENTS
     assert len(site.asked) == len(set(site.asked)), "a page was fetched twice"
     assert list_kept(tmp_path, site) == []
-
-
-async def test_many_are_written_while_the_crawl_runs(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crawl that is killed forgets no more than those that wait."""
-    monkeypatch.setattr(lost_links, "_MOST_UNWRITTEN", 1)
-    monkeypatch.setattr(lost_links.Outlinks, "close", lambda _: None)
-    await crawl_list(tmp_path, site)
-    assert list_kept(tmp_path, site) == LOST
 
 
 class RuledSpider(CrawlSpider):
@@ -260,34 +257,65 @@ async def test_requests_are_like_those_of_the_spider(tmp_path: Path) -> None:
 
 
 class ToldSpider(PagesSpider):
-    """Tells each callback something of the page that led there."""
+    """Tells each callback something of the page that led there, and leaves out some links."""
 
     name = "told"
 
     def parse(self, response: Response, title: str = "") -> Iterator[Any]:
         yield {**describe(response), "title": title}
         for number, link in enumerate(response.css("a::attr(href)").getall()):
-            yield Request(response.urljoin(link), cb_kwargs={"title": f"{number} {title}"})
+            if link != "/d":
+                told = {"title": f"{number} of {path_of(response.url)}"}
+                headers = {"Authorization": "secret"} if link == "/c" else {"X-Key": "k"}
+                yield Request(response.urljoin(link), cb_kwargs=told, headers=headers)
 
 
-async def test_no_request_is_made_without_what_its_callback_needs(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_what_waits_is_the_request_that_the_spider_made(site: Site, tmp_path: Path) -> None:
+    """With arguments, headers and cookies of its own; what its callback leaves out is not made."""
     done = await crawl(tmp_path, [site.url("/list?page=1")], ToldSpider, **LATE)
-    assert REQUESTED not in done.counted
-    assert done.counted[ONLY] == len(LOST)
-    assert list_kept(tmp_path, site) == LOST
+    titles = {item["path"]: item["title"] for item in done.items}
+    assert titles["/c"] == "2 of /list?page=2"
+    assert titles["/e"] == "2 of /list?page=3"
+    assert "/d" not in site.asked
+    assert done.counted[REQUESTED] == len(LOST)
 
 
-async def test_files_depths_and_hosts_are_those_that_the_spider_requests(tmp_path: Path) -> None:
+class DenyingSpider(CrawlSpider):
+    """Leaves out some pages by its rules, some in its callback."""
+
+    name = "denying"
+    rules = (
+        Rule(
+            LinkExtractor(deny=("/d", r"\.pdf"), process_value=lambda v: v),
+            "parse_page",
+            follow=True,
+        ),
+    )
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        if not response.url.endswith("/c"):
+            yield describe(response)
+
+
+async def test_filters_of_the_spider_hold(tmp_path: Path) -> None:
+    answers = ANSWERS | {"/list?page=2": page(1, links=["/a", "/c", "/d", "/x.pdf", "/d/2", "/e"])}
+    with serve(answers) as site:
+        spider = type("Denying", (DenyingSpider,), {"start_urls": [site.url("/list?page=1")]})
+        done = await crawl(tmp_path, (), spider, **LATE)
+        assert {"/c", "/e"} <= set(site.asked)
+        assert not {"/d", "/x.pdf", "/d/2"}.intersection(site.asked)
+    # The first page went to another callback, so one of its copies comes to this one.
+    assert set(done.paths) == {"/a", "/b", "/e", "/f", "/print"}
+
+
+async def test_the_limit_of_the_depth_holds(tmp_path: Path) -> None:
     answers = {
         "/one": page(1, links=["/copy", "/a"]),
-        "/copy": page(1, links=["/paper.pdf", "/b", "http://elsewhere.example/", "/a"]),
+        "/copy": page(1, links=["/b", "/a"]),
         "/a": page(2),
         "/b": page(3, links=["/too/deep"]),
     }
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/one")], FollowingSpider, DEPTH_LIMIT=2, **LATE)
         assert set(site.asked) == set(answers)
-        assert list_kept(tmp_path, site) == ["/paper.pdf"]
-    assert done.counted[REQUESTED] == done.counted[ONLY] == 1
+    assert done.counted[REQUESTED] == 1

@@ -154,7 +154,11 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
         ({"pages": 2, "revisit/changed": 1, "dropped": 1}, {}, ""),
         ({"pages": 2, "revisit/unchanged": 2}, {}, ""),
         ({"pages": 2, "dropped": 1}, {"pass": 1}, ""),
-        ({"pages": 2, "new": 2, "links/only_on_dropped_pages": 1}, {}, "pages have 1 link, not"),
+        (
+            {"pages": 2, "new": 2, "links/only_on_dropped_pages": 1},
+            {},
+            "1 link of near-duplicates stayed",
+        ),
     ],
 )
 def test_what_somebody_should_look_at_is_told_with_a_command(

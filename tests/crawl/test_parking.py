@@ -15,7 +15,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
-from scrapy_simhash.crawl import links, owed, parking
+from scrapy_simhash.crawl import owed, parking
 from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.documents import Reader
@@ -587,14 +587,6 @@ def test_rules_of_a_crawl_spider_are_different_callbacks() -> None:
     odd = requests[0].replace(meta={"rule": ["mine"]})
     names = [find_reader(spider, each).callback for each in (*requests, odd)]
     assert names == ["parse_item", "parse_item, follow", "follow", ""]
-    assert links.name_link_maker(odd, spider) == "_callback"
-
-
-async def test_meta_that_cannot_be_compared_loses_no_request(site: Site, tmp_path: Path) -> None:
-    spider = asking(meta={"rule": ["mine"]})
-    done = await crawl(tmp_path, [site.url(PATHS[0])], spider, SIMHASH_FOLLOW_NEW_LINKS="late")
-    assert site.asked == [PATHS[0], SESSIONS[0]]
-    assert done.counted["failed/links"] == 1
 
 
 class Copying(YieldingSpider):

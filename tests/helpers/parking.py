@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Link, Owed, Sink, Why, Witness, pack_row
+from scrapy_simhash.judging.rows import Owed, Sink, Why, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.owed import forget, keep_links
+from scrapy_simhash.stores.owed import forget
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer, park
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Asked, Form, get_rule, note_form, put_rule
@@ -107,7 +107,6 @@ def plant_rows(store: Store, target: int) -> None:
     def work(stored: Documents) -> None:
         key = octets(target)
         stored.put_row("sinks", key, pack_row(key, Sink((Witness("h", "a", "b"),))))
-        keep_links(stored, [Link("http://site.example/c")], ())
 
     store.write(work)
 

@@ -452,3 +452,21 @@ def test_a_store_without_log_knows_its_walls(tmp_path: Path, title: str, kinds: 
     # Without a log nobody knows when a page was judged: all pages of the wall count.
     assert (figures["walls"], figures["wall_pages"]) == (1, 7)
     assert figures["suspicious"][0]["kinds"] == kinds
+
+
+def test_dropped_pages_whose_links_are_mostly_new_are_shown(tmp_path: Path) -> None:
+    """A wall's are not, nor those that were followed."""
+    lines = [
+        make_decision(0),
+        make_drop(1, links=200, new_links=0.5),
+        make_drop(2, links=40, new_links=0.95),
+        make_drop(3, links=400, new_links=0.4),
+        make_drop(4, links=400, new_links=1.0, action="follow"),
+        make_drop(5, links=400, new_links=1.0, sink=True),
+    ]
+    lost = report(tmp_path, lines=lines)["lost_links"]
+    assert (lost["pages"], lost["links"]) == (2, 138)
+    assert [page["url"] for page in lost["first"]] == [lines[1]["url"], lines[2]["url"]]
+    shown = (tmp_path / "report.html").read_text("utf-8")
+    assert "Nobody followed the links of 2 near-duplicates" in shown
+    assert "100 new links on" in shown

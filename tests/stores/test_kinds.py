@@ -28,7 +28,6 @@ from scrapy_simhash.stores.keyvalues import (
     DUPLICATES,
     FINGERPRINTS,
     IDENTITIES,
-    LINKS,
     NAMES,
     SITES,
     TABLES,
@@ -51,7 +50,7 @@ from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
-VALUES = (IDENTITIES, DOCUMENTS, TEXTS, OWED, LINKS)
+VALUES = (IDENTITIES, DOCUMENTS, TEXTS, OWED)
 SETS = {ADDRESSES: 6, ALIASES: 0, DUPLICATES: 8, FINGERPRINTS: 16, NAMES: 8, SITES: 20}
 # All that a pattern of Redis gives a meaning to, and some that begin alike.
 KEYS = (b"*", b"a*b", b"?", b"[x]", b"\\", b"a", b"ab", b"abc", b"b" * 60)
@@ -106,7 +105,7 @@ def call_value(draw: Random, values: KeyValues, oracle: Oracle) -> None:
         prefix = key[: draw.randint(0, 2)]
         rows = [row for row in oracle.scan(table) if row[0].startswith(prefix)]
         assert sorted(values.scan(table, prefix)) == rows
-    elif action == "count" and table in {OWED, LINKS}:
+    elif action == "count" and table == OWED:
         assert values.count(table) == len(oracle.scan(table))
     assert values.get(table, key) == oracle.values.get((table, key))
     glanced = draw.sample(NUMBERS, draw.choice((0, 1, 3)))

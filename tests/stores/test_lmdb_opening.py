@@ -364,11 +364,11 @@ def test_a_store_of_other_databases_is_of_another_version(
     make_store(tmp_path)
     with lmdb.open(str(tmp_path), max_dbs=32, lib_version=0) as environment:
         if there:
-            environment.open_db(b"links2")
+            environment.open_db(b"sinks2")
         else:
             with environment.begin(write=True) as transaction:
-                transaction.drop(environment.open_db(b"links", transaction))
-    message = rf"was made by another version: it {told} the database b'links2?'; name another"
+                transaction.drop(environment.open_db(b"sinks", transaction))
+    message = rf"was made by another version: it {told} the database b'sinks2?'; name another"
     with pytest.raises(StoreUnusableError, match=message):
         open_lmdb(tmp_path)
 

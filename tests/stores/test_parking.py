@@ -11,7 +11,6 @@ from msgspec import structs
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.comparison import Outcome
 from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Link
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
@@ -312,24 +311,3 @@ def test_a_failed_write_parks_nothing(acting: Store, monkeypatch: pytest.MonkeyP
     with suppress(StoreUnavailableError):
         park(acting, 1)
     assert list_owed(acting) == []
-
-
-def make_link(name: str, spider: str = "docs", time: float = 1.0) -> Link:
-    return Link(f"{SITE}/{name}", f"{SITE}/dropped", time, CRAWL, spider)
-
-
-def test_a_store_keeps_links_within_a_bound(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.owed.MOST_LINKS", 2)
-    assert store.list_links() == []
-    assert store.keep_links([make_link("a"), make_link("b", "news"), make_link("c")]) == 1
-    # One that is there stays as it is, and takes no other's place.
-    assert store.keep_links([make_link("a", "news", 9.0)]) == 0
-    assert [link.url for link in store.list_links("docs")] == [f"{SITE}/a"]
-    assert store.keep_links([make_link("c")], gone=[f"{SITE}/b", f"{SITE}/never"]) == 0
-    assert [link.url for link in store.list_links()] == [f"{SITE}/a", f"{SITE}/c"]
-    assert store.check() == []
-    found = store.find_and_add([document("x", 5), document("y", 5)])
-    assert [verdict.status for verdict in found] == ["new", "near_duplicate"]
-    names = [b"x", b"y", b"z"]
-    identities = [document(name.decode(), 5).identity for name in names]
-    assert store.find_known(identities) == set(identities[:2])

@@ -16,10 +16,11 @@ from scrapy_simhash.inspection.log import Counts, sort_counts
 from scrapy_simhash.judging.names import list_words
 from scrapy_simhash.pages.addresses import find_places, list_places, split_url
 from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
+from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50
 _MIRRORS_SHOWN = 30
+_PAGES_SHOWN = 100
 # Fewer near-duplicates may have the same places by chance.
 _LEAST_OF_A_MIRROR = 3
 _RULES_SHOWN = 30
@@ -294,6 +296,22 @@ class Group(NamedTuple):
         """Whether the titles of near-duplicates name different things."""
         titles = [list_words(member.title) for member in self.members if member.title]
         return len(set(titles)) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(titles))
+
+
+def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
+    """Describe dropped pages whose links are mostly new, those with most of them first."""
+    found: list[dict[str, Any]] = [
+        {
+            "url": each.url,
+            "original": each.match_url or "",
+            "links": round((each.new_links or 0) * each.links),
+        }
+        for each in near_duplicates
+        if each.links_not_followed and (each.new_links or 0) >= MOSTLY_NEW and not each.sink
+    ]
+    found.sort(key=lambda page: (-page["links"], page["url"]))
+    links = sum(page["links"] for page in found)
+    return {"pages": len(found), "links": links, "first": found[:_PAGES_SHOWN]}
 
 
 def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from scrapy_simhash.inspection.report.figures import (
     compare_pairs,
     describe_fingerprints,
     describe_groups,
+    describe_lost_links,
 )
 from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
     from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
-
-_LINKS_SHOWN = 100
 
 
 def write_report(
@@ -70,17 +69,12 @@ def write_report(
                     "The store has no texts of near-duplicates and their originals; set "
                     "SIMHASH_KEEP_TEXT = True to see differences after the next crawl."
                 )
-        links = store.list_links() if store is not None else []
         fingerprints = counted.fingerprints if store is None else store.fingerprints()
         figures = counted.describe() | {
             **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
             "addresses": describe_addresses(store) if store else None,
-            # That only dropped pages have, and that nobody requested.
-            "lost_links": {
-                "links": len(links),
-                "first": [{"url": link.url, "page": link.page} for link in links[:_LINKS_SHOWN]],
-            },
+            "lost_links": describe_lost_links(counted.near_duplicates),
             **judged,
         }
         page, rows, differences = render_report(figures, counted.near_duplicates, pairs, missing)
