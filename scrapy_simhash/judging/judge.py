@@ -69,7 +69,7 @@ _CANDIDATES_PER_PASS = 256
 MOST_CALLED = 8
 # No page may cost more than this many records and sketches, some 60 milliseconds, however many
 # pages of one template there are. Ordinary pages have fewer than 20 candidates.
-MOST_CANDIDATES = 1_024
+MOST_CANDIDATES = 512
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
 BUCKET_TOO_FULL, SHELL = "bucket_too_full", "shell"
@@ -224,13 +224,12 @@ class Matcher:
                     asked += 1
                     candidate = _Candidate(bits, number, found)
                     nearest[number] = min(candidate, nearest.get(number, candidate))
-        complete = complete and len(nearest) <= MOST_CANDIDATES
         if self.rule.confirm is not None:
             for name, numbers in self.documents.list_called(page):
                 if len(numbers) <= MOST_CALLED:
                     for number in numbers:
                         nearest.setdefault(number, _Candidate(-1, number, 0, name))
-        return sorted(nearest.values()), complete
+        return sorted(nearest.values()), complete and len(nearest) <= MOST_CANDIDATES
 
     def _ask(
         self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]], own: int

@@ -98,6 +98,8 @@ class Documents:
         # transaction added to the tables (True) or removed.
         self._probed: dict[_Query, Probe] = {}
         self._changed: dict[int, bool] = {}
+        # By host, until this transaction changes one: all candidates of a page ask for them.
+        self._samples: dict[str, dict[int, bytes]] = {}
         # Rows of URL rules and of what goes with them, which `judging.rows` packs.
         self.get_row, self.put_row, self.drop_row = values.get, values.put, values.delete
         self.scan_rows, self.count_rows, self.draw_keys = values.scan, values.count, values.draw
@@ -273,6 +275,7 @@ class Documents:
         for site_row in self.rows_of_site(number, record):
             if self.values.has(*site_row):
                 self.values.discard(*site_row)
+                self._samples.clear()
         values, row = self.values, scope_hash(record.scope) + octets(number)
         for fingerprint in record.fingerprints:
             key = octets(fingerprint)
@@ -300,6 +303,7 @@ class Documents:
             kept = sorted({*there, member})[: SAMPLE if table == SITES else CALLED]
             if member in kept and member not in there:
                 self.values.add(table, key, member)
+                self._samples.clear()
             for beyond in set(there).difference(kept):
                 self.values.discard(table, key, beyond)
 
@@ -321,8 +325,12 @@ class Documents:
         near-duplicates and no stubs, have sketches, and their order depends on nothing that a site
         can choose. A gap that a deletion left is filled by later documents.
         """
-        found = self.values.members(SITES, site_key(host, self.seed), most=SAMPLE)
-        return {number_of(member[8:16]): member[16:] for member in found}
+        sample = self._samples.get(host)
+        if sample is None:
+            found = self.values.members(SITES, site_key(host, self.seed), most=SAMPLE)
+            sample = {number_of(member[8:16]): member[16:] for member in found}
+            self._samples[host] = sample
+        return sample
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
