@@ -474,7 +474,8 @@ class AskingOften(AskingAgain):
 async def test_what_waits_for_a_page_is_made_until_one_answers(site: Site, tmp_path: Path) -> None:
     """The page of an earlier crawl is not asked for under its own address."""
     rule = prove(tmp_path, site, AskingOften.name)
-    await crawl(tmp_path, [site.url(PATHS[0])], PagesSpider, SPIDER_NAME="x")
+    same = type("SameSpider", (PagesSpider,), {"name": AskingOften.name})
+    await crawl(tmp_path, [site.url(PATHS[0])], same)
     shown = site.answers[PATHS[0]]
     site.answers |= {"/start": Answer(page(99).encode()), f"{PATHS[0]}?sid=0": Answer(status=404)}
     site.answers |= {f"{PATHS[0]}?sid={number}": shown for number in range(1, 9)}
