@@ -273,7 +273,7 @@ class Detector:
             crawl=self.crawl,
             scope=decision.scope,
             aliases=page.aliases,
-            requested=bound_url(page.requested, self.seed),
+            requested=page.requested and bound_url(page.requested, self.seed),
             time=fetched,
             not_before=0.0 if expiry is None else fetched - expiry * SECONDS_A_DAY,
             reader=page.reader,

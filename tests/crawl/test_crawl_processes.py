@@ -5,7 +5,7 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,28 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     with open_store(str(tmp_path), readonly=True) as store:
         assert len(store.list_documents()) == 7
         assert store.check() == []
+
+
+def has_open(pid: int, name: str) -> bool:
+    """Whether a process has a file of this name open."""
+    found = False
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found |= each.readlink().name == name
+    return found
+
+
+@pytest.mark.slow
+def test_a_crawl_that_cannot_begin_ends_at_the_first_signal(site: Site, tmp_path: Path) -> None:
+    """It waits for another process, as for one that is stopped."""
+    open_store(str(tmp_path / "store")).close()
+    with running(HOLDER, tmp_path / "store", "write"):
+        process = start_crawl(tmp_path, site.urls())
+        wait_until(lambda: has_open(process.pid, "writer.lock"))
+        process.send_signal(signal.SIGTERM)
+        done = finish_crawl(process, tmp_path)
+    assert done.log.count("Received SIGTERM") == 1
+    assert (done.exit_code, site.asked) == (0, [])
 
 
 async def test_a_crawl_whose_store_is_removed_says_so_once(
