@@ -206,15 +206,19 @@ class ActingRules:
     def __init__(self, rules: Iterable[ActingRule]) -> None:
         self.texts: dict[str, str] = {}
         self.pinned: set[str] = set()
-        self._hosts: dict[str, list[tuple[UrlRule, frozenset[str]]]] = {}
+        # A rule, what all addresses have that it changes, in lower case, and where it acts.
+        self._hosts: dict[str, list[tuple[UrlRule, str, frozenset[str]]]] = {}
         for acting in rules:
             rule = acting.rule
             self.texts[rule.id] = rule.text
             if not acting.directories:
                 self.pinned.add(rule.id)
+            part = "" if rule.kind is RuleKind.HOST_ALIAS else "".join(rule.args[:1])
+            self._hosts.setdefault(rule.host, []).append(
+                (rule, part.partition("=")[0].lower(), frozenset(acting.directories))
+            )
             for host in rule.hosts:  # an alias matters to the pages of the host that it leads to
-                own = [(rule, frozenset(acting.directories))] * (host == rule.host)
-                self._hosts.setdefault(host, []).extend(own)
+                self._hosts.setdefault(host, [])
 
     def find_target(self, url: str) -> Target | None:
         """Find the normal form of an address, if that is another one.
@@ -243,8 +247,8 @@ class ActingRules:
         if address is None or address.host not in self._hosts:
             return None
         steps: list[UrlRule] = []
-        current = address
-        while (step := self._step(current)) is not None:
+        current, lower = address, url.lower()
+        while (step := self._step(current, lower)) is not None:
             rule, changed = step
             # A rule that is wanted again may never be done, and nobody compared what it makes then.
             if len(steps) == MOST_STEPS or rule in steps:
@@ -253,10 +257,10 @@ class ActingRules:
             current = changed
         return current, steps
 
-    def _step(self, address: Address) -> tuple[UrlRule, Address] | None:
+    def _step(self, address: Address, lower: str) -> tuple[UrlRule, Address] | None:
         """Find the first rule that changes an address, where it acts, and what it makes of it."""
-        for rule, directories in self._hosts.get(address.host, ()):
-            changed = apply_rule(rule, address)
+        for rule, part, directories in self._hosts.get(address.host, ()):
+            changed = apply_rule(rule, address) if part in lower else address
             if changed is not address and (
                 not directories or find_directory(changed) in directories
             ):
