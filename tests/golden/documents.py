@@ -369,10 +369,11 @@ def _go_on(world: _World, store: Store) -> Iterator[Line]:
         world.alive.remove(ended)
         store.end_crawl(ended[0])
     if world.draw(0.2):
-        crawl, spider = world.choose(world.alive)
-        taken = store.owed.take(crawl, "spider", store.owed.find_due(crawl, "spider").due)
+        crawl = world.choose(world.alive)[0]
+        due = store.owed.find_due(crawl, "spider", ending=world.draw(0.2)).due
+        taken = store.owed.take(crawl, "spider", due, check=True)
         found = sorted((world.order[owed.page], owed.url) for _, owed in taken)
-        yield Line(f"lost {found}", f"taken by {crawl} of {spider}")
+        yield Line(f"lost {found}", f"taken by {crawl}")
     if world.draw(0.1):
         number = world.choose(list(world.numbers.values()))
         yield Line(f"deleted {world.order[number]}: {store.delete([number])}")

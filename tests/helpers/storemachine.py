@@ -431,7 +431,7 @@ class StoreMachine(RuleBasedStateMachine):
                 digest = xxhash.xxh3_64_digest(identity, self.store.seed)
                 hosts[place["url"].split("/")[2]][number] = digest
         for host, pages in hosts.items():
-            found = self.store.read(methodcaller("sample", host))
+            found = tuple(self.store.read(methodcaller("sample", host)))
             assert pages.keys() >= set(found)
             assert len(found) <= SAMPLE
             expected = tuple(sorted(pages, key=pages.__getitem__))
