@@ -1,4 +1,4 @@
-"""Commands for many fingerprints: find-all, find-clusters, batch-query, spark, plan.
+"""Commands for many fingerprints: find-all, batch-query, spark, plan.
 
 The first two have the input and output of the programs of these names in seomoz/simhash-cpp.
 """
@@ -11,7 +11,6 @@ import math
 import re
 from dataclasses import asdict
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,11 +80,12 @@ def _find(  # noqa: PLR0913  # the options, each by its name
     blocks: int | None,
     distance: int,
     *,
-    representative: bool | None,
+    clusters: bool,
+    representative: bool,
     urls: bool,
     overwrite: bool,
 ) -> Iterator[str | Answer]:
-    """Find pairs of fingerprints or pages, or clusters unless `representative` is None."""
+    """Find pairs of fingerprints or pages, or their clusters."""
     if urls and store is None:
         raise ValueError("--urls shows the pages of a store; name it with --store")
     check_join(distance, blocks)  # before reading the input
@@ -93,7 +93,7 @@ def _find(  # noqa: PLR0913  # the options, each by its name
     with show_progress("tables") as show:
         pairs = find_all(fingerprints, distance, blocks, show)
     found: Iterable[str | Answer]
-    if representative is None:
+    if not (clusters or representative):
         found = pair_pages(pairs, read_pages(config)) if urls else format_rows(pairs)
     else:
         if store is not None:  # add recorded near-duplicates to their originals
@@ -102,9 +102,9 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         pages = read_pages(config) if urls else {}
         if urls and not representative:
             pairs = merge_pairs(pairs, link_texts(pages))
-        clusters = representative_clusters(pairs) if representative else connected_clusters(pairs)
-        lines = (f"{each.tolist()}\n" for each in clusters)
-        found = cluster_pages(clusters, pages) if urls else lines
+        groups = representative_clusters(pairs) if representative else connected_clusters(pairs)
+        lines = (f"{each.tolist()}\n" for each in groups)
+        found = cluster_pages(groups, pages) if urls else lines
     yield from _write(found, output_path, overwrite=overwrite)
     if not urls and not pairs.size:
         raise PartlyFailedError(
@@ -129,15 +129,15 @@ def _write(
         yield ""
 
 
-def _print_pair(answer: Answer) -> Iterable[Part]:
+def _print_found(answer: Answer) -> Iterable[Part]:
+    """Print a pair of pages, or a cluster."""
+    if "pages" in answer:
+        yield plural(len(answer["pages"]), "page")
+        yield from (f"  {name_page(url)}" for url in answer["pages"])
+        return
     apart = f"{answer['distance']:>2} bit{'s' * (answer['distance'] != 1)}"
     for bits, urls in ((apart, "first"), ("", "second")):
         yield f"{bits:<7}  {'  '.join(map(printable, answer[urls])) or name_page(None)}"
-
-
-def _print_cluster(answer: Answer) -> Iterable[Part]:
-    yield plural(len(answer["pages"]), "page")
-    yield from (f"  {name_page(url)}" for url in answer["pages"])
 
 
 def _batch_query(  # noqa: PLR0913  # the options, each by its name
@@ -297,8 +297,7 @@ _STREAMS = f"""
 {_DISTANCE}"""
 _FIND = f"""{_STREAMS}{_BLOCKS}
 --urls: show pages instead of fingerprints; needs --store
-"""
-_CLUSTERS = f"""{_FIND}
+--clusters: find the clusters that such pairs connect
 --representative: build each cluster around one fingerprint that all others are near: no chains
 """
 _QUERY = f"""
@@ -339,26 +338,15 @@ _COUNTS = ("documents", "max-bytes", "max-candidates", "max-tables")
 
 COMMANDS = {
     "find-all": Command(
-        partial(_find, representative=None),
+        _find,
         _FIND,
-        _print_pair,
+        _print_found,
         more=_MORE,
         stored=False,
         examples=(
             "find-all --blocks 4 --distance 3 < numbers.txt",
             "find-all --store .scrapy/simhash --urls",
-        ),
-        details=_INPUT_AND_OUTPUT,
-    ),
-    "find-clusters": Command(
-        _find,
-        _CLUSTERS,
-        _print_cluster,
-        more=_MORE,
-        stored=False,
-        examples=(
-            "find-clusters -d 3 -i numbers.txt -o clusters.jsonl",
-            "find-clusters --store .scrapy/simhash --urls",
+            "find-all --clusters -d 3 -i numbers.txt -o clusters.jsonl",
         ),
         details=_INPUT_AND_OUTPUT,
     ),

@@ -176,14 +176,14 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
 
 
 @pytest.mark.parametrize("how", SPOILT)
-@pytest.mark.parametrize("command", ["find-all", "find-clusters", "batch-query"])
+@pytest.mark.parametrize("command", ["find-all", "find-all --clusters", "batch-query"])
 def test_joins_of_a_spoilt_archive(
     run: Run, archive: Path, tmp_path: Path, how: str, command: str
 ) -> None:
     spoil(archive, how)
     (tmp_path / "queries").write_text("1\n")
     more = ["--queries", "queries"] if command == "batch-query" else []
-    assert SPOILT[how] in run.refused(command, *more, "-i", archive, "-o", "out")
+    assert SPOILT[how] in run.refused(*command.split(), *more, "-i", archive, "-o", "out")
     assert names(tmp_path) == ["archive", "queries"]
 
 
@@ -204,10 +204,10 @@ def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:
             assert done.exit_code == (1 if queries == "queries" else 0)
         done = run("batch-query", "--queries", "queries", "-d", "1", *source)
         assert done == Done(0, "[5, 1, 1]\n[5, 7, 1]\n[9, 1, 1]\n", "")
-    assert run("find-clusters", "-d", "1", "-i", "few") == Done(0, "[1, 3, 7]\n", "")
+    assert run("find-all", "--clusters", "-d", "1", "-i", "few") == Done(0, "[1, 3, 7]\n", "")
     both = f"[1, 3, 7]\n{[1 << 40, 3 << 40]}\n"
-    assert run("find-clusters", "-d", "1", "--store", "s") == Done(0, both, "")
-    done = run("find-clusters", "-d", "1", "--representative", "--store", "s")
+    assert run("find-all", "--clusters", "-d", "1", "--store", "s") == Done(0, both, "")
+    done = run("find-all", "--clusters", "-d", "1", "--representative", "--store", "s")
     assert done.out == f"[3, 1, 7]\n{[1 << 40, 3 << 40]}\n"
     # Beyond what the tables of the store are complete for.
     pairs = [

@@ -230,7 +230,7 @@ def test_find_all_by_url(run: Run, linked: Path) -> None:
 
 
 def test_find_clusters_by_url(run: Run, linked: Path) -> None:
-    asked = ["find-clusters", "--store", linked, "--distance", "2", "--urls"]
+    asked = ["find-all", "--clusters", "--store", linked, "--distance", "2", "--urls"]
     answer = run.answer(*asked)
     assert sorted(answer["pages"]) == [f"{SITE}{name}" for name in ("a", "b", "c", "same")]
     assert run(*asked).out.startswith("4 pages\n  http://site.example/")
@@ -240,7 +240,7 @@ def test_find_clusters_by_url(run: Run, linked: Path) -> None:
         [f"{SITE}a", f"{SITE}same"],
         [f"{SITE}b", f"{SITE}c"],
     ]
-    done = run("find-clusters", "--store", linked, "--distance", "0", "--urls", "--json")
+    done = run("find-all", "--clusters", "--store", linked, "--distance", "0", "--urls", "--json")
     assert done.answers == [{"pages": [f"{SITE}a", f"{SITE}same"]}]
 
 

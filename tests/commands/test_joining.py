@@ -1,4 +1,4 @@
-"""`find-all`, `find-clusters`, `batch-query`: what simhash-cpp prints, and what is refused."""
+"""`find-all`, `batch-query`: what simhash-cpp prints, and what is refused."""
 
 import io
 import json
@@ -58,18 +58,20 @@ class Terminal(io.BytesIO):
 
 def test_on_a_terminal_it_says_what_it_waits_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Terminal(CHAIN.encode())))
-    done = run("find-clusters", "-d", "1")
+    done = run("find-all", "--clusters", "-d", "1")
     assert (done.exit_code, done.out) == (0, "[1, 3, 7]\n")
     assert done.err.startswith("waiting for numbers, one a line, until Ctrl-D")
 
 
-@pytest.mark.parametrize("command", ["find-all", "find-clusters"])
+@pytest.mark.parametrize("command", ["find-all", "find-all --clusters"])
 @pytest.mark.parametrize("text", ["", "1\n", "1\n1\n", "0\n18446744073709551615\n"])
 def test_nothing_found(run: Run, tmp_path: Path, command: str, text: str) -> None:
     (tmp_path / "in").write_text(text)
     said = f"no two of {plural(len(text.split()), 'fingerprint')} are" if text else "the input is"
     for output in ("-", "out"):
-        assert f"scrapy simhash {command}: {said}" in run.failed(command, "-i", "in", "-o", output)
+        assert f"scrapy simhash find-all: {said}" in run.failed(
+            *command.split(), "-i", "in", "-o", output, "--overwrite"
+        )
     assert (tmp_path / "out").read_text() == ""
 
 
@@ -90,12 +92,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD)
-@pytest.mark.parametrize("command", ["find-all", "find-clusters", "batch-query"])
+@pytest.mark.parametrize("command", ["find-all", "find-all --clusters", "batch-query"])
 def test_bad_lines(run: Run, tmp_path: Path, command: str, line: str) -> None:
     (tmp_path / "in").write_bytes(f"1\n3\n{line}\n7\n".encode())
     (tmp_path / "out").write_text("as it was")
     more = ["--queries", "in"] if command == "batch-query" else []
-    err = run.refused(command, *more, "-i", "in", "-o", "out")
+    err = run.refused(*command.split(), *more, "-i", "in", "-o", "out")
     assert f"in, line 3: {BAD[line]}" in err
     assert len(err) < 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]

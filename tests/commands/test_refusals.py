@@ -60,7 +60,7 @@ export fingerprints out --store nowhere -> there is no store at
 export store out --store nowhere -> there is no store at
 export duplicates --store nowhere -> there is no store at
 find-all --store nowhere -> there is no store at
-find-clusters --store nowhere -> there is no store at
+find-all --clusters --store nowhere -> there is no store at
 batch-query --queries in --store nowhere -> there is no store at
 
 prune --store s -> name what to delete: URLs, --days, --scope or --crawl
@@ -84,13 +84,11 @@ urls set pinn rule --store s -> did you mean pin?
 urls show rule --hst x --store s -> unknown arguments: --hst
 urls list --hots x --store s -> did you mean --host?
 urls --host x audit --store s -> --host and --state choose rules to list; `urls audit` has
-urls audit x --top -1 --store s -> '-1' is not a whole number
 urls audit --store s -> no rule of the store acts yet
-urls list --format du --store s -> did you mean dud?
 
 find-all --urls -> name it with --store
 find-all --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits takes 4 to 64
-find-clusters --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits
+find-all --clusters --blocks 3 -i in -> 3 blocks: finding all pairs within 3 bits
 find-all --distance -1 -i in -> distance -1: must be 0 to 63 bits
 find-all -i nowhere -> nowhere
 find-all -i in -o nowhere/out -> nowhere
@@ -99,7 +97,7 @@ find-all -b x -> 'x'
 find-all -d 1.5 -> '1.5'
 find-all --table 1 -> --table
 find-all --store s -i in -> not allowed with argument
-find-clusters --store s -i in -> not allowed with argument
+find-all --clusters --store s -i in -> not allowed with argument
 batch-query --queries in --store s -i in -> not allowed with argument
 batch-query --queries in --distance 64 -i in -> distance 64
 batch-query --queries - -> cannot both be standard input
@@ -139,7 +137,7 @@ WRITING = """
 undo --distance 1 -o out --store s
 export duplicates -o out --store s
 find-all -o out --store s
-find-clusters -o out --store s
+find-all --clusters -o out --store s
 batch-query --queries in -o out --store s
 """
 

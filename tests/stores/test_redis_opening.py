@@ -220,7 +220,7 @@ def put_list(client: Redis, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("put", [put_text, put_list])
-@pytest.mark.parametrize("name", ["header", "seq", "waiting"])
+@pytest.mark.parametrize("name", ["header", "seq", "owed"])
 def test_what_another_program_has_there(
     redis_server: RedisServer, name: str, put: Callable[[Redis, bytes], None]
 ) -> None:

@@ -1,0 +1,239 @@
+"""Requests that are owed: what is stored of them, who may make them, and when a crawl is asked."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from scrapy import signals
+from scrapy.http import FormRequest, JsonRequest, Request, Response
+from scrapy.spiders import CrawlSpider
+
+from scrapy_simhash.crawl.refetch import Packing, unpack_request
+from scrapy_simhash.judging.rows import Owed, Why
+from scrapy_simhash.stores.opening import open_store
+from scrapy_simhash.stores.owed import put
+from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
+from tests.helpers.crawling import PagesSpider, crawl
+from tests.helpers.owing import list_owed
+from tests.helpers.pages import page
+from tests.helpers.server import Answer, Site
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+ANSWERS = {"/one": page(1), "/twin": page(1, menu="Other"), "/else": page(2)}
+SECRET = "T0PSECRET"  # noqa: S105 - none
+
+
+class OwnSpider(PagesSpider):
+    """Has methods that no request may name."""
+
+    def parse_item(self, response: Response) -> None:
+        """Be public."""
+
+    def _own(self, response: Response) -> None:
+        """Be private."""
+
+    @property
+    def boom(self) -> None:
+        raise AssertionError("a property ran")
+
+
+class OwnRequest(Request):
+    """A class of the project's, which is imported."""
+
+
+def pack(request: Request, *secret_headers: str, cookies: bool = True) -> bytes:
+    return Packing(OwnSpider(), secret_headers, cookies=cookies).pack(request)
+
+
+CREDENTIALS: dict[str, dict[str, Any]] = {
+    "Authorization": {"headers": {"Authorization": f"Bearer {SECRET}"}},
+    "Proxy-Authorization": {"headers": {"proxy-authorization": SECRET}},
+    "named by the spider": {"headers": {"x-API-key": SECRET}},
+    "cookies": {"cookies": {"sid": SECRET}},
+    "Cookie that nobody else sets": {
+        "headers": {"Cookie": SECRET},
+        "meta": {"dont_merge_cookies": True},
+    },
+    "password in the URL": {"url": f"http://ann:{SECRET}@a.example/"},
+    "password of a proxy": {"meta": {"proxy": f"http://ann:{SECRET}@proxy.example/"}},
+}
+
+
+@pytest.mark.parametrize("given", CREDENTIALS.values(), ids=CREDENTIALS)
+def test_credentials_are_not_packed(given: dict[str, Any]) -> None:
+    request = Request(**{"url": "http://a.example/", **given})
+    assert pack(request, "X-Api-Key") == b""
+
+
+def test_a_header_that_scrapy_sets_anew_is_left_out() -> None:
+    request = Request("http://a.example/", headers={"Cookie": SECRET, "Accept": "*/*"})
+    packed = pack(request)
+    assert SECRET.encode() not in packed
+    made = unpack_request(packed, OwnSpider())
+    assert made is not None
+    assert made.headers.to_unicode_dict() == {"Accept": "*/*"}
+    assert pack(request, cookies=False) == b""
+
+
+FIELDS: dict[str, Any] = {"url": "http://a.example/", "method": "GET"}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [Request(**FIELDS), FormRequest(**FIELDS), JsonRequest(**FIELDS), OwnRequest(**FIELDS)],
+)
+def test_classes_that_are_imported_are_made_again(request_: Request) -> None:
+    made = unpack_request(pack(request_), OwnSpider())
+    assert type(made) is type(request_)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "a module that nobody imported": {"_class": "cleanup_job.Job"},
+    "no class of requests": {"_class": "subprocess.Popen"},
+    "a function": {"_class": "os.system"},
+    "no text": {"_class": 7},
+    "a file": {"url": "file:///etc/passwd"},
+    "data": {"url": "data:,text"},
+    "a private method": {"callback": "_own"},
+    "a special method": {"callback": "__init__"},
+    "a method of Scrapy's": {"callback": "closed_at"},
+    "Scrapy's own": {"errback": "close"},
+    "what makes spiders": {"callback": "from_crawler"},
+    "a path": {"callback": "crawler.engine.stop"},
+    "no method": {"callback": "name"},
+    "a property": {"callback": "boom"},
+    "a callback of CrawlSpider": {"callback": "_callback"},
+}
+
+
+@pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED)
+def test_what_no_spider_would_store_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    """Nor is anything imported or run for it."""
+    (tmp_path / "cleanup_job.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert unpack_request(msgspec.msgpack.encode({**FIELDS, **fields}), OwnSpider()) is None
+    assert "cleanup_job" not in sys.modules
+
+
+def test_callbacks_that_may_be_stored() -> None:
+    encode = msgspec.msgpack.encode
+    for name in ("parse", "parse_item"):
+        assert unpack_request(encode({**FIELDS, "callback": name}), OwnSpider())
+    own = {**FIELDS, "callback": "_callback", "errback": "_errback"}
+    assert unpack_request(encode(own), CrawlSpider("rules"))
+
+
+class AskingSpider(FailingSpider):
+    """Its requests have a secret."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request.replace(headers={"Authorization": f"Bearer {SECRET}"})
+
+
+async def test_a_request_with_credentials_is_made_again_by_its_own_crawl_only(
+    site: Site, tmp_path: Path
+) -> None:
+    done = await crawl_twins(site, tmp_path / "a", spider=AskingSpider)
+    assert done.paths == ["/one", "/twin"]
+    assert list_owed_at(tmp_path / "a") == []
+    forgetting = failing(lambda: site.answers.pop("/twin", None), AskingSpider)
+    lost = await crawl_twins(site, tmp_path / "b", spider=forgetting)
+    assert lost.counted["owed/lost"] == 1
+    (owed,) = list_owed_at(tmp_path / "b")
+    assert (owed.url, owed.request) == (site.url("/twin"), b"")
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        assert SECRET.encode() not in (folder / "data.mdb").read_bytes()
+    site.answers["/twin"] = Answer(ANSWERS["/twin"].encode())
+    again = await crawl(tmp_path / "b", [site.url("/else")], AskingSpider)
+    assert again.paths == ["/else"]
+    assert len(list_owed_at(tmp_path / "b")) == 1
+
+
+def list_owed_at(folder: Path) -> list[Owed]:
+    with open_store(str(folder), readonly=True) as store:
+        return list_owed(store)
+
+
+class CountingSpider(PagesSpider):
+    """Counts how often it is idle."""
+
+    idle = 0
+
+    async def start(self) -> AsyncIterator[Request]:
+        self.crawler.signals.connect(self.count, signals.spider_idle)
+        async for request in super().start():
+            yield request
+
+    def count(self) -> None:
+        self.idle += 1
+
+
+class CountingFailingSpider(CountingSpider, FailingSpider):
+    """Also fails for "/one"."""
+
+
+async def test_a_crawl_that_owes_nothing_is_idle_as_often_as_without_the_plugin(
+    site: Site, tmp_path: Path
+) -> None:
+    urls = [site.url("/one"), site.url("/else")]
+    without = await crawl(tmp_path, urls, CountingSpider, SIMHASH_ENABLED=False)
+    assert (await crawl(tmp_path, urls, CountingSpider)).spider.idle == without.spider.idle == 1
+    # A near-duplicate of a page whose items came through: nothing is owed for it.
+    twins = await crawl(tmp_path, [site.url("/twin")], CountingSpider)
+    assert (twins.paths, twins.spider.idle) == ([], 1)
+
+
+async def test_a_crawl_is_idle_once_more_for_each_batch(site: Site, tmp_path: Path) -> None:
+    done = await crawl_twins(site, tmp_path, spider=CountingFailingSpider)
+    assert done.counted["requested_again"] == 1
+    assert done.spider.idle == 2
+
+
+MANY = 100_000
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_requests_that_are_owed_hold_no_loop(
+    site: Site, tmp_path: Path
+) -> None:
+    """They are those of another spider, or may not be made now; one that may is made."""
+    packed = Packing(PagesSpider(), (), cookies=True).pack(Request(site.url("/else")))
+    rows = [
+        Owed(f"http://a.example/{number}", Why.LINK, PagesSpider.name, "before", packed, time=1.0)
+        for number in range(MANY)
+    ]
+    rows.append(Owed(site.url("/else"), Why.LINK, PagesSpider.name, "x", packed, released=True))
+    with open_store(str(tmp_path)) as store:
+        for start in range(0, len(rows), 10_000):
+            store.write(partial(put, rows=rows[start : start + 10_000]))
+    longest = [0.0]
+
+    class Watching(PagesSpider):
+        async def start(self) -> AsyncIterator[Request]:
+            self.watching = asyncio.ensure_future(self.watch())
+            async for request in super().start():
+                yield request
+
+        async def watch(self) -> None:
+            while True:
+                before = time.perf_counter()
+                await asyncio.sleep(0)
+                longest[0] = max(longest[0], time.perf_counter() - before)
+                await asyncio.sleep(0.001)
+
+        def closed(self, reason: str) -> None:  # noqa: ARG002 - Scrapy gives it
+            self.watching.cancel()
+
+    done = await crawl(tmp_path, [site.url("/one")], Watching)
+    assert done.paths == ["/one", "/else"]
+    assert done.counted["owed/link"] == MANY
+    assert longest[0] < 0.05
