@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -19,9 +19,12 @@ from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.owed import put
 from tests.crawl.test_delivery import FailingSpider, crawl_twins, failing
-from tests.helpers.crawling import PagesSpider, crawl
+from tests.crawl.test_parking import hold
+from tests.helpers.crawling import PagesSpider, crawl, read_lines
+from tests.helpers.crawlscript import finish_crawl, start_crawl
 from tests.helpers.owing import list_owed
 from tests.helpers.pages import page
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Answer, Site
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
@@ -237,3 +240,45 @@ async def test_a_hundred_thousand_requests_that_are_owed_hold_no_loop(
     assert done.paths == ["/one", "/else"]
     assert done.counted["owed/link"] == MANY
     assert longest[0] < 0.05
+
+
+class Moment(NamedTuple):
+    """When a crawl is killed: while a page is not answered, or while its callback is at work."""
+
+    held: str
+    answered: bool
+    requests: int  # for the page that is owed, of both crawls
+
+
+MOMENTS = {
+    "before it takes the request": Moment("/one", answered=False, requests=1),
+    "while the request is under way": Moment("/else", answered=False, requests=2),
+    "before its items came through": Moment("/else", answered=True, requests=2),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+async def test_a_request_that_is_owed_is_made_whenever_a_crawl_is_killed(
+    site: Site, tmp_path: Path, moment: Moment
+) -> None:
+    """At most twice; and no more once its page was delivered."""
+    store = tmp_path / "store"
+    packed = Packing(PagesSpider(), (), cookies=True).pack(Request(site.url("/else")))
+    with open_store(str(store)) as opened:
+        row = Owed(site.url("/else"), Why.LINK, PagesSpider.name, "x", packed, released=True)
+        opened.write(lambda stored: put(stored, [row]))
+    gate = hold(site, moment.held)
+    held = [site.url(moment.held)] if moment.answered else []
+    killed = start_crawl(tmp_path, [site.url("/one")], HELD_URLS=held)
+    if moment.answered:
+        gate.set()
+        wait_until(lambda: len(read_lines(store / "log.jsonl")) == 2)
+    else:
+        wait_until(lambda: moment.held in site.asked)
+    killed.kill()
+    gate.set()
+    finish_crawl(killed, tmp_path)
+    done = await crawl(store, [site.url("/one")])
+    assert done.paths == ["/one", "/else"]
+    assert site.asked.count("/else") == moment.requests
+    assert list_owed_at(store) == []
