@@ -295,7 +295,7 @@ def _decide(
             and content.agreed >= LEAST_AGREED.get(together, 1.0)
         )
         told = same or content.agreed >= NEARLY_ALL
-        alike = named and told and nearly and (whole or framed)
+        alike = named and told and ((whole and nearly) or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     some = content.triples >= TRIPLES_FOR_EDITS
     # At two addresses of one host a page with an edit is another page, and so is one of a kind
