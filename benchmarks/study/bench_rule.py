@@ -91,7 +91,9 @@ class _Pair:
 
     def is_found(self, confirm: float | None) -> bool:
         """Whether the rule as it is now finds the pair."""
-        if self.first is None or self.second is None or self.distance > _CONFIG.distance:
+        if self.first is None or self.second is None:
+            return False
+        if self.distance > _CONFIG.distance and not self.context.name:
             return False
         return compare(
             self.first,
