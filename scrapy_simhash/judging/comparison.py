@@ -289,10 +289,11 @@ def _decide(
     if siblings:
         named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
         # Logins and "not found" pages, in a template whose advertisement and time change.
+        equal = first.text_digest == second.text_digest
         framed = (
-            first.text_digest == second.text_digest
-            and content.share_of_main >= LEAST_SHARE_OF_MAIN
-            and content.agreed >= LEAST_AGREED.get(together, 1.0)
+            content.share_of_main >= LEAST_SHARE_OF_MAIN
+            and content.main_alike >= (confirm if equal else NEARLY_ALL)
+            and content.agreed >= LEAST_AGREED[together if same and equal else Relation.MORE]
         )
         told = same or content.agreed >= NEARLY_ALL
         alike = named and told and ((whole and nearly) or framed)

@@ -332,7 +332,8 @@ def test_two_files_of_one_folder(
     ("digests", "share", "agreed", "confirmed"),
     [
         ((b"", b""), 0.3, 0.5, True),
-        ((b"", b"-"), 0.3, 0.9, False),
+        ((b"", b"-"), 0.3, 0.901, True),
+        ((b"", b"-"), 0.3, 0.899, False),
         ((b"", b""), 0.299, 0.9, False),
         ((b"", b""), 0.3, 0.499, False),
     ],

@@ -143,7 +143,9 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     assert kept["login"] == 1
     # Of the others, some are too different; which, depends on the store's hash seed.
     assert all(dropped[variant] > 30 for variant in ("release", "print", "mirror"))
-    assert dropped["soft-404"] > 0
+    # Most "not found" pages are kept: in one folder they are told from entries of a manual, whose
+    # texts differ by a line, only where nearly all of the page is the same.
+    assert "soft-404" in kept
     # Pages that only lead somewhere.
     assert dropped.keys().isdisjoint({"home", "list"})
     assert f"Crawl finished: {figures['requests']} requests" in output
