@@ -35,6 +35,8 @@ _OF_THE_SITE = 0.4
 # A part that more of them have ("Member List") is nobody's; it takes two, or each would be.
 _OF_MANY = 0.1
 _LEAST_MANY = 2
+# Numbers of so many pages, all different, are no release.
+_LEAST_TELLING = 4
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
 _PARTS = re.compile(
     r"\s+[|–—―·:»›~-]+\s+|(?<=\w)[|»›·](?=\w)|(?<=[\w)+])::?\s+|："  # noqa: RUF001
@@ -102,6 +104,15 @@ class _Part(NamedTuple):
     breaks: frozenset[str]
     numbered: bool
 
+    def list_numbers(self) -> list[tuple[str, str]]:
+        """List the numbers with their keys, but for one before all words, which is numbering."""
+        alone = len(self.words) == 1
+        return [
+            (word, key)
+            for word, key in self.words.items()
+            if word != key and (alone or key != _LEADING)
+        ]
+
     @property
     def key(self) -> frozenset[str]:
         return self.signs.union(self.words.values())
@@ -125,29 +136,42 @@ class NameShares:
     def __init__(self, names: Iterable[str] = (), *, releases: bool = False) -> None:
         self._releases = releases
         counted: Counter[Key] = Counter()
+        numbers: dict[str, set[str]] = {}
         pages = 0
         for name in names:
             pages += 1
             keys: set[Key] = set()
             for part in _read(name):
                 keys.update((part.key, *part.key))
+                for word, key in part.list_numbers():
+                    numbers.setdefault(key, set()).add(word)
                 if part.numbered:
                     keys.add(_LEADING)
             counted.update(keys)
         self._shares = {key: n / pages for key, n in counted.items() if n >= _LEAST_MANY}
+        # Pages of a release share its number; where each has another one, it tells them apart.
+        self._telling = {
+            key for key, found in numbers.items() if len(found) >= max(_LEAST_TELLING, counted[key])
+        }
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
-        shares = self._shares
-        own = [part for part in _read(name) if shares.get(part.key, 0.0) <= _OF_MANY]
+        shares, telling = self._shares, self._telling
+        parts = _read(name)
+        own = [part for part in parts if shares.get(part.key, 0.0) <= _OF_MANY]
+        words = {
+            word
+            for part in own
+            for word, key in part.words.items()
+            if shares.get(key, 0.0) < _OF_THE_SITE
+            and not (self._releases and word in part.releases)
+        }
+        if telling:
+            words.update(
+                word for part in parts for word, key in part.list_numbers() if key in telling
+            )
         return Subject(
-            frozenset(
-                word
-                for part in own
-                for word, key in part.words.items()
-                if shares.get(key, 0.0) < _OF_THE_SITE
-                and not (self._releases and word in part.releases)
-            ),
+            frozenset(words),
             frozenset(
                 sign for part in own for sign in part.signs if shares.get(sign, 0.0) < _OF_THE_SITE
             ),

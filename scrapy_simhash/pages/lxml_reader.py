@@ -96,7 +96,7 @@ def read(html: str, extract: Extractor) -> PageText:
     main = _clean(extract(tree))
     if not main and not whole:
         raise UnjudgedError("no_text", "neither main text nor any visible text")
-    whole = whole if re.search(r"\w", whole) else main or whole
+    whole = whole if re.search(r"\w", whole) else one_line(main) or whole
     declared = choose_declared(
         (meta.get("property") or meta.get("name"), meta.get("content"))
         for meta in tree.iter("meta")

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,9 @@ async def test_distance_decides(
     html = make_page(words) if distance == 0 else next(e for e in edited if bits(e) == distance)
     async with running(store, confirm=confirm) as detector:
         await judge(detector, fetched("one", make_page(words)))
-        # Two files of one folder would have to be alike nearly wholly.
-        decision = await detector.judge(fetched("elsewhere/two", html))
+        # Two pages of one host would be compared by their names, too.
+        two = replace(fetched("two", html), url="http://elsewhere.example/two")
+        decision = await detector.judge(two)
     assert decision.status == status
     assert decision.distance == (None if status == "new" else distance)
 

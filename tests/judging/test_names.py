@@ -234,6 +234,16 @@ def test_numbers_at_the_beginning_are_no_names_where_pages_are_numbered() -> Non
     assert relate(("Cat to Dog", "Dog to Cat"), site=site).title is DIFFER
 
 
+def test_a_number_that_each_page_has_another_of_is_a_name() -> None:
+    """A release is that of several pages; the number of a ticket is one page's."""
+    for form in ("Ticket {}", "Fire in the harbour - {}", "Photo {} of the harbour"):
+        site = know([form.format(number) for number in range(12)])
+        assert relate((form.format(20), form.format(21)), site=site).title is DIFFER
+        assert relate((form.format(20), form.format(20)), site=site).title is SAME
+        releases = know([form.format(number // 4) for number in range(12)])
+        assert relate((form.format(20), form.format(21)), site=releases).title is SILENT
+
+
 def test_a_kind_of_page_is_no_name() -> None:
     """ "Member List" as title of each, the class in the heading; or as a part of each title."""
     headings = [f"{name} Member List" for name in CLASSES]

@@ -140,7 +140,7 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     # advertisement is a large part of what is compared.
     assert kept.get("session", 0) <= 8
     assert dropped["session"] > 50
-    assert kept["login"] == 1
+    assert dropped["login"] > 0
     # Of the others, some are too different; which, depends on the store's hash seed.
     assert all(dropped[variant] > 30 for variant in ("release", "print", "mirror"))
     # Most "not found" pages are kept: in one folder they are told from entries of a manual, whose

@@ -95,18 +95,22 @@ def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
     stub: dict[str, Any] = {"stub": True, "words": 20, "whole_words": 40}
     pages = [
         make_page(1, text_digest=b"1", **stub),
-        make_page(2, text_digest=b"2", **stub),
+        make_page(2, text_digest=b"2", sketch=NEARLY, **stub),
         make_page(3, f"{FIRE} - Sports", text_digest=b"3", **stub),
         make_page(4, "The Daily", text_digest=b"4", **stub),
         make_page(5, "The Daily", text_digest=b"4", sketch=b"", **stub),
+        # A page of an album: another picture, and not a word that differs.
+        make_page(6, text_digest=b"6", **stub),
     ]
     with begin_crawl("memory:", confirm=CONFIRM) as store:
         verdicts = store.find_and_add(pages)
-    assert [each.status for each in verdicts] == ["new", "near_duplicate", "new", "new", "new"]
+    assert [each.status for each in verdicts] == ["new", "near_duplicate", *["new"] * 4]
     assert verdicts[1].match is not None
     assert verdicts[1].match.tests[0] == f"called {FIRE.lower()!r}, too; a short page"
     assert verdicts[2].nearest is not None
     assert verdicts[2].nearest.tests[1] == "short texts that are not called the same"
+    assert verdicts[5].nearest is not None
+    assert verdicts[5].nearest.tests[1].startswith("one short text, but pictures")
 
 
 def test_a_name_that_many_have_is_not_asked(store: Store) -> None:
