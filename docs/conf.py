@@ -30,10 +30,12 @@ autodoc_typehints_format = "short"
 # Other projects' names: there is no network to ask them for links when the site is built. And of
 # "Shape (n, 2): ..." napoleon takes the shape for types.
 nitpick_ignore_regex = [
-    ("py:class", r"collections\.abc\.\w+|NDArray|np\..*|Path|BaseSettings|Response"),
+    ("py:class", r"collections\.\w+(\.\w+)?|NDArray|np\..*|numpy\..*|(pathlib\.)?Path"),
+    ("py:class", "BaseSettings|Response"),
     ("py:class", r"Shape|n|pairs|matches|\d+"),
     # What one store hands to another that takes it over.
-    ("py:class", r"Row|Marked|Documents|Result|(.*\.)?CrawlRecord"),
+    ("py:class", r"Row|Marked|(.*\.)?(Documents|Result|CrawlRecord|Learned)"),
+    ("py:class", r"(.*\.)?(Allowance|Found|Asked|KnownPage)"),
     # An alias of `Literal`; and what stands before a colon in a sentence, taken for a type.
     ("py:class", r"RuleAction|XXH3-64|.*\s.*"),
 ]

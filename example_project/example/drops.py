@@ -42,8 +42,8 @@ class Drops:
         return extension
 
     def near_duplicate_found(self, response: Response, verdict: dict[str, Any]) -> None:
-        """Keep a page that is about to be dropped; with other actions the spider gets it."""
-        if verdict["action"] != "drop":
+        """Keep a page whose items are about to be dropped; with other actions they pass."""
+        if verdict["action"] not in {"drop", "follow"}:
             return
         known = [verdict[key] for key in ("url", "match_url", "distance", "similarity")]
         row = (*known, zlib.compress(response.body))

@@ -170,7 +170,9 @@ async def test_a_crawl_counts_what_was_not_judged(
     """Such pages are passed on as new ones are, and said to be unjudged in log and stats."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 0)
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 0)
-    with serve({"/one": page(1), "/two": page(2), "/again": page(1)}) as site:
+    # Of one title, they would be found by it, however full the bucket is.
+    pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
+    with serve(pages) as site:
         await crawl(tmp_path, [site.url("/one")], SIMHASH_WORKERS=0)
         again = await crawl(tmp_path, [site.url("/again"), site.url("/two")], SIMHASH_WORKERS=0)
     assert again.verdicts == {"/again": "unjudged bucket_too_full", "/two": "new"}

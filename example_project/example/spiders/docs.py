@@ -70,14 +70,16 @@ class DocsSpider(Spider):
         )
         # Absent when the plugin is off.
         verdict = response.meta.get("simhash", {})
-        self.summary.keep(Fetched(page.url, page.document, page.variant), verdict)
+        # With the action "follow" the plugin drops the page, and follows its links.
+        if verdict.get("action") != "follow":
+            self.summary.keep(Fetched(page.url, page.document, page.variant), verdict)
         yield page
         for link in self.links.extract_links(response):
             yield Request(link.url)
 
     def near_duplicate_found(self, response: Response, verdict: dict[str, Any]) -> None:
         """Note a dropped page; with other actions it goes on to `parse`."""
-        if verdict["action"] != "drop":
+        if verdict["action"] not in {"drop", "follow"}:
             return
         document, variant = _header(response, "X-Document"), _header(response, "X-Variant")
         self.summary.drop(Fetched(response.url, document, variant), verdict)
