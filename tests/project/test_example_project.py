@@ -140,12 +140,11 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     # advertisement is a large part of what is compared.
     assert kept.get("session", 0) <= 8
     assert dropped["session"] > 50
-    assert dropped["login"] > 0
     # Of the others, some are too different; which, depends on the store's hash seed.
     assert all(dropped[variant] > 30 for variant in ("release", "print", "mirror"))
-    # Most "not found" pages are kept: in one folder they are told from entries of a manual, whose
-    # texts differ by a line, only where nearly all of the page is the same.
-    assert "soft-404" in kept
+    # Logins and "not found" pages of one folder are told from entries of a manual, whose texts
+    # differ by a line, only where nearly all of the page is the same: the advertisement decides.
+    assert {"login", "soft-404"} <= kept.keys()
     # Pages that only lead somewhere.
     assert dropped.keys().isdisjoint({"home", "list"})
     assert f"Crawl finished: {figures['requests']} requests" in output
