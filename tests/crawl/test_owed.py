@@ -228,9 +228,9 @@ async def test_a_hundred_thousand_requests_that_are_owed_hold_no_loop(
 
         async def watch(self) -> None:
             while True:
-                before = time.perf_counter()
+                before = time.thread_time()  # of the loop, however busy the machine is
                 await asyncio.sleep(0)
-                longest[0] = max(longest[0], time.perf_counter() - before)
+                longest[0] = max(longest[0], time.thread_time() - before)
                 await asyncio.sleep(0.001)
 
         def closed(self, reason: str) -> None:  # noqa: ARG002 - Scrapy gives it
