@@ -68,19 +68,19 @@ async def test_a_wall_in_mid_crawl_is_named(
 
 
 async def test_a_wall_in_a_template_that_changes_is_named(tmp_path: Path) -> None:
-    """A fifth of each page is an advertisement of its own; in one folder, only the frame may be."""
+    """A fifth of each page is an advertisement of its own; files of one folder are told apart."""
     answers = {
-        f"/members/{n}": make_page(
+        f"/members/{n}/": make_page(
             make_words(99, 120), title="Log in", menu=" ".join(make_words(1_000 + n, 30))
         )
         for n in range(MEMBERS)
     }
-    answers["/members/other"] = make_page(
+    answers["/members/other/"] = make_page(
         edit_words(make_words(99, 120), 30), title="Log in", menu=" ".join(make_words(2_000, 30))
     )
     with serve(answers) as site:
         done = await crawl(tmp_path, site.urls())
-    assert done.paths == ["/members/0", "/members/other"]
+    assert done.paths == ["/members/0/", "/members/other/"]
     assert done.counted["sinks_found"] == 1
 
 
