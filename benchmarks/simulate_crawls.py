@@ -229,7 +229,7 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
         running = []
         for number in range(processes):
             copies = range(number, COPIES, processes)
-            urls = [f"{root}/{group}/{copy}" for group in range(groups) for copy in copies]
+            urls = [f"{root}/{group}/{copy}/" for group in range(groups) for copy in copies]
             settings = {
                 "ADDONS": {"scrapy_simhash.Addon": 500},
                 "SIMHASH_STORE": store,
