@@ -349,7 +349,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "text_digest": b"",
         "sketch": bytes([17]) * 768,
         "title": "A",
-        **dict.fromkeys(("heading", "canonical"), ""),
+        **dict.fromkeys(("heading", "canonical", "shell"), ""),
         **dict.fromkeys(("words", "whole_words"), 400),
     }
     columns = {
@@ -357,7 +357,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": pa.list_(pa.int64()),
         "stub": pa.bool_(),
         **dict.fromkeys(("text_digest", "sketch"), pa.binary()),
-        **dict.fromkeys(("url", "title", "heading", "canonical", "reason"), pa.string()),
+        **dict.fromkeys(("url", "title", "heading", "canonical", "shell", "reason"), pa.string()),
         **dict.fromkeys(("words", "whole_words"), pa.int32()),
     }
     made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
