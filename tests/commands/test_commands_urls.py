@@ -259,7 +259,10 @@ def test_a_rule_that_does_not_act_any_more_releases_all(run: Run, store: Path, a
     assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
 
 
-async def test_a_running_crawl_notices_that_a_rule_was_retired(store: Path, tmp_path: Path) -> None:
+async def test_a_running_crawl_notices_that_a_rule_was_retired(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_simhash.detector.writer._RULES_DELAY_SECONDS", 0)
     url = f"{SITE}/x?sid=1"
     async with running(store, url_rules="skip") as detector:
         assert detector.acting is not None
