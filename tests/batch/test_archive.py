@@ -402,20 +402,3 @@ def test_unsorted_keys_end_at_a_step_upwards(drawn: list[int], wanted: int) -> N
     found = find_first(drawn.__getitem__, len(drawn), wanted, 8)
     assert found == 0 or drawn[found - 1] < wanted
     assert found == len(drawn) or drawn[found] >= wanted
-
-
-@pytest.mark.parametrize("count", [1_000, 1_000_000])
-def test_few_reads_of_even_keys(count: int) -> None:
-    random = np.random.default_rng(7)
-    sorted_keys = np.sort(random.integers(0, 2**32, count)).tolist()
-    counted = Counted(sorted_keys)
-    for wanted in random.integers(0, 2**32, 500).tolist():
-        assert find_first(counted.read, count, wanted, 32) == bisect_left(sorted_keys, wanted)
-    # Halving would take 10 and 20.
-    assert counted.reads / 500 < 7
-
-
-def test_bounded_reads_of_keys_that_mislead() -> None:
-    counted = Counted([*range(100_000), 2**32 - 1])
-    assert find_first(counted.read, 100_001, 99_999, 32) == 99_999
-    assert MOST_GUESSES < counted.reads <= MOST_GUESSES + 17

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scrapy_simhash.batch.archive import compression
 from scrapy_simhash.batch.archive.compression import (
     BlockDecoder,
     count_symbols,
@@ -20,10 +19,8 @@ from scrapy_simhash.batch.archive.huffman import (
     END,
     EQUAL,
     SYMBOLS,
-    assign_codes,
     check_code,
     make_code,
-    make_lookup,
 )
 from tests.helpers.strategies import fingerprints
 
@@ -66,12 +63,6 @@ def bit_by_bit(values: list[int]) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("bit", range(64))
-def test_leading_bits_are_found_where_floats_would_round_up(bit: int) -> None:
-    for gap in (2**bit, 2 ** (bit + 1) - 1):
-        assert count_symbols(np.array([0, gap], np.uint64))[bit] == 1
-
-
 @given(runs, block_sizes)
 def test_a_block_worked_out_bit_by_bit(values: list[int], block_bytes: int) -> None:
     """Encode with strings of bits, as the module's drawing has it."""
@@ -98,33 +89,6 @@ def canonical_names(code: NDArray[np.uint8]) -> dict[int, str]:
         names[symbol], bits = f"{number:0{length}b}", length
         number += 1
     return names
-
-
-@given(runs, runs, st.randoms(use_true_random=False))
-def test_blocks_of_several_tables_in_any_order(
-    first: list[int], second: list[int], random: object
-) -> None:
-    encoded = [encode(sort(values), 128) for values in (first, second)]
-    decoder = BlockDecoder([code for code, _, _ in encoded], 128)
-    packed = np.concatenate([encoded[0][1], encoded[1][1]])
-    tables = np.repeat([0, 1], [len(encoded[0][1]), len(encoded[1][1])])
-    order = list(range(len(packed)))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    found, counts = decoder.decode(packed[order], tables[order])
-    pieces = np.split(found, np.cumsum(counts)[:-1]) if order else []
-    joined: list[list[int]] = [[], []]
-    for place in sorted(range(len(order)), key=lambda place: order[place]):
-        joined[int(tables[order[place]])] += pieces[place].tolist()
-    assert joined == [sorted(first), sorted(second)]
-
-
-def test_more_than_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "_FINGERPRINTS_PER_CHUNK", 500)
-    values = np.sort(np.random.default_rng(4).integers(0, MOST, 5_003, np.uint64, endpoint=True))
-    code, packed, _ = encode(values, 256)
-    assert BlockDecoder([code], 256).decode(packed)[0].tolist() == values.tolist()
-    monkeypatch.undo()
-    assert (encode(values, 256)[1] == packed).all()
 
 
 def test_a_million_times_the_same() -> None:
@@ -183,22 +147,6 @@ def test_as_short_as_huffmans(occurring: dict[int, int]) -> None:
     assert bits >= best
     if longest <= CODE_BITS:
         assert bits == best
-
-
-@given(counts)
-def test_every_code_is_found_by_looking_it_up(occurring: dict[int, int]) -> None:
-    lengths = make_code(histogram(occurring))
-    check_code(lengths)
-    assert set(lengths.nonzero()[0].tolist()) == {*occurring, EQUAL, END}
-    codes, lookup = assign_codes(lengths), make_lookup(lengths)
-    assert len(lookup) == 2**CODE_BITS
-    seen = 0
-    for symbol in lengths.nonzero()[0]:
-        start = int(codes[symbol]) >> (64 - CODE_BITS)
-        share = 2 ** (CODE_BITS - int(lengths[symbol]))
-        assert (lookup[start : start + share] == symbol).all()
-        seen += share
-    assert seen == 2**CODE_BITS
 
 
 def bad(changes: dict[int, int]) -> NDArray[np.uint8]:

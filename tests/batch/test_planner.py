@@ -1,13 +1,12 @@
 """The planner: costs, the fastest design, that none is left out; fewest tables for a prefix."""
 
-import math
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables, list_extremes, widest_prefix
+from scrapy_simhash.batch.planner import Bounds, choose, fewest_tables
 from scrapy_simhash.tables.costs import Estimate, estimate
 from scrapy_simhash.tables.designs import PAPER, block_widths, parse_design
 from tests.helpers.needing import examples
@@ -83,33 +82,6 @@ def test_bounds_that_nothing_keeps_to(bounds: Bounds, message: str) -> None:
         choose(10_000_000, 3, bounds)
 
 
-def test_distances_that_nothing_reaches() -> None:
-    assert choose(1_000, 31, Bounds()).choice.design == "8:7+3"
-    for distance in (-1, 32, 64, 1_000):
-        with pytest.raises(ValueError, match=f"distance {distance}: no design"):
-            choose(1_000, distance, Bounds())
-
-
-def test_extremes() -> None:
-    scan, probe, keep = list_extremes(2**34, 3)
-    assert (scan.candidates, scan.bytes) == (2**34, 8 * 2**34)
-    assert probe.keys == 43_745 == 41_664 + math.comb(64, 2) + 64 + 1
-    assert probe.bytes == scan.bytes
-    assert (keep.keys, keep.bytes) == (1, 43_745 * scan.bytes)
-    assert keep.microseconds < probe.microseconds < scan.microseconds
-    assert probe.candidates == keep.candidates == pytest.approx(43_745 / 2**30)
-
-
-@pytest.mark.parametrize(("leading_bits", "tables"), [(31, 20), (28, 16), (25, 10), (16, 4)])
-def test_example_3_1(leading_bits: int, tables: int) -> None:
-    """k = 3; with a strict < in the formula 28 and 16 bits would take more."""
-    assert fewest_tables(leading_bits, 3) == tables
-    assert widest_prefix(tables, 3) == leading_bits
-    more = fewest_tables(leading_bits + 1, 3)
-    assert more is not None
-    assert more > tables
-
-
 def cut(width_bits: int, blocks: int) -> list[int]:
     return [width_bits // blocks + (i < width_bits % blocks) for i in range(blocks)]
 
@@ -143,13 +115,3 @@ def test_against_every_choice_of_blocks(data: st.DataObject) -> None:
 
 def test_the_cut_of_the_oracle_is_the_cut_of_the_designs() -> None:
     assert all(cut(64, blocks) == list(block_widths(blocks)) for blocks in range(1, 65))
-
-
-@given(st.integers(1, 64), st.integers(0, 12))
-def test_both_ways_round(leading_bits: int, distance: int) -> None:
-    tables = fewest_tables(leading_bits, distance)
-    if tables is None:
-        assert leading_bits > 64 - distance
-    else:
-        assert widest_prefix(tables, distance) >= leading_bits
-        assert widest_prefix(tables - 1, distance) < leading_bits

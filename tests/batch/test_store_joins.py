@@ -75,17 +75,6 @@ def test_bulk_loaded_originals(store: Store) -> None:
     assert list_recorded_pairs(store).tolist() == [[A ^ 3, A], [A ^ 3 ^ 1 << 60, A]]
 
 
-@pytest.mark.parametrize("distance", [-1, 64])
-def test_distances_out_of_range(store: Store, distance: int) -> None:
-    for ask in (
-        lambda: find_all(store, distance),
-        lambda: find_clusters(store, distance),
-        lambda: batch_query(store, np.zeros(1, np.uint64), distance),
-    ):
-        with pytest.raises(ValueError, match=f"distance {distance}: must be 0 to 63"):
-            ask()
-
-
 def test_a_store_opened_for_reading(home: str) -> None:
     with begin_crawl(home) as store:
         store.find_and_add([document("a", A), document("b", A ^ 1), document("c", A ^ 0x7F)])

@@ -109,19 +109,6 @@ def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
     assert "0 fingerprints, 0 of them new;" in run("import", "out", "--store", "b").out
 
 
-def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
-    open_lmdb(tmp_path / "a").close()
-    before = archive.read_bytes()
-    assert f"{archive} exists already; name another file, or overwrite it" in run.refused(
-        "export", "fingerprints", archive, "--store", "a"
-    )
-    assert archive.read_bytes() == before
-    assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
-    with Archive(archive) as exported:
-        assert exported.count == 0
-    assert names(tmp_path) == ["a", "archive"]
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -173,18 +160,6 @@ def test_import_of_what_is_no_archive(run: Run, archive: Path, tmp_path: Path, h
     assert names(tmp_path) == ["archive", "there"]
     with open_lmdb(tmp_path / "there") as opened:
         assert opened.fingerprints().size == 0
-
-
-@pytest.mark.parametrize("how", SPOILT)
-@pytest.mark.parametrize("command", ["find-all", "find-all --clusters", "batch-query"])
-def test_joins_of_a_spoilt_archive(
-    run: Run, archive: Path, tmp_path: Path, how: str, command: str
-) -> None:
-    spoil(archive, how)
-    (tmp_path / "queries").write_text("1\n")
-    more = ["--queries", "queries"] if command == "batch-query" else []
-    assert SPOILT[how] in run.refused(*command.split(), *more, "-i", archive, "-o", "out")
-    assert names(tmp_path) == ["archive", "queries"]
 
 
 def test_joins_of_archives_and_stores(run: Run, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -169,24 +168,6 @@ async def test_follow_sees_a_page_while_the_crawl_waits_for_the_next(tmp_path: P
         second = await asyncio.to_thread(follower.stdout.readline)
         assert second.endswith(f"  new             {site.url('/2')}\n")
         await crawling
-
-
-@pytest.mark.slow
-def test_follow_goes_on_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes((store / "log.jsonl").read_bytes())
-    arguments = ("-m", "scrapy", "simhash", "log", "--follow", "--last", "1", "--store", tmp_path)
-    with start_python(*arguments, "--json", cwd=tmp_path) as process:
-        assert process.stdout
-        assert process.stderr
-        assert json.loads(process.stdout.readline())["status"] == "unjudged"
-        for name in ("later", "still-later"):
-            with path.open("a", encoding="ascii") as log:
-                log.write(json.dumps(new_line(f"http://site.example/{name}", "crawl")) + "\n")
-            assert json.loads(process.stdout.readline())["url"] == f"http://site.example/{name}"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_SECONDS) == 0
-        assert process.stderr.read() == ""
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Request, Response
 
 from scrapy_simhash.stores.opening import open_store
@@ -143,29 +142,6 @@ async def test_cached_pages_are_revisits(site: Site, tmp_path: Path) -> None:
         ("cached",),
         ("cached", "near_duplicate"),
     }
-
-
-class RetryingSpider(PagesSpider):
-    """Is not content with the first answer."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        assert response.request is not None
-        if "retry_times" not in response.meta:
-            retry = get_retry_request(
-                response.request, spider=self, reason="not content", max_retry_times=1
-            )
-            assert retry
-            yield retry
-            return
-        yield describe(response)
-
-
-async def test_page_asked_for_again_is_not_its_own_duplicate(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/g1/c0"), site.url("/g2/c0"), site.url("/g1/c1")]
-    done = await crawl(tmp_path, urls, RetryingSpider)
-    assert sorted(done.paths) == ["/g1/c0", "/g2/c0"]
-    assert done.counted["revisit/unchanged"] == 2
-    assert_quiet(done)
 
 
 class ImpatientSpider(PagesSpider):

@@ -68,34 +68,6 @@ def test_which_responses_are_skipped(response: Response, reason: str | None) -> 
     assert find_skip_reason(Config(), without, response) == "no_callback"
 
 
-async def test_skipped_responses_are_counted_and_logged(site: Site, tmp_path: Path) -> None:
-    site.answers["/large"] = Answer((page(9) + " " * 5_000).encode())
-    done = await crawl(
-        tmp_path,
-        [*site.urls(), Request(site.url("/two?skip"), meta={"simhash_skip": True})],
-        HTTPERROR_ALLOW_ALL=True,
-        RETRY_ENABLED=False,
-        SIMHASH_MAX_BYTES=len(page(9)) + 4_999,
-        SIMHASH_ACTION="flag",
-    )
-    assert done.verdicts == {
-        "/one": "new",
-        "/two": "new",
-        "/one-again": "near_duplicate",
-        "/text": "unjudged skipped: not_html",
-        "/image": "unjudged skipped: not_html",
-        "/missing": "unjudged skipped: status",
-        "/broken": "unjudged skipped: status",
-        "/created": "new",
-        "/large": "unjudged skipped: too_large",
-    }
-    assert done.counted["skipped/not_html"] == 2
-    assert done.counted["skipped/status"] == 2
-    assert done.counted["skipped/simhash_skip"] == 1
-    assert done.counted["skipped/too_large"] == 1
-    assert done.counted["pages"] == 4
-
-
 async def test_readonly_judges_and_writes_nothing(site: Site, tmp_path: Path) -> None:
     store = tmp_path / "store"
     await crawl(store, [site.url("/one")])
@@ -283,18 +255,6 @@ async def test_signal_whatever_the_action(site: Site, tmp_path: Path, action: st
     assert heard["verdict"] == heard["request"].meta["simhash"] == done.published[2]
     assert heard["verdict"]["action"] == action
     assert heard["spider"] is done.spider
-
-
-@pytest.mark.parametrize("action", ["flag", "ignore-outlinks", "drop"])
-async def test_action_of_a_request_goes_first(site: Site, tmp_path: Path, action: str) -> None:
-    requests = [
-        Request(site.url("/one")),
-        Request(site.url("/one-again"), meta={"simhash_action": action}),
-    ]
-    other = "flag" if action == "drop" else "drop"
-    done = await crawl(tmp_path, requests, SIMHASH_ACTION=other)
-    assert ("/one-again" in done.paths) == (action != "drop")
-    assert done.decisions[1]["action"] == action
 
 
 @pytest.mark.parametrize("action", ["Drop", None, ["drop"]])

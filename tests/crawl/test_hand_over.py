@@ -96,19 +96,6 @@ async def test_texts_are_kept_and_handed_over(site: Site, tmp_path: Path, worker
         assert document.text == done.spider.texts["one"] == main_text(page(1))
 
 
-async def test_the_text_is_there_in_a_read_only_crawl(site: Site, tmp_path: Path) -> None:
-    await crawl(tmp_path, [site.url("/one")])
-    done = await crawl(
-        tmp_path,
-        [site.url("/two")],
-        TextSpider,
-        SIMHASH_HAND_OVER_TEXT=True,
-        SIMHASH_READONLY=True,
-        SIMHASH_LOG=str(tmp_path / "other.jsonl"),
-    )
-    assert done.spider.texts == {"two": main_text(page(2))}
-
-
 class CopyingSpider(TextSpider):
     """Copies the meta of a response to new requests, as careless spiders do."""
 

@@ -10,7 +10,7 @@ from scrapy.http import Request, Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_simhash.crawl import links, owed
+from scrapy_simhash.crawl import owed
 from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe, path_of
@@ -121,13 +121,6 @@ async def test_what_the_bound_leaves_stays_owed(
     again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **LATE)
     assert set(done.paths) | set(again.paths) == DOCUMENTS
     assert list_kept(tmp_path, site) == []
-
-
-async def test_of_many_links_only_the_number_is_known(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(links, "_MOST_REMEMBERED", 1)
-    assert (await crawl_list(tmp_path, site)).counted[ONLY] == len(LOST)
 
 
 async def test_a_list_without_end_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

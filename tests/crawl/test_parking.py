@@ -207,23 +207,6 @@ async def test_what_a_rule_parked_is_made_by_the_next_crawl_when_it_acts_no_more
     assert (await ask(YieldingNothing))[0] == PATHS[:1]
 
 
-class ReviewsSpider(FollowingSpider):
-    """Its callback has the name of another spider's."""
-
-    name = "reviews"
-
-
-@pytest.mark.usefixtures("no_first")
-async def test_what_another_spider_got_keeps_no_request_from_being_made(
-    site: Site, tmp_path: Path
-) -> None:
-    pin(tmp_path, site)
-    await follow(tmp_path, site)
-    site.answers["/list"] = Answer(page(900, links=SESSIONS).encode())
-    done = await crawl(tmp_path, [site.url("/list")], ReviewsSpider, **SKIP)
-    assert {*PATHS} <= {path.partition("?")[0] for path in done.paths}
-
-
 class YieldingSpider(PagesSpider):
     """Asks for more from its first callback, in the way of a test."""
 

@@ -113,14 +113,6 @@ async def test_outlinks_of_originals_are_followed(site: Site, tmp_path: Path) ->
     assert "outlinks_ignored" not in done.counted
 
 
-async def test_flagged_pages_are_left_alone(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/one"), site.url("/one-again")]
-    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="flag")
-    assert sorted(done.paths) == ["/deeper/1", "/deeper/2", "/one", "/one-again"]
-    assert done.counted["near_duplicate"] == 1
-    assert not {"dropped", "outlinks_ignored"}.intersection(done.counted)
-
-
 def raise_at_once(_: Response) -> Iterator[Any]:
     raise ArithmeticError("at once")
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import tldextract
 
-from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.judging.rows import pack_row
 from scrapy_simhash.pages import scopes
 from scrapy_simhash.pages.fingerprint import fingerprint_page
@@ -25,28 +24,6 @@ from tests.helpers.pages import edit_words, make_page, make_words, page
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-async def test_verdicts(store: Path) -> None:
-    async with running(store) as detector:
-        assert await judge(
-            detector,
-            fetched("one", page(1)),
-            fetched("two", page(2)),
-            fetched("again", page(1, menu="Other menu")),
-            fetched("one", page(1)),
-            fetched("two", page(3)),
-            fetched("again", page(1, menu="Other menu")),
-            fetched("three", page(2)),  # nobody has this text any more
-        ) == [
-            "new",
-            "new",
-            "near_duplicate",
-            "revisit unchanged",
-            "revisit changed",
-            "near_duplicate",
-            "new",
-        ]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +103,6 @@ async def test_pages_expire(store: Path) -> None:
         assert await judge(detector, *pages) == ["new", "near_duplicate", "new"]
 
 
-async def test_distance_of_the_settings_decides(store: Path) -> None:
-    words = make_words(1, 3_000)
-    async with running(store, distance=0, features="words-1") as detector:
-        await judge(detector, fetched("one", make_page(words)))
-        pages = [fetched(f"p{n}", make_page(edit_words(words, 40, n))) for n in range(5)]
-        assert "new" in await judge(detector, *pages)
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 async def test_of_identical_pages_in_flight_one_is_new(store: Path, workers: int) -> None:
     async with running(store, workers=workers) as detector:
@@ -160,66 +129,6 @@ async def test_loop_goes_on_while_pages_are_extracted(store: Path) -> None:
     assert decision.extract_ms is not None
     assert decision.extract_ms > 1_400
     assert turns > 10
-
-
-async def test_only_pages_of_a_scope_are_compared(store: Path) -> None:
-    german = page(1).replace('lang="en"', 'lang="de"')
-    async with running(store, scope="tests.helpers.hostile.scope_by_language") as detector:
-        assert await judge(
-            detector,
-            fetched("one", page(1)),
-            fetched("german", german),
-            fetched("two", page(1)),
-        ) == ["new", "new", "near_duplicate"]
-
-
-async def test_redirect_source_is_the_same_document(store: Path) -> None:
-    async with running(store) as detector:
-        assert await judge(
-            detector,
-            fetched("target", page(1), aliases=(b"source",)),
-            fetched("source", page(1)),
-            fetched("other", page(1)),
-        ) == ["new", "revisit unchanged", "near_duplicate"]
-
-
-async def test_done_and_withdrawn_pages(store: Path) -> None:
-    async with running(store) as detector:
-        first, second, third = [
-            await detector.judge(fetched(name, page(number)))
-            for name, number in (("one", 1), ("two", 2), ("one-again", 1))
-        ]
-        detector.note(Note(done=first.document))
-        detector.note(Note(withdrawn=second.document))
-        detector.note(Note(done=third.document))
-        detector.note(Note(withdrawn=third.document))
-    with open_store(str(store), readonly=True) as opened:
-        states = [opened.find_document(d.url)[0].state for d in (first, second, third)]
-    assert states == ["done", "pending", "duplicate"]
-    async with running(store) as detector:
-        assert await judge(detector, fetched("x", page(1)), fetched("y", page(2))) == [
-            "near_duplicate",
-            "new",
-        ]
-
-
-async def test_page_pending_in_a_running_crawl_counts(store: Path) -> None:
-    async with running(store) as detector, running(store) as other:
-        assert await judge(detector, fetched("one", page(1)), done=False) == ["new"]
-        assert await judge(other, fetched("two", page(1))) == ["near_duplicate"]
-    async with running(store) as later:
-        assert await judge(later, fetched("three", page(1))) == ["new"]
-
-
-@pytest.mark.parametrize("keep", [True, False])
-async def test_text_is_kept_on_demand(store: Path, keep: bool) -> None:
-    async with running(store, keep_text=keep) as detector:
-        await judge(detector, fetched("one", page(1)))
-    with open_store(str(store), readonly=True) as opened:
-        document = opened.get_document(1)
-    assert document is not None
-    assert bool(document.text) == keep
-    assert document.title == "A page"
 
 
 async def test_what_holds_the_event_loop_is_done_while_opening(

@@ -7,20 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from scrapy_simhash.config import DEFAULT_LOG
 from scrapy_simhash.detector import detector as detector_module
 from scrapy_simhash.detector.workers import Workers
-from scrapy_simhash.errors import SettingError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.lmdb.environment import _environments
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import read_files, read_lines
-from tests.helpers.detecting import fetched, judge, make, new_decision, running, write_decision
+from tests.helpers.crawling import read_files
+from tests.helpers.detecting import fetched, judge, make, running
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.hostile import TRIGGER
-from tests.helpers.pages import edit_words, make_page, make_words, page
+from tests.helpers.pages import page
 from tests.helpers.processes import PATIENCE_SECONDS, ROOT, list_workers, run_python
 
 LOGGER = "scrapy_simhash.detector.detector"
@@ -30,43 +28,6 @@ TRIGGERED = page(1).replace("Heading", TRIGGER)
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-@pytest.mark.parametrize(
-    ("html", "fields", "reason"),
-    [
-        (b"", {}, "empty"),
-        (b" \n\t ", {}, "empty"),
-        ("<html><body><img src=x></body></html>", {}, "no_text"),
-        (page(1), {"encoding": "base64"}, "bad_encoding"),
-        (page(1), {"encoding": "idna"}, "bad_encoding"),
-        (page(1), {"encoding": "unicode_escape"}, "bad_encoding"),
-        (page(1), {"encoding": "no such charset"}, "bad_encoding"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 40, {}, "binary"),
-    ],
-)
-async def test_page_that_cannot_be_judged_says_why(
-    store: Path, html: str | bytes, fields: dict[str, Any], reason: str
-) -> None:
-    async with running(store) as detector:
-        assert await judge(detector, fetched("one", html, **fields)) == [f"unjudged {reason}"]
-        assert await judge(detector, fetched("two", page(1))) == ["new"]
-    with open_store(str(store), readonly=True) as opened:
-        assert opened.stats()["documents"] == 1
-
-
-@pytest.mark.parametrize("confirm", [None, 0.8])
-async def test_short_pages_are_compared_exactly(store: Path, confirm: float | None) -> None:
-    """Below 32 distinct features: one other word, title or picture makes them different pages."""
-    words = make_words(1, 20)
-    short = make_page(words)
-    others = [make_page(edit_words(words, 1)), make_page(words, title="A page, another")]
-    others.append(short.replace("</article>", "<img src=/other.png></article>"))
-    pages = [fetched(str(number), html) for number, html in enumerate([short, short, *others])]
-    async with running(store, confirm=confirm) as detector:
-        assert await judge(detector, *pages) == ["new", "near_duplicate", "new", "new", "new"]
-    async with running(store, confirm=confirm) as detector:
-        assert await judge(detector, pages[0]) == ["revisit unchanged"]
 
 
 @pytest.mark.usefixtures("warm_worker")
@@ -148,33 +109,6 @@ async def test_whoever_comes_while_it_closes_is_told(store: Path) -> None:
     assert set(answers) == {"answer", "", "unchanged", "none", "store_unavailable"}
 
 
-async def test_log_is_where_the_settings_say(store: Path, tmp_path: Path) -> None:
-    for log, path in (
-        (DEFAULT_LOG, store / "log.jsonl"),
-        (str(tmp_path / "folder" / "own.jsonl"), tmp_path / "folder" / "own.jsonl"),
-        (None, None),
-    ):
-        async with running(store, log=log) as detector:
-            assert (detector.log.path if detector.log else None) == path
-            decision = new_decision("http://site.example/", detector.crawl)
-            if path:
-                write_decision(detector, decision)
-        if path:
-            assert read_lines(path) == [msgspec.to_builtins(decision)]
-    assert {name for name in read_files(store) if name[-5:] != ".lock"} == {"data.mdb", "log.jsonl"}
-
-
-@pytest.mark.parametrize("name", ["extractor", "features", "scope"])
-@pytest.mark.parametrize(
-    "value", ["no_such_thing", "no.such.module", "tests.helpers.hostile.NOT_CALLABLE"]
-)
-def test_bad_names_are_settings_errors(store: Path, name: str, value: str) -> None:
-    with pytest.raises(SettingError) as raised:
-        make(store, **{name: value})
-    assert str(raised.value).startswith(f"SIMHASH_{name.upper()}: {value!r}")
-    assert not store.exists()
-
-
 def open_things() -> tuple[set[str], set[str], int]:
     """Name the running threads but for those that asyncio keeps, the processes, the stores."""
     threads = {t.name for t in threading.enumerate() if not t.name.startswith("asyncio")}
@@ -251,13 +185,6 @@ async def test_failed_opening_leaves_nothing_open(
     assert open_things() == before
     assert not list((store / "leases").glob("*"))
     await detector.close()  # harmless
-
-
-async def test_unwritable_log_names_the_cure(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusableError, match="SIMHASH_LOG") as raised:
-        await make(store, log=str(tmp_path)).open("spider")
-    assert str(tmp_path) in str(raised.value)
-    assert "None" in str(raised.value)
 
 
 # The data file may not grow for a while: what a full disk does, without the disk.

@@ -90,18 +90,6 @@ def test_dropped_pages_stand_on_kept_ones() -> None:
     assert float(str(last.get("x"))) < 360 - 2.5 * len(str(last.text))
 
 
-def test_distances_without_a_figure_are_left_out() -> None:
-    rows = [
-        {"distance": bits, "precision": None if bits == 0 else 1.0, "recall": bits / 4}
-        for bits in range(5)
-    ]
-    svg = draw(make_charts({**NOTHING, "quality": rows})["quality"])
-    assert (len(svg.findall("circle")), len(svg.findall("rect"))) == (
-        4 + 1,
-        5 + 1,
-    )  # and the legend
-
-
 def test_a_single_step_of_time_or_value_has_a_width() -> None:
     steps = [{"time": 10.0 + n, "kept": 1, "dropped": 0, "dropped_bytes": 0} for n in (0, 1)]
     fingerprints = {

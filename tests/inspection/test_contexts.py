@@ -15,7 +15,6 @@ from scrapy_simhash.inspection.evaluation.evaluation import evaluate
 from scrapy_simhash.inspection.evaluation.labels import (
     Corpus,
     LabelledPage,
-    LabelledPair,
     read_corpus,
 )
 from scrapy_simhash.judging.comparison import compare
@@ -153,13 +152,6 @@ def test_other_pages_of_one_name_are_counted_once_a_document() -> None:
     assert contexts.find("p2", "p4").called_alike == 2  # p6 with p7, and p8
     assert contexts.find("p2", "p3").called_alike == 3
     assert contexts.find("p2", "p8").called_alike == 2  # p4, and p6 with p7
-
-
-def test_labels_that_call_pages_duplicates_make_them_one_document() -> None:
-    corpus, documents = make_folder(30)
-    corpus.pairs.append(LabelledPair("p2", "p4", "dup"))
-    contexts = FolderContexts(corpus, documents, 7)
-    assert not {3, 4, 5, 6} & set(contexts.find("p2", "p12").sites[0].numbers)
 
 
 async def crawl_site(store: Path) -> None:

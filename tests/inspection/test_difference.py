@@ -47,11 +47,6 @@ def test_pieces_are_by_turns_the_same_and_changed(first: str, second: str) -> No
             assert row["first"] != row["second"]
 
 
-@given(texts)
-def test_the_same_text_has_no_changed_row(text: str) -> None:
-    assert all(row.keys() <= {"same", "skipped"} for row in compare_side_by_side(text, text))
-
-
 def test_changed_words_are_marked() -> None:
     rows = compare_side_by_side("Same here. The old cat sat.", "Same here. The new cat sat.")
     assert rows == [

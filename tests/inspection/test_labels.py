@@ -47,13 +47,6 @@ def test_what_is_written_is_read_again(path: Path) -> None:
     assert (labels.rows[3, 4].urls, labels.rows[3, 4].line) == (URLS, 3)
 
 
-def test_the_folder_is_made(tmp_path: Path) -> None:
-    """That of a store on a server may not be there."""
-    path = tmp_path / ".scrapy" / "simhash" / "labels.csv"
-    write(path, pair(1, 2))
-    assert list(read_labels(path).rows) == [(1, 2)]
-
-
 def test_a_label_is_on_disk_before_the_next_question(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,18 +154,6 @@ def folder(tmp_path: Path) -> Path:
 def add_line(path: Path, line: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
-
-
-def test_reads_pages_and_pairs(folder: Path) -> None:
-    corpus = read_corpus(folder)
-    assert corpus.problems == []
-    assert list(corpus.pages) == ["one", "copy", "two", "empty"]
-    assert b"First thing" in corpus.pages["one"].read()
-    assert corpus.pages["one"].language == "en"
-    pair = corpus.pairs[0]
-    assert (pair.first, pair.second, pair.label) == ("one", "copy", "dup")
-    assert (pair.source, pair.why) == ("a", "edited; easy")
-    assert corpus.pairs[-1].why == ""
 
 
 def test_source_of_a_pair_is_that_of_its_first_page(folder: Path) -> None:

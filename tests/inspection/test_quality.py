@@ -14,12 +14,10 @@ from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.inspection.evaluation.labels import Label, LabelledPair
 from scrapy_simhash.inspection.evaluation.quality import (
     LEAST_LABELS,
-    NO_DISTANCE,
     Judged,
     Sample,
     Tally,
     describe_distance,
-    describe_rule,
     recommend,
     summarise,
     wilson,
@@ -37,27 +35,6 @@ from tests.helpers.labelling import judged
 from tests.helpers.needing import examples
 
 IN_FORCE = Rule(7, 0.8, 32)
-
-
-def test_precision_and_recall() -> None:
-    answers = [
-        *[judged("dup", duplicate=True)] * 3,
-        judged("dup", duplicate=False),
-        judged("distinct", duplicate=True),
-        *[judged("distinct", duplicate=False)] * 5,
-        judged("unknown", duplicate=True),
-    ]
-    figures = summarise(answers, 7)
-    assert (figures["precision"], figures["recall"]) == (0.75, 0.75)
-    assert (figures["false_positives"], figures["false_negatives"]) == (1, 1)
-    assert (figures["unknown"], figures["duplicates"], figures["distinct"]) == (1, 4, 6)
-    assert [pair.is_wrong for pair in answers].count(True) == 2
-
-
-def test_nothing_to_count_is_none_and_not_zero() -> None:
-    figures = summarise([judged("distinct", duplicate=False)], 7)
-    assert figures["precision"] is figures["recall"] is figures["recall_interval"] is None
-    assert summarise([], 7)["precision"] is None
 
 
 @pytest.mark.parametrize(
@@ -99,11 +76,6 @@ def test_duplicates_with_mostly_new_links_are_counted() -> None:
     ] + [judged("distinct", duplicate=False)._replace(new_links=1.0)]
     counted = summarise(answers, 7)["duplicates_with_new_links"]
     assert counted == {"with_links": 3, "mostly_new": 2}
-
-
-def test_pages_without_a_fingerprint_are_never_near() -> None:
-    figures = summarise([judged("dup", duplicate=False, distance=NO_DISTANCE)], 64)
-    assert {row["recall"] for row in figures["by_distance"]} == {0.0}
 
 
 # Of a population whose labels are all known.
@@ -168,15 +140,6 @@ def test_labels_stand_for_the_pairs_that_were_seen(
         len(population)
     )
     assert not seen & set(sample.unseen)
-
-
-def test_equal_samples_are_weighted_back() -> None:
-    """Ten labels each for 900 pairs at 1 bit, all right, and for 100 at 5 bits, half of them."""
-    pairs = [alike(1 if number < 10 else 5, 1.0, same=number < 15) for number in range(20)]
-    sample = Sample(pairs, {1: 900.0, 5: 100.0})
-    assert sample.tally_rule(IN_FORCE).precision == pytest.approx(0.95)
-    assert sample.tally_rule(Rule(3, 0.8, 32)).recall == pytest.approx(900 / 950)
-    assert describe_rule(sample, IN_FORCE)["wrong_pairs"] == 50
 
 
 def test_labels_of_other_pairs_and_unknown_ones_are_left_out() -> None:
@@ -280,26 +243,6 @@ def test_few_labels_that_stand_for_most_pairs_make_no_recommendation() -> None:
     assert recommend(Sample(more, {0: 900.0, 5: 100.0}), IN_FORCE, 7).rule == IN_FORCE
 
 
-def test_the_setting_that_finds_most_and_is_right_is_recommended() -> None:
-    # What is .8 alike is wrong, what is .9 alike is right, up to 5 bits.
-    sample = sample_of(
-        (1, 1.0, True, 200),
-        (4, 0.9, True, 50),
-        (4, 0.8, False, 50),
-        (7, 0.9, False, 50),
-        (9, 1.0, True, 20),
-    )
-    advised = recommend(sample, IN_FORCE, 7)
-    assert advised.rule is not None
-    assert alike(4, 0.9, same=True).would_drop(advised.rule)
-    assert not alike(4, 0.8, same=True).would_drop(advised.rule)
-    assert not alike(7, 0.9, same=True).would_drop(advised.rule)
-    # With tables that reach farther, what is at 9 bits and the same could be found as well.
-    wider = recommend(sample_of((1, 1.0, True, 200), (9, 1.0, True, 20)), IN_FORCE, 11).rule
-    assert wider is not None
-    assert wider.distance == 9
-
-
 def test_nothing_is_recommended_where_nothing_is_right() -> None:
     advised = recommend(sample_of((0, 1.0, True, 100), (0, 1.0, False, 100)), IN_FORCE, 7)
     assert (advised.rule, advised.missing) == (None, 0)
@@ -340,14 +283,6 @@ def test_no_label_stands_for_more_than_twice_the_mean(sizes: dict[int, int], cou
     assert not Sample([alike(bits, 1.0, same=True) for bits, _ in order], dict(sizes)).find_thin(10)
 
 
-def test_rare_distances_are_looked_at_and_common_ones_more_often() -> None:
-    """A template with 800 far pairs does not crowd out the drops."""
-    order = survey_of({0: 100, 3: 20, 7: 20, 10: 800}).order([], ())
-    shown = Counter(bits for bits, _ in order[:80])
-    assert min(shown[bits] for bits in (0, 3, 7)) >= 10
-    assert shown[10] == max(shown.values())
-
-
 def test_what_no_setting_drops_is_shown_least() -> None:
     """A hundred labels have enough of drops, however many far pairs there are."""
     sizes = {0: 100, 3: 20, 7: 20, 9: 50, 10: 800}
@@ -361,15 +296,6 @@ def test_what_no_setting_drops_is_shown_least() -> None:
     assert set(sample.find_thin(10)) == {10}
 
 
-def test_labels_that_are_there_count_as_turns_and_are_not_shown_again() -> None:
-    survey = survey_of({3: 50, 7: 50})
-    assert [bits for bits, _ in survey.order([], ())[:2]] == [3, 7]
-    known = survey.pairs[3][:5]
-    order = survey.order([3] * 5, known)
-    assert [bits for bits, _ in order[:6]] == [7, 7, 7, 7, 7, 3]
-    assert not set(known) & set(order)
-
-
 def test_a_survey_is_a_part_that_stands_for_all() -> None:
     sizes = {2: 2_500, 9: 500}
     survey = survey_of(sizes, seed=1)
@@ -379,12 +305,6 @@ def test_a_survey_is_a_part_that_stands_for_all() -> None:
     again, other = (survey_of(sizes, seed) for seed in (1, 2))
     assert again == survey
     assert other.pairs != survey.pairs
-
-
-def test_of_a_part_of_a_store_the_sizes_are_those_of_the_whole() -> None:
-    rows = np.stack([np.arange(100), np.arange(100) + 100, np.repeat([1, 4], 50)], axis=1)
-    survey = draw_pairs(9, rows, 0.25, seed=0)
-    assert survey.sizes == pytest.approx({1: 200, 4: 200})
 
 
 BASES = (0, 2**64 - 1, 0x0123_4567_89AB_CDEF)

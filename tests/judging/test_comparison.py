@@ -1,6 +1,5 @@
 """The rule that compares two documents, against a plain statement of it and against its users."""
 
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import judge_pairs
-from scrapy_simhash.inspection.evaluation.labels import LabelledPair
 from scrapy_simhash.judging.comparison import Deciding, Outcome, can_vote, compare, compare_pages
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Rule
@@ -120,29 +116,6 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
     if match is not None:
         assert (match.distance, match.similarity) == (answer.distance, answer.similarity)
         assert match.tests[1:] == answer.tests
-
-
-def judge(one: Document, other: Document, **settings: Any) -> Any:
-    """Judge a labelled pair of documents as `evaluate` does."""
-    config = replace(Config(), **settings)
-    pair = LabelledPair("a", "b", "dup", "", "")
-    (judged,), _ = judge_pairs([pair], {"a": one, "b": other}, config)
-    return judged
-
-
-@pytest.mark.parametrize("bits", [3, 5, 7, 8])
-def test_without_sketch_plain_simhash_is_the_distance_alone_everywhere(bits: int) -> None:
-    """An evaluation counted such a pair within 3 bits, a store within `SIMHASH_DISTANCE`."""
-    one, other = Document(b"a", (CENTRE,), b"a"), Document(b"b", (CENTRE ^ 2**bits - 1,), b"b")
-    assert compare(one, other, Rule(7, None)).duplicate is (bits <= 7)
-    judged = judge(one, other, confirm=None, distance=7)
-    assert (judged.duplicate, judged.confirmed, judged.distance) == (bits <= 7, True, bits)
-    # With confirmation there is none, and both let the paper's distance decide.
-    assert compare(one, other, Rule(7, 0.8)).duplicate is (bits <= 3)
-    judged = judge(one, other, confirm=0.8, distance=7)
-    assert (judged.duplicate, judged.confirmed) == (bits <= 3, bits <= 3)
-    assert judged.confirmed_at[0.9] is (bits <= 3)
-    assert "no sketch" in judged.tests[0]
 
 
 def page(name: str, **facts: Any) -> Document:

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
-    UNKNOWN_SITES,
     Answer,
     Context,
     compare,
-    compare_many,
 )
 from scrapy_simhash.judging.content import Content
 from scrapy_simhash.judging.documents import Document
@@ -422,29 +419,6 @@ def test_a_similarity_of_one_overlooks_no_edit() -> None:
     for least, confirmed in ((0.0, True), (0.9, True), (0.99, True), (1.0, False)):
         assert judge(SAME, edited, least=least).confirmed is confirmed
     assert judge(SAME, count(agreed=0.9), least=1.0).confirmed
-
-
-def test_candidates_are_answered_in_their_order() -> None:
-    page, alike = make_pair(0.95, 0.9, url=HOSTS, title=("Apple", "Apple"))
-    others = [
-        structs.replace(alike, sketch=make_pair(0.0, 0.0)[0].sketch),
-        alike,
-        structs.replace(alike, sketch=b""),
-        structs.replace(alike, stub=True),
-        structs.replace(alike, title="Kiwi"),
-        structs.replace(alike, scope="another"),
-    ]
-    rule, distances = Rule(3, CONFIRM), [0, 1, 2, 3, 4, 3]
-    sites = [UNKNOWN_SITES] * len(others)
-    answers = compare_many(page, others, rule, distances, sites, [""] * len(others))
-    # Of those others on its host, four more are called like each but for one.
-    alike_named = [4, 4, 4, 4, 0, 4]
-    assert answers == [
-        compare(page, other, rule, distance=distance, context=Context(called_alike=called))
-        for other, distance, called in zip(others, distances, alike_named, strict=True)
-    ]
-    assert [answer.duplicate for answer in answers] == [False, True, True, False, False, False]
-    assert compare_many(page, [], rule, [], [], []) == []
 
 
 def test_documents_without_text_are_never_confirmed() -> None:

@@ -16,7 +16,6 @@ from scrapy_simhash.judging.documents import (
     Match,
     Verdict,
     choose_fingerprints,
-    make_document,
 )
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page
 from scrapy_simhash.pages.sketch import sketch_text
@@ -268,27 +267,6 @@ def test_which_fingerprints_speak_for_a_page() -> None:
     assert choose_fingerprints(mixed, Config(confirm=None).rule) == ()
     same = replace(long, whole_fingerprint=long.fingerprint)
     assert choose_fingerprints(same, Config().rule) == (long.fingerprint,)
-
-
-def test_the_document_of_a_page() -> None:
-    made = make_fingerprint(300, title="Kiwi", links=["/x"])
-    plain = make_document(made, Config().rule, b"id")
-    assert (plain.identity, plain.text, plain.stub) == (b"id", None, False)
-    for name in (
-        "text_digest",
-        "title",
-        "heading",
-        "words",
-        "whole_words",
-        "sketch",
-        "link_sketch",
-    ):
-        assert getattr(plain, name) == getattr(made, name)
-    assert make_document(made, Config().rule, keep_text=True).text == made.text
-    stub = make_document(make_fingerprint(10), Config().rule)
-    assert stub.stub
-    assert stub.text_digest == make_fingerprint(10).stub
-    assert stub.fingerprints == (int.from_bytes(stub.text_digest[:8], "big"),)
 
 
 @pytest.mark.parametrize("same_fingerprint", [True, False])

@@ -83,11 +83,6 @@ def test_a_canonical_address_counts_unless_it_is_a_home_page() -> None:
         assert form(f"{HOST}/a", home) == form(f"{HOST}/a")
 
 
-def test_what_was_asked_for_counts_where_it_was_redirected() -> None:
-    asked = form(f"{HOST}/login?next=/a", requested=f"{HOST}/a")
-    assert asked == form(f"{HOST}/a") != form(f"{HOST}/login?next=/a")
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -255,14 +250,6 @@ def test_a_wall_before_a_list(home: str, apart: int, *, wall: bool) -> None:
         assert [verdict.sink for verdict in verdicts] == [False] * 4 + [wall] * 2
 
 
-def test_a_redirect_to_a_login_page_shows_what_was_asked_for(store: Store) -> None:
-    verdicts = [
-        add(store, f"login?next=/{name}", requested=f"{HOST}/{name}") for name in "abcdefgh"
-    ]
-    # The original's own address is that of the login page.
-    assert [verdict.sink for verdict in verdicts] == [False] * 4 + [True] * 4
-
-
 def test_files_are_no_walls(store: Store) -> None:
     digest = bytes(FILE_DIGEST_BYTES)
     verdicts = [add(store, f"{n}.gif", stub=True, text_digest=digest) for n in range(9)]
@@ -279,11 +266,6 @@ def test_the_first_page_of_a_wall_is_one_when_it_comes_again(store: Store) -> No
     assert (changed.reason, changed.sink) == ("changed", False)
     assert store.list_walls() == []
     assert not add(store, "print/members/0", PAGE).sink
-
-
-def test_what_is_behind_it_passes_when_it_comes_again(store: Store) -> None:
-    build_wall(store)
-    assert add(store, "members/6", PAGE).status == "new"
 
 
 def test_the_next_crawl_knows_it(home: str) -> None:

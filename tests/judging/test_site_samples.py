@@ -300,19 +300,3 @@ def test_a_page_that_repeats_anothers_content_as_template_hurts_its_own_host_onl
         assert verdicts[-1].match
         assert alone[-1].match
         assert verdicts[-1].match.url == alone[-1].match.url
-
-
-def test_titles_of_signs_only() -> None:
-    """They are names like others."""
-    text = make_words(5, 300)
-    pages = [
-        read_page(f"{HOST}/?id={number}", text, name=name, site="***")
-        for number, name in enumerate(["operator<", "operator>=", "operator<"])
-    ]
-    assert dropped(judge(*pages)) == [2]
-    known = articles(*range(8))
-    assert dropped(judge(*known, *pages)) == [10]
-    lonely = [
-        read_page(f"{HOST}/?id={n}", text, site=site) for n, site in enumerate(["!!", "??", "!!"])
-    ]
-    assert dropped(judge(*lonely)) == [2]

@@ -30,38 +30,11 @@ def read(title: str, headings: str, text: str, url: str = URL) -> Document:
     return make_document(fingerprint_page(html.encode(), url=url), RULE)
 
 
-def read_siblings(*names: str, words: int = SHORT, changed: int = 2) -> list[Document]:
-    """Read pages with nearly the same wording, each with its name as title and heading."""
-    text = make_words(1, words)
-    return [
-        read(name, f"<h1>{name}</h1>", make_text(edit_words(text, changed, seed)))
-        for seed, name in enumerate(names)
-    ]
-
-
 def answer_to(first: Document, second: Document) -> Answer:
     """Compare two pages both ways round."""
     answer = compare(first, second, RULE)
     assert compare(second, first, RULE) == answer
     return answer
-
-
-NUMBERED = [
-    ("Start on a 32-bit PC", "Start on a 64-bit PC"),
-    ("The sea, part 1", "The sea, part 2"),
-    ("Terms of 2023", "Terms of 2024"),
-]
-
-
-@pytest.mark.parametrize("names", NUMBERED)
-@pytest.mark.parametrize("words", [SHORT, LONG])
-def test_names_that_differ_in_a_number(names: tuple[str, str], words: int) -> None:
-    """With nearly the same wording, the number may be all that matters, however long the text."""
-    answer = answer_to(*read_siblings(*names, words=words))
-    assert answer.similarity
-    assert answer.similarity > 0.9
-    assert not answer.duplicate
-    assert answer.tests[:2] == ("names differ", "titles: differ; headings: differ")
 
 
 def test_titles_that_are_addresses() -> None:

@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -214,16 +213,6 @@ def test_shingles_are_hashed_alike_exactly_where_they_are_alike(
     numbers = {shingle: number for number, shingle in enumerate(dict.fromkeys(written))}
     found = {value: number for number, value in enumerate(dict.fromkeys(hashes.tolist()))}
     assert [found[value] for value in hashes.tolist()] == [numbers[each] for each in written]
-
-
-def test_shingle_hashes_of_many_do_not_collide() -> None:
-    """As with a hash of 64 bits: a million pairs of words, among them all "x y" and "y x"."""
-    tokens = [str(number) for number in range(1_000)]
-    in_both_orders = [
-        token for first in range(0, 1_000, 31) for each in tokens for token in (tokens[first], each)
-    ]
-    text = FeatureSet("test").read(" ".join(in_both_orders))
-    assert len(np.unique(text.shingle(2))) == len(set(pairwise(in_both_orders)))
 
 
 @given(texts, st.integers(1, 4), st.integers(0, 2**64 - 1))

@@ -4,14 +4,12 @@ import importlib.util
 import json
 import re
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 import scrapy_simhash
@@ -121,29 +119,3 @@ def test_the_text_about_the_figures_has_their_numbers() -> None:
     assert min(row["precision"] for row in labelled["by_distance"]) > 0.995
     assert f"{site['positions'][-1]} of {site['fingerprints'] - 1} neighbours are equal" in text
     assert f"{data['site']['one of each document']['fingerprints']} pages of two manuals" in text
-
-
-@pytest.mark.slow
-def test_pages_of_the_example_are_measured(
-    draw: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    measured = draw.measure_site(20)
-    assert measured["all pages"]["fingerprints"] == 20
-    assert measured["one of each document"]["fingerprints"] < 20
-    for found in measured.values():
-        assert sum(found["positions"]) == found["fingerprints"] - 1
-        assert sum(found["buckets"]) == found["fingerprints"]
-
-
-def test_positions_are_those_of_evenly_drawn_fingerprints(draw: ModuleType) -> None:
-    random = np.random.default_rng(7)
-    drawn = random.integers(0, 2**64, (300, 200), dtype=np.uint64)
-    positions = [draw.describe(map(int, row))["positions"][: draw.BITS] for row in drawn]
-    expected = draw.expect_positions(200)
-    # The standard error of a mean of 300 rounds is below 0.4 at every position.
-    assert np.abs(np.mean(positions, axis=0) - expected).max() < 2
-    assert expected.sum() == pytest.approx(199)
-    assert draw.describe([5, 5, 2**63])["positions"][0] == 1
-    assert draw.describe([5, 5, 2**63])["positions"][draw.BITS] == 1
-    assert draw.describe([5, 5, 2**63])["buckets"][64] == 1

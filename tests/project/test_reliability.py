@@ -117,35 +117,6 @@ def test_what_was_found_is_judged() -> None:
     assert judge(three._replace(programs=[]), cases) == (True, "--long only")
 
 
-@pytest.mark.parametrize(
-    ("options", "found", "code"),
-    [
-        ([], ["1 failed, 1 passed, 1 skipped, 3.0 s", "1 passed, 2.2 s", "--long only"], 1),
-        (["--only", "two"], ["1 passed, 2.2 s"], 0),
-        (["--only", "Second"], ["--long only"], 0),
-        (["--only", "two", "--long"], ["2 passed, 7.2 s"], 0),
-        (["--only", "nothing"], [], 1),
-    ],
-)
-def test_tables_are_printed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    found: list[str],
-    code: int,
-) -> None:
-    """Whatever would be run is taken as run."""
-    monkeypatch.setattr(reliability, "DOCUMENT", tmp_path / "reliability.md")
-    (tmp_path / "reliability.md").write_text(TABLE)
-    monkeypatch.setattr(reliability, "exists", lambda _: True)
-    monkeypatch.setattr(reliability, "run_tests", lambda *_: list(read_report(REPORT)))
-    monkeypatch.setattr(reliability, "run", lambda program, _: Case(program, "passed", 5))
-    assert main(*options) == code
-    printed = [line for line in capsys.readouterr().out.splitlines() if "| kept |" in line]
-    assert [line.strip("| ").split(" | ")[-1] for line in printed] == found
-
-
 def test_what_is_kept_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

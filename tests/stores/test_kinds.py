@@ -17,7 +17,6 @@ from scrapy_simhash.errors import (
     StoreError,
     StoreMismatchError,
     StoreUnavailableError,
-    StoreUnusableError,
 )
 from scrapy_simhash.judging.rows import OWED
 from scrapy_simhash.stores.documents import Documents
@@ -41,7 +40,7 @@ from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge
+from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
 from tests.helpers.server import serve
@@ -241,30 +240,6 @@ def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
     with Store(SqliteEngine(path)) as store:
         assert store.check() == []
         assert store.fingerprints().tolist() == [5]
-
-
-def test_a_new_kind_opens_and_closes_as_others_do(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    with pytest.raises(StoreUnusableError, match="no store can be opened at"):
-        Store(SqliteEngine(path, readonly=True))
-    assert list(tmp_path.iterdir()) == []
-    with Store(SqliteEngine(path)) as store, Store(SqliteEngine(path)) as other:
-        store.start_crawl(CRAWL, "spider")
-        with pytest.raises(ValueError, match="is running"):
-            other.start_crawl(CRAWL, "spider")
-        store.find_and_add([document("a", 5)])
-        assert judge(other, document("b", 5)) == ["near_duplicate 2 of 1"]
-        store.close()
-        assert judge(other, document("c", 5)) == ["new 3"]
-    before = path.read_bytes()
-    with Store(SqliteEngine(path, readonly=True)) as store:
-        assert store.check() == []
-        with pytest.raises(ValueError, match="read-only"):
-            store.bulk_load(np.array([5], np.uint64))
-    assert path.read_bytes() == before
-    path.write_bytes(b"something else")
-    with pytest.raises(StoreUnusableError, match="file is not a database"):
-        Store(SqliteEngine(path))
 
 
 @pytest.mark.parametrize("calls", range(1, 22, 4))

@@ -37,17 +37,6 @@ def holder(folder: Path) -> Iterator[Child]:
         yield child
 
 
-def test_alive_while_held(folder: Path) -> None:
-    leases, others = FileLeases(folder), FileLeases(folder)
-    assert not leases.alive("mine")
-    leases.take("mine")
-    assert leases.alive("mine")
-    assert others.alive("mine")
-    leases.give_back("mine")
-    assert not leases.alive("mine")
-    assert not others.alive("mine")
-
-
 @pytest.mark.usefixtures("holder")
 def test_asking_does_not_end_a_lease(folder: Path) -> None:
     for _ in range(3):
@@ -70,15 +59,6 @@ def test_a_lease_given_back_is_dead_though_the_process_lives(folder: Path, holde
     assert holder.process.poll() is None
     assert not FileLeases(folder).alive("theirs")
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.usefixtures("holder")
-def test_close_ends_every_own_lease(folder: Path) -> None:
-    leases = FileLeases(folder)
-    for crawl in ("a", "b"):
-        leases.take(crawl)
-    leases.close()
-    assert [leases.alive(crawl) for crawl in ("a", "b", "theirs")] == [False, False, True]
 
 
 def test_the_files_of_dead_crawls_are_cleared_away_by_the_next_one(

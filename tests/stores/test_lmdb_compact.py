@@ -253,26 +253,6 @@ def test_whoever_rewrites_the_tables_stops_the_compaction(
         compare(store, fingerprints + loaded)
 
 
-class Stopped(Exception):  # noqa: N818 - not an error
-    """Thrown by whoever watches."""
-
-
-def test_an_exception_of_the_watcher_is_passed_on(tmp_path: Path) -> None:
-    """As of Ctrl-C; the lock is let go."""
-    fingerprints = make(tmp_path)
-
-    def stop(done: int, _: int) -> None:
-        if done == 3:
-            raise Stopped
-
-    with open_lmdb(tmp_path) as store:
-        with pytest.raises(Stopped):
-            store.compact(stop)
-        compare(store, fingerprints)
-        store.compact()
-        compare(store, fingerprints)
-
-
 def add_single_rows(
     store: Store,
     transaction: "lmdb.Transaction[bytes]",

@@ -196,25 +196,6 @@ def test_what_is_kept_of_a_document(store: Store) -> None:
     assert store.get_document(3) is None
 
 
-def test_query_finds_every_scope_and_state_nearest_first(store: Store) -> None:
-    pages = [document("orphan", 0b1, crawl="dead"), document("far", 0b111)]
-    pages += [document("scoped", 0, scope="s"), document("same", 0, scope="t")]
-    store.find_and_add(pages)
-    store.bulk_load(np.array([0b11, 0b1111], np.uint64))  # the second one is too far away
-    found = [(match.document, match.distance, match.url) for match in store.query(0)]
-    assert sorted(found[:2]) == [
-        (3, 0, "http://site.example/scoped"),
-        (4, 0, "http://site.example/same"),
-    ]
-    assert found[2:] == [
-        (1, 1, "http://site.example/orphan"),
-        (0, 2, None),
-        (2, 3, "http://site.example/far"),
-    ]
-    assert [match.document for match in store.query(0, distance=1)] == [m for m, *_ in found[:3]]
-    assert store.query(0, distance=0) == store.query(0)[:2]
-
-
 @pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
 def test_bad_queries(store: Store, fingerprint: int, distance: int) -> None:
     with pytest.raises(ValueError, match=r"distance|fingerprint"):

@@ -301,13 +301,3 @@ def test_a_read_only_store_parks_nothing(home: str) -> None:
             park(store, 2)
         assert [parked.url for parked in list_owed(store)] == urls(1)
         assert store.list_acting_rules()[1] == [ActingRule(RULE)]
-
-
-def test_a_failed_write_parks_nothing(acting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise StoreUnavailableError("full")
-
-    monkeypatch.setattr("scrapy_simhash.stores.owed.pack_row", fail)
-    with suppress(StoreUnavailableError):
-        park(acting, 1)
-    assert list_owed(acting) == []

@@ -12,7 +12,6 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.documents import StoredDocument
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.keyvalues import TABLES
 from scrapy_simhash.stores.opening import open_store
@@ -548,18 +547,3 @@ def test_whoever_comes_late_to_a_slot_changes_nothing(
         assert store.query(A) == []
         assert [match.document for match in store.query(B)] == [1]
         assert store.check() == []
-
-
-def test_each_document_is_passed_once_beside_a_rebuild(redis_server: RedisServer) -> None:
-    """What is passed to a function cannot be taken back, and no tables are read for it."""
-    url = redis_server.url()
-    with begin_crawl(url) as store, open_store(url) as other:
-        store.find_and_add([document("a", A), document("b", B)])
-        passed: list[int] = []
-
-        def take(found: StoredDocument) -> None:
-            passed.append(found.document)
-            other.rebuild()
-
-        assert store.visit(take) == 0
-        assert passed == [1, 2]

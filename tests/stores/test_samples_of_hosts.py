@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,8 @@ import xxhash
 from msgspec import structs
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.judging.documents import Document, Match
-from scrapy_simhash.judging.judge import Judge
+from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sites import Site, Sites
-from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, SAMPLE, SITES
@@ -301,46 +298,6 @@ def test_what_changes_after_a_glance_matters_to_nobody(home: str) -> None:
             before = store.engine.restarts
             store.write(work)
             assert store.engine.restarts - before == restarts
-
-
-@pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)
-def test_samples_come_along(
-    home: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of other hosts than the pages' may take one more; so do the records of samples."""
-    trips = count_trips(monkeypatch)
-    most = 6 if "cluster" in request.node.callspec.params["home"] else 3
-    asked: list[bool] = []
-
-    def look(judge: Judge, document: Document, own: int) -> tuple[Match | None, Match | None, bool]:
-        del own
-        found, complete = judge._find_candidates(document)
-        records = [judge.documents.get(each.number) for each in found]
-        hosts = {host_of(page.url) for page in (document, *records) if page}
-        numbers = [number for host in hosts for number in judge.documents.sample(host)]
-        asked.append(bool(numbers))
-        if glancing:
-            assert judge.documents.glance(numbers).keys() == set(numbers)
-        return None, None, complete
-
-    hosts = ["a.example", "b.example", "c.example"]
-    pages = [make_pages(range(20 * at, 20 * at + 10), host) for at, host in enumerate(hosts)]
-    with begin_crawl(home, distance=3) as store:
-        monkeypatch.setattr(Judge, "find_match", look)
-        for number, (group, more) in enumerate(
-            (
-                (list(chain(*pages)), 0),
-                (list(chain(*pages)), 0),
-                (make_pages(range(50), OTHER, flipped=1), 1),
-                (make_pages(range(50, 51), OTHER), 1),
-            )
-        ):
-            glancing = number == 3
-            asked.clear()
-            trips[0] = 0
-            store.find_and_add(group)
-            assert trips[0] <= most + more
-            assert all(asked) or not number
 
 
 @pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)

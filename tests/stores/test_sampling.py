@@ -68,12 +68,6 @@ def test_a_sample_votes(name: str, facts: dict[str, Any], outcome: Outcome) -> N
     assert record.conflicts == (((SAMPLE.url, URL),) if record.sampled_different else ())
 
 
-def test_a_page_that_was_not_judged_is_different() -> None:
-    store = _Store("a")
-    assert store.check(document=0) is Outcome.DIFFERENT
-    assert store.record.state is RuleState.RETIRED
-
-
 def test_a_redirect_must_lead_to_the_same_page() -> None:
     assert _Store("a~9").check(redirected=True) is Outcome.SAME
     assert _Store("a~45").check(redirected=True) is Outcome.DIFFERENT

@@ -160,17 +160,6 @@ def test_what_is_removed_is_gone_and_nothing_else(
     in_tables(engine, name, packed, work)
 
 
-def test_many_fingerprints_under_one_key(engine: Engine) -> None:
-    """The spikes of section 4.2: more values than one page of a database holds."""
-    stored = set(range(3_000)) | {number << 40 for number in range(3_000)}
-
-    def work(tables: Filled) -> None:
-        for query in (0, 1, 2_999, 2**64 - 1, 77 << 40):
-            assert tables.probe(query, 3) == near(stored, query, 3)
-
-    in_tables(engine, "4", stored, work)
-
-
 def limit(patch: pytest.MonkeyPatch, most: int) -> None:
     """Pass over buckets of more than so many."""
     for module in ("lmdb.tables", "keyvalues"):
