@@ -109,6 +109,19 @@ def test_an_empty_store_is_exported(run: Run, tmp_path: Path) -> None:
     assert "0 fingerprints, 0 of them new;" in run("import", "out", "--store", "b").out
 
 
+def test_export_replaces_nothing_unasked(run: Run, archive: Path, tmp_path: Path) -> None:
+    open_lmdb(tmp_path / "a").close()
+    before = archive.read_bytes()
+    assert f"{archive} exists already; name another file, or overwrite it" in run.refused(
+        "export", "fingerprints", archive, "--store", "a"
+    )
+    assert archive.read_bytes() == before
+    assert run("export", "fingerprints", archive, "--overwrite", "--store", "a").exit_code == 0
+    with Archive(archive) as exported:
+        assert exported.count == 0
+    assert names(tmp_path) == ["a", "archive"]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

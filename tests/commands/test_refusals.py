@@ -136,7 +136,6 @@ def test_what_is_asked_wrongly_is_refused(run: Run, tmp_path: Path, row: str) ->
 WRITING = """
 undo --distance 1 -o out --store s
 export duplicates -o out --store s
-export fingerprints out --store s
 find-all -o out --store s
 find-all --clusters -o out --store s
 batch-query --queries in -o out --store s
@@ -151,11 +150,11 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(
         opened.find_and_add([document("a", 1), document("a1", 3)])
     (tmp_path / "in").write_text("1\n")
     words = command.split()
-    path = tmp_path / "out"
-    path.write_bytes(b"before")
+    path = tmp_path / words[words.index("-o") + 1]
+    path.write_text("before")
     done = run(*words)
-    assert (done.exit_code, done.out, path.read_bytes()) == (2, "", b"before")
+    assert (done.exit_code, done.out, path.read_text()) == (2, "", "before")
     assert "exists already; name another file, or overwrite it (--overwrite)" in done.err
     assert run(*words, "--overwrite").exit_code in {0, 1}
-    assert path.read_bytes() != b"before"
+    assert path.read_text() != "before"
     assert path.stat().st_mode & 0o777 == 0o600
