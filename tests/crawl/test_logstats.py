@@ -94,11 +94,6 @@ def test_line_is_that_of_scrapy_before_any_page_was_judged(
     assert ours.getMessage() == plain.getMessage()
 
 
-def test_no_near_duplicates_are_none(log: pytest.LogCaptureFixture) -> None:
-    _, ours = log_both(log, pages=6)
-    assert ours.getMessage().endswith(", near-duplicates 0 (0.0 %)")
-
-
 @pytest.mark.parametrize(
     ("stats", "acted", "expected"),
     [

@@ -106,27 +106,6 @@ async def test_ignored_outlinks(site: Site, tmp_path: Path) -> None:
     assert "/deeper/1" not in site.asked
 
 
-async def test_outlinks_of_originals_are_followed(site: Site, tmp_path: Path) -> None:
-    urls = [site.url("/one-again"), site.url("/one")]
-    done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION="ignore-outlinks")
-    assert sorted(done.paths) == ["/deeper/1", "/deeper/2", "/one", "/one-again"]
-    assert "outlinks_ignored" not in done.counted
-
-
-def raise_at_once(_: Response) -> Iterator[Any]:
-    raise ArithmeticError("at once")
-
-
-def raise_later(response: Response) -> Iterator[Any]:
-    yield describe(response)
-    raise ArithmeticError("later")
-
-
-async def raise_asynchronously(response: Response) -> AsyncIterator[Any]:
-    yield describe(response)
-    raise ArithmeticError("asynchronously")
-
-
 def close_spider(response: Response) -> Iterator[Any]:
     yield describe(response)
     raise CloseSpider("enough")
@@ -145,23 +124,6 @@ class ChosenSpider(PagesSpider):
         if response.url == self.requests[0].url:
             return type(self).callback(response)
         return super().parse(response)
-
-
-@pytest.mark.parametrize("callback", [raise_at_once, raise_later, raise_asynchronously])
-async def test_page_whose_callback_raises_drops_no_twin(
-    site: Site, tmp_path: Path, callback: Callable[[Response], Any]
-) -> None:
-    spider = type("Failing", (ChosenSpider,), {"callback": staticmethod(callback)})
-    urls = [site.url(path) for path in ("/one", "/one-again", "/one-more")]
-    done = await crawl(tmp_path, urls, spider)
-    assert "/one-again" in done.paths
-    assert "/one-more" not in done.paths  # of the second page, which came through
-    assert done.verdicts["/one-again"] == "new"
-    assert done.stats["spider_exceptions/ArithmeticError"] == 1
-    assert stored(tmp_path, site, "/one").state == "pending"
-    again = await crawl(tmp_path, urls)
-    assert "/one-again" in again.paths
-    assert again.verdicts["/one"] == "near_duplicate"  # of a page that came through
 
 
 @pytest.mark.parametrize(

@@ -122,13 +122,6 @@ def test_wrong_answers_label_nothing(calibrate: Callable[..., Done], labels: Pat
     assert_printable(done.out)
 
 
-def test_the_end_of_the_input_ends_it(calibrate: Callable[..., Done], labels: Path) -> None:
-    done = calibrate()
-    assert done.exit_code == 0
-    assert "0 same, 0 different, 0 unknown" in done.out
-    assert rows_of(labels) == []
-
-
 def test_a_session_goes_on_where_the_last_one_ended(
     calibrate: Callable[..., Done], labels: Path
 ) -> None:

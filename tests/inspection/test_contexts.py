@@ -130,16 +130,6 @@ def test_a_host_of_few_pages_is_not_known() -> None:
     assert not FolderContexts(corpus, few, 7).find("p2", "p5").known
 
 
-def test_pages_without_address_are_on_no_host() -> None:
-    corpus, documents = make_folder(30)
-    nowhere = {
-        name: None if page is None else structs.replace(page, url="")
-        for name, page in documents.items()
-    }
-    assert FolderContexts(corpus, documents, 7).find("p2", "p4").known
-    assert not FolderContexts(corpus, nowhere, 7).find("p2", "p4").known
-
-
 def test_other_pages_of_one_name_are_counted_once_a_document() -> None:
     """However far away they are."""
     corpus, documents = make_folder(20)
@@ -200,12 +190,6 @@ def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store
         "of these documents 1 fetched again since",
         "of these documents 2 deleted since",
     ]
-
-
-def test_the_settings_in_force_change_nothing_on_a_known_site(run: Run, store: Path) -> None:
-    answer = run.answer("evaluate", "--store", store)
-    assert answer["dropped_before"] == answer["dropped_then"] >= 1
-    assert answer["changes"] == []
 
 
 def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:

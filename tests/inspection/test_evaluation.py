@@ -2,12 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.inspection.evaluation.crawling import Truth, crawl_labelled
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate
 from scrapy_simhash.inspection.evaluation.labels import Corpus, LabelledPair, read_corpus
@@ -93,13 +91,6 @@ def test_the_store_and_the_rule_agree(folder: Path) -> None:
     assert figures["by_distance"][7]["recall"] == figures["recall"]
     for pair in judged:
         assert pair.duplicate == (pair.confirmed and pair.distance <= 7)
-
-
-def test_progress_counts_every_page(folder: Path) -> None:
-    (folder / "pages" / "two.html.gz").unlink()
-    steps: list[None] = []
-    evaluate(read_corpus(folder), Config(workers=1), lambda: steps.append(None))
-    assert len(steps) == 4
 
 
 @pytest.mark.parametrize("source", slow_but(["deb-apache2-doc"], ["deb-apache2-doc", ""]))
@@ -211,25 +202,6 @@ def test_orders_differ_and_can_be_repeated(mixed: Path) -> None:
     first, again = (crawl_labelled(Config(workers=0), mixed, 8) for _ in range(2))
     assert first == again
     assert len({order["lost_documents"][0] for order in first["orders"]}) == 2
-
-
-def test_each_page_has_an_address_of_its_own_on_its_host(
-    mixed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    fingerprint = Workers.fingerprint
-
-    async def note(self: Workers, *page: Any, **options: Any) -> Any:
-        asked.append(page[-1])
-        return await fingerprint(self, *page, **options)
-
-    monkeypatch.setattr(Workers, "fingerprint", note)
-    crawl_labelled(Config(workers=0), mixed, 1)
-    known = {f"https://site.example/{name}/" for name in PAGES if name not in URLS}
-    shared = {f"https://site.example/a#{name}" for name in ("a1", "a2")}
-    # A file is on a host of its source; a page without address is on none.
-    others = {"http://made.invalid/deb%3Amanual/b.html", ""}
-    assert sorted(asked) == sorted(known | shared | others)
 
 
 def test_labels_of_two_pages_speak_for_their_documents() -> None:

@@ -36,17 +36,6 @@ def write(path: Path, *pairs: LabelledPair) -> None:
             writer.write(each, URLS)
 
 
-def test_what_is_written_is_read_again(path: Path) -> None:
-    assert read_labels(path).rows == {}
-    write(path, pair(1, 2), pair(3, 4, "distinct"))
-    write(path, pair(5, 6, "unknown"))
-    labels = read_labels(path)
-    assert labels.problems == []
-    assert list(labels.rows) == [(1, 2), (3, 4), (5, 6)]
-    assert labels.rows[3, 4].pair == pair(3, 4, "distinct")
-    assert (labels.rows[3, 4].urls, labels.rows[3, 4].line) == (URLS, 3)
-
-
 def test_a_label_is_on_disk_before_the_next_question(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,19 +67,6 @@ def test_half_a_row_is_named_and_spoils_no_other_one(path: Path, cut: int) -> No
     assert [row.urls == URLS for row in labels.rows.values()][-1]
     assert set(labels.rows) - {(3, 4)} == {(1, 2), (5, 6)}
     assert path.read_bytes().startswith(HEADING.encode())
-
-
-def test_taken_back_labels_are_gone_and_others_stay(path: Path) -> None:
-    write(path, pair(1, 2))
-    before = path.read_bytes()
-    with open_labels(path) as writer:
-        writer.write(pair(3, 4), URLS)
-        writer.write(pair(5, 6), URLS)
-        writer.take_back()
-        writer.take_back()
-        assert path.read_bytes() == before
-        writer.write(pair(7, 8), URLS)
-    assert list(read_labels(path).rows) == [(1, 2), (7, 8)]
 
 
 def test_of_two_labels_for_a_pair_the_later_one_counts(path: Path) -> None:
@@ -185,15 +161,6 @@ def test_a_bad_row_of_a_table_is_named_and_left_out(
     assert problem in named
     assert f"{table}.csv line" in named
     assert (corpus.pages, corpus.pairs) == (whole.pages, whole.pairs)
-
-
-def test_an_unknown_column_is_named(folder: Path) -> None:
-    write_table(
-        folder / "pairs.csv", ("id_a", "id_b", "label", "mood"), [("one", "two", "dup", "")]
-    )
-    corpus = read_corpus(folder)
-    assert corpus.problems == ["pairs.csv: unknown column 'mood' is ignored"]
-    assert len(corpus.pairs) == 1
 
 
 def test_a_table_without_its_columns_is_no_corpus(folder: Path) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_simhash.batch.joins import find_all
-from scrapy_simhash.inspection.evaluation.labels import Label, LabelledPair
 from scrapy_simhash.inspection.evaluation.quality import (
-    LEAST_LABELS,
     Judged,
     Sample,
-    Tally,
     describe_distance,
     recommend,
     summarise,
@@ -34,6 +32,9 @@ from scrapy_simhash.simhash import hamming_distance
 from tests.helpers.labelling import judged
 from tests.helpers.needing import examples
 
+if TYPE_CHECKING:
+    from scrapy_simhash.inspection.evaluation.labels import Label
+
 IN_FORCE = Rule(7, 0.8, 32)
 
 
@@ -44,19 +45,6 @@ IN_FORCE = Rule(7, 0.8, 32)
 )
 def test_intervals_are_those_of_the_literature(hits: int, of: int, interval: list[float]) -> None:
     assert wilson(hits / of, of) == pytest.approx(interval, abs=1e-4)
-
-
-def test_a_label_may_stand_for_several_pairs() -> None:
-    """They weigh in the shares; the intervals rest on the labels."""
-    counted = Tally()
-    counted.add("dup", duplicate=True, pairs=30.0)
-    counted.add("dup", duplicate=False, pairs=10.0)
-    counted.add("distinct", duplicate=True, pairs=10.0)
-    counted.add("unknown", duplicate=True, pairs=1_000.0)
-    figures = counted.describe()
-    assert (figures["precision"], figures["recall"]) == (0.75, 0.75)
-    assert figures["precision_interval"] == figures["recall_interval"] == wilson(0.75, 2)
-    assert (figures["false_positives"], figures["duplicates"], figures["distinct"]) == (10, 40, 10)
 
 
 def test_by_distance_counts_up_to_each_distance() -> None:
@@ -142,13 +130,6 @@ def test_labels_stand_for_the_pairs_that_were_seen(
     assert not seen & set(sample.unseen)
 
 
-def test_labels_of_other_pairs_and_unknown_ones_are_left_out() -> None:
-    unknown = alike(1, 1.0, same=True)
-    unknown = unknown._replace(pair=LabelledPair("1", "2", "unknown"))
-    pairs = [alike(1, 1.0, same=True), alike(65, 0.0, same=False), unknown]
-    assert len(Sample(pairs, {1: 5.0}).judged) == 1
-
-
 # Pairs, how alike they are, and the share of duplicates among them, by distance.
 KNOWN = {
     0: (300, 1.0, 1.0),
@@ -201,15 +182,6 @@ def sample_of(
         for _ in range(count)
     ]
     return Sample(pairs, {**sizes_of(pairs), **(unseen or {})})
-
-
-def test_too_few_labels_make_no_recommendation() -> None:
-    advised = recommend(sample_of((1, 1.0, True, 40), (9, 0.5, False, 20)), IN_FORCE, 7)
-    assert advised.rule is None
-    assert advised.missing == 51 - 40  # 51 / (51 + z^2) is .93, rounded
-    enough = sample_of((1, 1.0, True, LEAST_LABELS), (9, 0.5, False, 20))
-    assert recommend(enough, IN_FORCE, 7).rule == IN_FORCE
-    assert recommend(sample_of(), IN_FORCE, 7).missing == LEAST_LABELS
 
 
 def test_one_wrong_drop_takes_more_labels() -> None:

@@ -2,16 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.urlrules import audit, read_rules
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.urls.rules import parse_rules
-from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
+from tests.helpers.addresses import SID, SITE, crawl_addresses
 from tests.helpers.documents import document, open_in_crawl
 
 
@@ -26,37 +23,6 @@ def write(folder: Path, *rules: str) -> Path:
     path = folder / "rules"
     path.write_text("\n".join(rules))
     return path
-
-
-def test_a_right_rule_makes_no_different_pages_one(store: Path, tmp_path: Path) -> None:
-    (found,) = audit(Config(store=str(store)), write(tmp_path, SID))
-    assert (found["rule"], found["same"], found["different"], found["pairs"]) == (SID, 2, 0, 0)
-
-
-def test_wrong_rules_come_first_and_their_pages_are_named(store: Path, tmp_path: Path) -> None:
-    answers: list[dict[str, Any]] = []
-    found = audit(Config(store=str(store)), write(tmp_path, SID, PAGE, LANG))
-    with pytest.raises(PartlyFailedError, match=r"^2 rules make different pages one$"):
-        answers.extend(iter(lambda: next(found), None))
-    assert [answer["rule"] for answer in answers if "pairs" in answer] == [PAGE, LANG, SID]
-    pairs = [
-        [page["url"] for page in answer["pages"]]
-        for answer in answers
-        if "voted" in answer and answer["rule"] == PAGE
-    ]
-    assert pairs == [[f"{SITE}/list?page={number}", f"{SITE}/list?page=1"] for number in (3, 2)]
-
-
-def test_the_rules_of_the_store_that_act(tmp_path: Path) -> None:
-    path = tmp_path / "store"
-    asyncio.run(crawl_addresses(path))
-    with pytest.raises(InspectionError, match="no rule of the store acts yet; name a file"):
-        list(audit(Config(store=str(path)), None))
-    with open_store(str(path)) as opened:
-        add_rule(opened, SID, "pin")
-        add_rule(opened, PAGE)
-    (found,) = audit(Config(store=str(path)), None)
-    assert (found["rule"], found["same"]) == (SID, 2)
 
 
 ODD = [

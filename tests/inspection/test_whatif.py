@@ -146,14 +146,6 @@ def test_plain_simhash_of_pages_that_were_confirmed(tmp_path: Path) -> None:
     assert dropped_for[5] == "4"
 
 
-def test_what_did_not_come_through_is_left_out(tmp_path: Path) -> None:
-    with open_in_crawl(tmp_path / "s") as store:
-        made = [document("a", CENTRE), document("a1", CENTRE ^ 1), document("b", ~CENTRE % 2**64)]
-        verdicts = store.find_and_add(made)
-        store.mark_done([verdicts[2].document], CRAWL)
-        assert list(replayed(store, Rule(3, None, 0))) == ["http://site.example/b"]
-
-
 def test_what_was_taken_back_passes(tmp_path: Path) -> None:
     with open_in_crawl(tmp_path / "s") as store:
         made = [document("a", CENTRE), document("a1", CENTRE ^ 1), document("a2", CENTRE ^ 30)]

@@ -252,13 +252,6 @@ def test_a_title_that_may_be_the_sites() -> None:
     assert not judge(ONE_TITLE, counted, known=False).confirmed
 
 
-@pytest.mark.parametrize("triples", [100, 1_000, 10_000_000])
-def test_two_names_that_differ_are_two_pages_however_long(triples: float) -> None:
-    counted = count(whole=1.0, agreed=1.0, main=1.0, share_of_main=1.0, triples=triples)
-    answer = judge(DIFFER, counted)
-    assert (answer.confirmed, answer.tests[0]) == (False, "names differ")
-
-
 @pytest.mark.parametrize(
     ("known", "urls", "counted", "confirmed"),
     [

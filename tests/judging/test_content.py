@@ -187,26 +187,6 @@ def make_page(text: np.ndarray, main: np.ndarray) -> PageFacts:
     return PageFacts(b"", (0,), b"", sketch=sketch_text(text, main), whole_words=len(text))
 
 
-def test_where_the_rest_stands() -> None:
-    """Before and behind the common part it is a frame, between its ends a difference."""
-    random = np.random.default_rng(5)
-    article, frame, other, middle = (
-        random.integers(2**64, size=size, dtype=np.uint64) for size in (2_000, 400, 400, 400)
-    )
-    page = make_page(article, article)
-    framed = make_page(np.concatenate([frame, article, other]), article)
-    inside = make_page(np.concatenate([article[:1_000], middle, article[1_000:]]), article)
-    (outside,), (between,) = (
-        compare_contents([(page, each)], [(Site(), Site())]) for each in (framed, inside)
-    )
-    assert outside.agreed == pytest.approx(2_000 / 2_800, abs=0.08)
-    assert outside.agreed_within > 0.98
-    assert between.agreed == between.agreed_within == pytest.approx(2_000 / 2_400, abs=0.08)
-    assert outside.main_alike == between.main_alike == 1.0
-    assert outside.triples == pytest.approx(2_000, rel=0.05)
-    assert outside.main_alone == 0.0
-
-
 def test_no_pairs_and_texts_without_shingles() -> None:
     assert compare_contents([], []) == []
     nothing = make_page(NO_SHINGLES, NO_SHINGLES)

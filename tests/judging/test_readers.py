@@ -141,21 +141,3 @@ def test_a_kept_copy_that_changes_is_a_copy_no_more(store: Store) -> None:
     assert get(store, 2).original == 1
     assert judge(store, document("b", A ^ 2**64 - 1, reader=LINKS)) == ["changed 2"]
     assert get(store, 2).original == 0
-
-
-def test_nobodys_page_is_like_any_other_and_stands_for_none(store: Store) -> None:
-    judge(store, page("a", NOBODY))
-    store.mark_done([1], CRAWL)
-    assert judge(store, page("b", ITEMS), page("c", NOBODY)) == [
-        "other_callback 2 of 1",
-        "near_duplicate 3 of 1",
-    ]
-
-
-def test_what_everyone_got_is_dropped_for_all(store: Store) -> None:
-    judge(store, page("a", EVERYONE))
-    store.mark_done([1], CRAWL)
-    assert judge(store, page("b", ITEMS), page("c", OTHERS)) == [
-        "near_duplicate 2 of 1",
-        "near_duplicate 3 of 1",
-    ]

@@ -307,13 +307,6 @@ def test_an_orphan_of_another_text_is_not_the_wall(home: str) -> None:
         assert store.check() == []
 
 
-def test_fingerprints_without_document_are_none(store: Store) -> None:
-    store.bulk_load(np.array([WALL], np.uint64))
-    verdicts = [add(store, f"members/{number}") for number in range(8)]
-    assert Counter(verdict.status for verdict in verdicts) == {"near_duplicate": 8}
-    assert not any(verdict.sink for verdict in verdicts)
-
-
 def test_scopes_have_walls_of_their_own(store: Store) -> None:
     pages = [document(f"members/{number}", WALL, scope=str(number % 2)) for number in range(8)]
     assert not any(verdict.sink for verdict in store.find_and_add(pages))

@@ -259,13 +259,6 @@ def test_hosts_with_one_page() -> None:
     assert "site not known" in verdicts[1].match.tests[-1]
 
 
-def test_all_pages_of_a_host_are_equal() -> None:
-    """One is kept, and tells nothing of the site."""
-    text = make_words(5, 300)
-    pages = [read_page(f"{HOST}/?id={number}", text, name="Kiwi") for number in range(20)]
-    assert dropped(judge(*pages)) == list(range(1, 20))
-
-
 def test_a_template_that_changes_in_the_middle() -> None:
     """No new page is lost, and old ones are still found."""
     old, new = articles(*range(12)), articles(*range(12, 24), template=2)

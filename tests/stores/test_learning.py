@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from scrapy_simhash.judging.documents import Document, Reader
@@ -137,25 +136,6 @@ def test_rules_that_act_but_cannot_be_read_or_applied_are_left_out(store: Store)
     store.rebuild()
 
 
-def test_rows_of_another_version_are_left_out_and_learned_again(store: Store) -> None:
-    class Older(msgspec.Struct, array_like=True):
-        rule: tuple[str, str, tuple[str, ...]]
-        state: str = "proven"
-
-    show(store)
-    row = Older(("drop-parameter", RULE.host, ("sid",)))
-    for table in ("rules", "acting"):
-        spoil(store, table, RULE.key, pack_row(RULE.key, row))
-    spoil(store, "rules", b"unknown!", pack_row(b"unknown!", row))
-    assert store.url_rules() == []
-    assert store.list_acting_rules()[1] == []
-    (change,) = store.learn_url_rules()
-    assert (change.text, change.acts) == (RULE.text, True)
-    assert [each.rule for each in store.list_acting_rules()[1]] == [RULE]
-    assert len(store.check()) == 1
-    store.rebuild()
-
-
 def test_a_damaged_version_and_a_damaged_form_fail_no_commit(store: Store) -> None:
     show(store)
     store.learn_url_rules()
@@ -172,22 +152,6 @@ def test_a_damaged_version_and_a_damaged_form_fail_no_commit(store: Store) -> No
     assert find(store, "1/p1") == 2
     store.change_url_rule(RULE.id, "retire")
     assert store.list_acting_rules()[0] == seen + 1
-
-
-def test_how_far_a_store_has_grown_is_known_without_its_records(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crawl asks when it begins."""
-
-    def fail(_: Documents) -> None:
-        raise AssertionError("all records are read")
-
-    assert store.measure_growth() == (0, 0)
-    show(store, 4)
-    with monkeypatch.context() as patch:
-        for name in ("__iter__", "scan"):
-            patch.setattr(Documents, name, fail)
-        assert store.measure_growth() == (0, 8)
 
 
 def test_damaged_records_cost_only_their_votes(tmp_path: Path) -> None:

@@ -178,24 +178,6 @@ def test_texts_are_kept_when_there_are_any(store: Store) -> None:
     assert store.find_document("http://site.example/a")[0].text is None
 
 
-def test_what_is_kept_of_a_document(store: Store) -> None:
-    fields: dict[str, Any] = {"title": "T", "language": "en", "features": 9, "words": 10}
-    store.find_and_add([document("a", A, 1 << 50, scope="s", time=7.5, **fields)])
-    store.find_and_add([document("b", NEAR_A, scope="s", time=8.5)])
-    first, second = store.get_document(1), store.get_document(2)
-    assert first
-    assert second
-    assert (first.url, first.state) == ("http://site.example/a", "pending")
-    assert first.fingerprints == (A, 1 << 50)
-    assert (first.title, first.language, first.features, first.words) == ("T", "en", 9, 10)
-    assert (first.scope, first.crawl, first.time, first.original) == ("s", CRAWL, 7.5, 0)
-    assert first.distance == -1
-    assert (second.state, second.original, second.distance) == ("duplicate", 1, 3)
-    assert store.find_document("http://site.example/b") == [second]
-    assert store.find_document("http://site.example/") == []
-    assert store.get_document(3) is None
-
-
 @pytest.mark.parametrize(("fingerprint", "distance"), [(0, 8), (0, -1), (-1, 3), (2**64, 0)])
 def test_bad_queries(store: Store, fingerprint: int, distance: int) -> None:
     with pytest.raises(ValueError, match=r"distance|fingerprint"):

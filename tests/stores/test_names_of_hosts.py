@@ -1,25 +1,21 @@
 """Candidates by name: which documents of a host have a part of a name, whatever happens to them."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.config import Config
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.stores.keyvalues import CALLED, NAMES
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.transfer.merging import merge_stores
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge, judge_one, next_crawl
+from tests.helpers.documents import begin_crawl, document, judge, judge_one, next_crawl
 from tests.helpers.redisservers import count_trips
 from tests.helpers.sketches import make_sketches
 
@@ -200,29 +196,6 @@ def test_wrong_rows_are_found_and_mended(home: str) -> None:
         store.rebuild()
         assert store.check() == []
         assert called(store, FIRE) == [list(range(1, CALLED + 1))]
-
-
-@pytest.mark.parametrize("home", ["lmdb", "redis", "cluster"], indirect=True)
-def test_merged_stores_have_the_names_of_all(home: str, tmp_path: Path) -> None:
-    """Pages of one name are judged, too, as those of one crawl are."""
-    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
-    target = f"{home}/target" if home == str(tmp_path) else home
-    for path, pages in zip(
-        paths,
-        (
-            [make_page(1), make_page(2, "Flood")],
-            [make_page(3), make_page(4, "Rain")],
-        ),
-        strict=True,
-    ):
-        with begin_crawl(path, confirm=CONFIRM, seed=7) as store:
-            numbers = [verdict.document for verdict in store.find_and_add(pages)]
-            store.mark_done(numbers, CRAWL)
-    answers = list(merge_stores(Config(), paths, target))
-    assert [answer["documents"] for answer in answers] == [4] * len(answers)
-    with open_store(target) as store:
-        assert store.check() == []
-        assert [len(called(store, name)[0]) for name in (FIRE, "Flood", "Rain")] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("home", ["redis", "cluster"], indirect=True)

@@ -1,6 +1,5 @@
 """Parked requests: which may be parked, who gets them back and when; on every kind of store."""
 
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.judging.comparison import Outcome
 from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 from scrapy_simhash.stores.parking import park as park_all
 from scrapy_simhash.stores.records import octets
-from scrapy_simhash.stores.rulebook import KnownPage, Sample
+from scrapy_simhash.stores.rulebook import KnownPage
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.urls.rules import ActingRule, RuleState
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.owing import list_owed, release, take_owed
 from tests.helpers.parking import (
@@ -113,23 +108,6 @@ def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> Non
     assert list_owed(acting) == []
 
 
-@pytest.mark.parametrize("document", [0, 2], ids=["not judged", "another page"])
-def test_a_sample_retires_its_rule_and_releases_what_that_parked(
-    acting: Store, document: int
-) -> None:
-    prove(acting, RULE)
-    assert add_target(acting, "b", B) == 2
-    assert park(acting, 1, 2) == ["", ""]
-    assert take(acting) == []
-    sample = Sample((RULE.id,), f"{SITE}/a?sid=3", 1, document)
-    outcome, (change,) = acting.check_sample(sample)
-    assert outcome is Outcome.DIFFERENT
-    assert (change.rule, change.state) == (RULE.id, RuleState.RETIRED)
-    assert take(acting) == urls(1, 2)
-    assert park(acting, 4) == ["unproven"]
-    assert acting.check() == []
-
-
 def test_a_near_duplicate_stands_for_its_original(acting: Store) -> None:
     """Its original was delivered; so its own address need not be asked for under other names."""
     (verdict,) = acting.find_and_add([document("twin", A ^ 1)])
@@ -164,33 +142,6 @@ def test_what_a_rule_parked_is_requested_again_when_it_acts_no_more(
     assert take(acting) == [*urls(1, 2), f"{SITE}/a?sid=3&print=3"]
     assert park(acting, 5) == ["unproven"]
     assert take(acting) == []
-
-
-def test_a_target_that_was_never_delivered_gives_its_requests_back(store: Store) -> None:
-    pin(store, RULE)
-    for path, fingerprint in (("a", A), ("b", B), ("c", C)):
-        add_target(store, path, fingerprint)
-        (answer,) = park_requests(store, make_parking(path))
-        assert answer.page.pending
-    assert take(store) == []
-    store.mark_done([1], CRAWL)
-    store.withdraw([2], CRAWL)
-    assert take(store) == urls(1, path="b")
-    assert take(store) == []
-
-
-def test_requests_that_a_dead_crawl_parked_for_its_own_page_come_back(home: str) -> None:
-    with begin_crawl(home) as store:
-        pin(store, RULE)
-        add_target(store, "a", A)
-        add_target(store, "b", B)
-        store.mark_done([2], CRAWL)
-        assert park(store, 1) == [""]
-        assert park(store, 1, path="b") == [""]
-        store.end_crawl(CRAWL)
-    with begin_crawl(home, "crawl-2") as store:
-        assert take(store, "crawl-2") == urls(1)
-        assert store.check() == []
 
 
 def test_requests_for_a_document_that_became_a_wall_come_back(acting: Store) -> None:
@@ -288,16 +239,3 @@ def test_one_transaction_judges_and_parks(acting: Store) -> None:
     ]
     forget_requests(acting, answers[0].key)
     assert list_owed(acting) == []
-
-
-def test_a_read_only_store_parks_nothing(home: str) -> None:
-    with begin_crawl(home) as store:
-        pin(store, RULE)
-        add_target(store, "a", A)
-        store.mark_done([1], CRAWL)
-        park(store, 1)
-    with open_store(home, readonly=True) as store:
-        with suppress(StoreUnavailableError):  # a server is not told, and says nothing
-            park(store, 2)
-        assert [parked.url for parked in list_owed(store)] == urls(1)
-        assert store.list_acting_rules()[1] == [ActingRule(RULE)]

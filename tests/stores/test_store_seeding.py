@@ -134,13 +134,6 @@ def test_closing_ends_every_crawl_and_may_be_done_twice(tmp_path: Path) -> None:
         other.end_crawl("never started")
 
 
-@pytest.mark.parametrize("crawl", ["", "a/b", "x" * 101])
-def test_bad_crawl_ids(store: Store, crawl: str) -> None:
-    with pytest.raises(ValueError, match="letters, digits"):
-        store.start_crawl(crawl, "spider")
-    assert store.stats()["crawls"] == 1
-
-
 def test_a_rebuild_for_less_stops_who_needs_more(tmp_path: Path) -> None:
     with open_lmdb(tmp_path, distance=7) as wide:
         wide.bulk_load(np.array([5], np.uint64))

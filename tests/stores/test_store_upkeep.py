@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.stores.store import Store
@@ -47,27 +46,6 @@ def test_what_is_deleted_leaves_no_row(store: Store, packed: bool) -> None:
     assert set(count_rows(store).values()) == {0}
     assert store.find_and_add([document("a", A)])[0].status == "new"
     assert store.find_and_add([document("other", A)])[0].status == "near_duplicate"
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_the_others_stay(store: Store, packed: bool) -> None:
-    """Those that share a fingerprint, and what was bulk-loaded before or after."""
-    store.bulk_load(np.array([C], np.uint64))
-    first = add_done(store, "a", A, scope="one", text="text")
-    second = add_done(store, "b", A, B, scope="two", text="other text", aliases=(b"b2",))
-    third = add_done(store, "c", 7, scope="one")
-    store.bulk_load(np.array([7], np.uint64))
-    if packed:
-        store.compact()
-    assert store.delete([first, third, 99]) == 2
-    assert store.get_document(second).text == "other text"  # type: ignore[union-attr]
-    assert store.fingerprints().tolist() == sorted([A, B, C, 7])
-    assert [match.document for match in store.query(A)] == [second]
-    assert [match.document for match in store.query(7)] == [0]
-    assert store.find_and_add([document("b3", A, scope="two")])[0].status == "near_duplicate"
-    assert store.find_and_add([document("d", A, scope="one")])[0].status == "new"
-    assert store.delete([second]) == 2
-    assert store.fingerprints().tolist() == sorted([A, C, 7])
 
 
 def test_more_documents_than_one_transaction_deletes(
