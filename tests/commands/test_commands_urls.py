@@ -13,12 +13,9 @@ from scrapy_simhash.stores.owed import put
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.addresses import LANG, PAGE, SID, SITE, add_rule, crawl_addresses
 from tests.helpers.commanding import Run, assert_printable
-from tests.helpers.detecting import fetched, judge, running
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 from tests.helpers.owing import take_owed
-from tests.helpers.pages import page
 from tests.helpers.parking import read_rule
-from tests.helpers.processes import run_python
 from tests.helpers.redisservers import RedisServer
 
 OTHER = "b.example strip-slash"
@@ -250,29 +247,6 @@ def test_parked_requests_are_counted(run: Run, store: Path) -> None:
     park(store, "/x?sid=1", "/y?sid=1")
     assert "; 2 parked\n" in run("urls", "--store", store).out
     assert list_released(store) == []
-
-
-@pytest.mark.parametrize("action", ["ban", "retire", "learn"])
-def test_a_rule_that_does_not_act_any_more_releases_all(run: Run, store: Path, action: str) -> None:
-    park(store, "/x?sid=1", "/y?sid=1")
-    run("urls", "set", action, SID, "--store", store)
-    assert list_released(store) == [f"{SITE}/x?sid=1", f"{SITE}/y?sid=1"]
-
-
-async def test_a_running_crawl_notices_that_a_rule_was_retired(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrapy_simhash.detector.writer._RULES_DELAY_SECONDS", 0)
-    url = f"{SITE}/x?sid=1"
-    async with running(store, url_rules="skip") as detector:
-        assert detector.acting is not None
-        assert detector.acting.find_target(url) is not None
-        words = ("-m", "scrapy", "simhash", "urls", "set", "retire", SID, "--store", store)
-        done = await asyncio.to_thread(run_python, *words, cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, "")
-        await judge(detector, fetched("other", page(99)))
-        assert detector.acting is not None  # the pinned one
-        assert detector.acting.find_target(url) is None
 
 
 def test_on_a_server(run: Run, redis_server: RedisServer, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""What is asked wrongly is refused with one fact behind the usage, and changes nothing."""
+"""What is asked wrongly is refused with one fact behind the usage, and changes nothing.
+
+Errors whose cure is looked at, too, are in `tests/project/test_errors.py`.
+"""
 
 import shlex
 from pathlib import Path
@@ -27,28 +30,22 @@ stats --json -s A=1 -> settings go before the command: scrapy simhash -s NAME=VA
 stats -sA=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
 stats --set=A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
 stats --set A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
--s SIMHASH_DISTANCE=9 stats --store s -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 
 log --status dropped -> invalid choice: 'dropped'
 log --last many -> 'many' is not a whole number
 log --follow --summary -> --follow never ends
-log --log none.jsonl -> there is no decision log none.jsonl
 query -> name what to look up: a URL
 query - --text a -> not allowed with
 query --fingerprint -> expected at least one argument
 query --fingerprint nix -> : nix: No such file or directory; check that path
-query http://site.example/a --distance 8 --store s -> 0 to 7 bits
 import nix -> : nix: No such file or directory; check that path
 explain -> required: URL|FILE
 explain a.html b.html -> a.html
 explain a b c -> or two URLs or files
-explain a.html -> name a URL (http://...)
 evaluate --confirm 2 -> '2' is neither a number from 0 to 1 nor none
 evaluate --top -1 -> '-1' is not a whole number
-evaluate --distance 16 --store s -> distance 16: must be 0 to 15 bits
 
 stats --store redis://host -> redis
-stats --store nowhere -> there is no store at
 query text --store nowhere -> there is no store at
 explain http://a.example/ --store nowhere -> there is no store at
 check --store nowhere -> there is no store at
@@ -63,16 +60,12 @@ find-all --store nowhere -> there is no store at
 find-all --clusters --store nowhere -> there is no store at
 batch-query --queries in --store nowhere -> there is no store at
 
-prune --store s -> name what to delete: URLs, --days, --scope or --crawl
 prune --dry-run --store s -> name what to delete
-prune --days -1 --store s -> --days -1.0: must be 0 or more
 prune --days nan --store s -> --days nan: must be 0 or more
 prune --days many --store s -> invalid float value: 'many'
 check --rebuild --tables nonsense --store s -> 'nonsense' is not a table design
 check --rebuild --tables 10 --store s -> distance 7: table design 10 is complete for 0
-check --tables 10 --store s -> --tables 10 needs --rebuild
 check --rebuild --tables 8:3+4 --store s -> flips 4 bits; at most 3
-undo --store s -> name what to undo
 undo --distance 1 -o missing/urls --store s -> missing
 export fingerprints nowhere/out --store s -> nowhere
 
@@ -103,7 +96,6 @@ batch-query --queries in --distance 64 -i in -> distance 64
 batch-query --queries - -> cannot both be standard input
 
 plan -> --documents
-plan --documents 0 -> --documents: 0: must be a whole number from 1 to 2**64
 plan --documents=-5 -> --documents: -5: must be
 plan --documents 1.5 -> --documents: 1.5: must be
 plan --documents nan -> --documents: nan: must be

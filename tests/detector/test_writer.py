@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_futures
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,12 +14,10 @@ from scrapy_simhash.detector import writer as writers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
+from scrapy_simhash.urls.rules import parse_rule
 from tests.helpers.documents import document
 from tests.helpers.fakestore import FakeStore
 from tests.helpers.processes import PATIENCE_SECONDS, wait_until
-
-if TYPE_CHECKING:
-    from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-7"
 FULL = StoreUnavailableError("the disk is full")
@@ -32,7 +30,7 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def writer(store: FakeStore) -> Iterator[GroupWriter]:
-    writer = GroupWriter(cast("Store", store), CRAWL)
+    writer = GroupWriter(store, CRAWL)
     yield writer
     store.open_gate.set()
     writer.close()  # harmless where a test has done that
@@ -221,8 +219,9 @@ def test_thread_survives_pages_that_nobody_waits_for_any_more(
 
 
 def test_readonly_store_gets_pages_but_no_marks_of_their_own() -> None:
-    store = FakeStore(readonly=True)
-    writer = GroupWriter(cast("Store", store), CRAWL)
+    store = FakeStore()
+    store.readonly = True
+    writer = GroupWriter(store, CRAWL)
     writer.note(Note(done=3))
     numbers_of(submit(writer, 1))
     writer.note(Note(done=4))
@@ -264,8 +263,10 @@ def test_rules_that_cannot_be_read_spoil_no_commit(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(writers, "_RULES_DELAY_SECONDS", 0)
-    writer = GroupWriter(cast("Store", store), CRAWL, with_rules=True)
-    store.rules_version = 1
+    writer = GroupWriter(store, CRAWL, with_rules=True)
+    rule = parse_rule("a.example strip-slash")
+    store.add_url_rules([rule])
+    store.change_url_rule(rule.id, "pin")
     monkeypatch.setattr(store, "list_acting_rules", lambda: 1 / 0)
     assert numbers_of(submit(writer, 1)) == [1]
     assert numbers_of(submit(writer, 2)) == [2]

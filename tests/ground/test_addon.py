@@ -42,12 +42,6 @@ def test_addon_puts_both_middlewares_in_place() -> None:
     assert added({}) == ({SimhashDownloaderMiddleware: 545}, {SimhashSpiderMiddleware: 60})
 
 
-def test_others_stay_where_they_are() -> None:
-    downloader, spider = added({"DOWNLOADER_MIDDLEWARES": {OTHER: 543}})
-    assert downloader == {OTHER: 543, SimhashDownloaderMiddleware: 545}
-    assert spider == {SimhashSpiderMiddleware: 60}
-
-
 @pytest.mark.parametrize("position", [400, 1000, None])
 @pytest.mark.parametrize("by_class", [True, False])
 def test_position_of_the_user_stays(position: int | None, by_class: bool) -> None:
@@ -134,15 +128,6 @@ async def test_listing_both_by_hand_works(site: Site, tmp_path: Path) -> None:
     )
     assert done.paths == ["/one"]
     assert done.counted["dropped"] == 1
-
-
-@pytest.mark.usefixtures("warm_worker")
-async def test_listed_by_hand_and_by_the_addon_is_one(site: Site, tmp_path: Path) -> None:
-    done = await crawl(
-        tmp_path, of(site), DOWNLOADER_MIDDLEWARES={DOWNLOADER: 545}, SPIDER_MIDDLEWARES={SPIDER: 9}
-    )
-    assert done.counted["pages"] == 2
-    assert done.paths == ["/one"]
 
 
 @pytest.mark.usefixtures("warm_worker")

@@ -23,34 +23,6 @@ class Things:
         return self.shared.acquire(key, self.make)
 
 
-def test_the_last_user_closes() -> None:
-    things = Things()
-    for _ in range(3):
-        things.acquire("a")
-    things.acquire("b")
-    things.shared.release("a")
-    things.shared.release("a")
-    assert things.closed == []
-    things.shared.release("a")
-    assert things.closed == ["thing 1"]
-    assert things.acquire("a") == "thing 3"
-
-
-def test_nothing_is_kept_of_a_failure() -> None:
-    things = Things()
-
-    def fail() -> str:
-        raise OSError("disk")
-
-    with pytest.raises(OSError, match="disk"):
-        things.shared.acquire("a", fail)
-    with pytest.raises(KeyError):
-        things.shared.release("a")
-    assert things.acquire("a") == "thing 1"
-    things.shared.release("a")
-    assert things.closed == ["thing 1"]
-
-
 def test_threads_wait_while_it_is_made() -> None:
     things = Things()
     makers_at_once = threading.Barrier(8)

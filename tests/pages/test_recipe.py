@@ -77,12 +77,3 @@ def test_make_recipe_completes_the_versions() -> None:
     assert make_recipe("html2txt", "words-3") == Recipe(
         "html2txt", "words-3", LXML_TEXT_VERSION, FEATURES_VERSION
     )
-
-
-@pytest.mark.parametrize(
-    ("extractor", "features"),
-    [("nonsense", "words-2"), ("trafilatura", "nonsense"), ("math.pi", "words-2")],
-)
-def test_make_recipe_refuses_names_that_lead_nowhere(extractor: str, features: str) -> None:
-    with pytest.raises(ValueError, match=r"nonsense|math\.pi"):
-        make_recipe(extractor, features)

@@ -123,16 +123,6 @@ def test_a_sample_depends_on_no_order(home: str, step: int, group: int) -> None:
         assert store.check() == []
 
 
-def test_the_seed_decides_who_is_in_a_sample() -> None:
-    pages = make_pages(range(60))
-    samples = []
-    for seed in (1, 2):
-        with begin_crawl("memory:", distance=0, seed=seed) as store:
-            judge(store, *pages)
-            samples.append(set(ask(store)))
-    assert len(samples[0] & samples[1]) < SAMPLE
-
-
 def test_what_tells_nothing_is_in_no_sample(store: Store) -> None:
     page = make_pages(range(1))[0]
     outside = [

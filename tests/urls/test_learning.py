@@ -251,15 +251,6 @@ def test_a_rule_that_a_sample_retired_stays_so_until_a_person_lets_it_learn() ->
     assert change.state is RuleState.ACTING
 
 
-def test_a_pinned_rule_that_is_wrong_is_kept() -> None:
-    crawl = learned(by_path, *list_urls("", "?sid=#", pages=10))
-    change_rule(crawl.documents, parse_rule(SID).id, "pin", 1.0)
-    crawl.site = lambda url: url
-    crawl.fetch("http://a.example/d1/p1?sid=new")
-    assert crawl.learn() == []
-    assert (crawl.get(SID).acts, crawl.get(SID).different) == (True, 1)
-
-
 def test_a_banned_rule_never_acts_until_it_may_learn() -> None:
     crawl = Crawl(by_path)
     crawl.fetch(*list_urls("", "?sid=#"))

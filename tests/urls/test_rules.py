@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.errors import DamagedError
-from scrapy_simhash.judging.rows import Owed, Why, pack_row, unpack_row
 from scrapy_simhash.urls.rules import RuleKind, UrlRule, check_rule, parse_rule
 from tests.helpers.urlrules import draw_rules
 
@@ -58,12 +56,3 @@ def test_what_cannot_be_applied_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match="URL rule") as raised:
         parse_rule(text)
     assert reason in str(raised.value)
-
-
-def test_a_damaged_row_is_named() -> None:
-    packed = pack_row(b"key", Owed("u", Why.LINK, "s", "c"))
-    assert unpack_row(Owed, b"key", packed) == Owed("u", Why.LINK, "s", "c")
-    with pytest.raises(DamagedError, match="damaged owed at key 6b6579: checksum differs"):
-        unpack_row(Owed, b"key", packed[:-1] + b"\xff")
-    with pytest.raises(DamagedError, match="damaged owed at key 6b6578: checksum differs"):
-        unpack_row(Owed, b"kex", packed)
