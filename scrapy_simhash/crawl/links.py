@@ -26,7 +26,7 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, identify_for, spider_of
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -79,7 +79,8 @@ class Outlinks(Follower):
     @cached_property
     def _followed(self) -> dict[str, dict[int, int]]:
         """The depth at which links of documents were followed, by callback and document."""
-        # 80 bytes each. Scrapy keeps in `state` what the next run of a job must know.
+        # 80 bytes each. Scrapy keeps in `state` what the next run of a job must know; that may have
+        # another store, so documents are named by their addresses as well.
         state = getattr(spider_of(self._crawler), "state", None)
         lasts = isinstance(state, dict) and job_dir(self._crawler.settings) is not None
         followed: dict[str, dict[int, int]] = {}
@@ -107,10 +108,12 @@ class Outlinks(Follower):
 
     def note_followed(self, request: Request, page: JudgedPage) -> None:
         """Note that a page gives its links, so no near-duplicate has to give them."""
-        if document := _original_of(page.decision):
-            followed = self._followed.setdefault(page.reader.callback, {})
-            depth = _depth_of(request)
-            followed[document] = min(depth, followed.get(document, depth))
+        if page.decision.status == "unjudged":
+            return
+        document = _original_of(page.decision)
+        followed = self._followed.setdefault(page.reader.callback, {})
+        depth = _depth_of(request)
+        followed[document] = min(depth, followed.get(document, depth))
 
     def consumed(self, request: Request, page: JudgedPage) -> None:
         """Note that the output of a page's callback was consumed; not reached if it fails."""
@@ -231,10 +234,10 @@ class Outlinks(Follower):
 
 
 def _original_of(decision: Decision) -> int:
-    """Get the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
-    if decision.action == PASS:
-        return decision.document
-    return decision.match_document or decision.document
+    """Name the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
+    if decision.action == PASS or not decision.match_document:
+        return digest_link(f"{decision.document} {decision.url}")
+    return digest_link(f"{decision.match_document} {decision.match_url}")
 
 
 def _depth_of(request: Request) -> int:

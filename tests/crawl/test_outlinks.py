@@ -51,6 +51,18 @@ async def test_a_job_that_is_resumed_is_the_same_crawl(tmp_path: Path) -> None:
     assert other.decisions[0]["action"] == "follow"
 
 
+async def test_a_job_that_finds_another_store_follows_links_of_its_documents(
+    tmp_path: Path,
+) -> None:
+    """Document 1 is another page there."""
+    settings = {"JOBDIR": str(tmp_path / "job")}
+    with serve(ANSWERS) as site:
+        await crawl(tmp_path / "old", [site.url("/list")], FollowingSpider)
+        await crawl(tmp_path / "new", [site.url("/leaf0")], FollowingSpider, **settings)
+        done = await crawl(tmp_path / "old", [site.url("/copy1")], FollowingSpider, **settings)
+    assert done.decisions[0]["action"] == "follow"
+
+
 class FailingSpider(FollowingSpider):
     """Fails on the first copy, after it gave its first link."""
 
