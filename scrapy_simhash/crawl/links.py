@@ -166,9 +166,10 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note the links of a page that was judged."""
         decision = page.decision
-        if not decision.is_near_duplicate or decision.action == PASS:
+        if decision.status == "new" or decision.action == PASS:
             # Its links count as followed before they are: if its callback fails, the page is
-            # withdrawn, and those that were dropped for it are made again.
+            # withdrawn, and those that were dropped for it are made again. Of an earlier crawl's
+            # page that is not so.
             self.note_followed(request, page)
         if len(decision.url) > _LONGEST:
             return

@@ -84,6 +84,26 @@ async def test_if_the_callback_fails_the_next_copy_gives_its_links(tmp_path: Pat
     assert (actions["copy1"], actions["copy2"]) == ("follow", "follow")
 
 
+class FailingListSpider(FailingSpider):
+    """Fails on the page of an earlier crawl, if it is told to, before it gave a link."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if self.settings.getbool("FAILS") and response.url.endswith("/list"):
+            raise ValueError("as a callback may")
+        yield from FollowingSpider.parse(self, response)
+
+
+async def test_if_it_fails_on_a_page_of_an_earlier_crawl_a_copy_gives_its_links(
+    tmp_path: Path,
+) -> None:
+    with serve(ANSWERS) as site:
+        urls = [site.url("/list"), site.url("/copy1")]
+        await crawl(tmp_path, urls, FailingListSpider)
+        site.asked.clear()
+        await crawl(tmp_path, urls, FailingListSpider, FAILS=True)
+        assert set(LEAVES) <= set(site.asked)
+
+
 async def test_what_a_callback_does_not_follow_is_not_requested(tmp_path: Path) -> None:
     """Its own filters count, because it is the callback itself that runs."""
     with serve(ANSWERS) as site:
