@@ -18,6 +18,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 from scrapy.utils.job import job_dir
 
@@ -25,7 +26,6 @@ from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, identify_for, spider_of
-from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class Outlinks(Follower):
         self._late = config.follow_new_links == LATE
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self._known = KnownLinks()
-        self._hosts: set[str] = set()
         self._dropped: list[DroppedPage] = []
         self._remembered = 0
         self._missed = 0
@@ -173,7 +172,6 @@ class Outlinks(Follower):
             self.note_followed(request, page)
         if len(decision.url) > _LONGEST:
             return
-        self._hosts.add(host_of(decision.url))
         loses = decision.action in _LOSING or page.late
         if loses and not (self._late or decision.sink):
             self._remember(decision, self._list_new(decision, page.links))
@@ -207,14 +205,20 @@ class Outlinks(Follower):
         return {url: page for url, (page, own) in left.items() if known.isdisjoint(own)}
 
     def _find_unseen(self) -> dict[str, tuple[DroppedPage, set[bytes]]]:
-        """Find the links to hosts of the crawl that nobody requested, and all their identities."""
-        made = self._list_made()
+        """Find the links that nobody requested, and all their identities."""
+        made, offsite = (
+            self._list_made(),
+            self._crawler.get_downloader_middleware(OffsiteMiddleware),
+        )
         found: dict[str, tuple[DroppedPage, set[bytes]]] = {}
         for url, page in self._known.list_unknown(self._dropped):
-            if url not in found and host_of(url) in self._hosts:
-                own = set(map(self._identify, self._known.find_counterparts(url, page)))
-                if b"" not in own and made.isdisjoint(own):
-                    found[url] = page, own
+            if url in found:
+                continue
+            own = set(map(self._identify, self._known.find_counterparts(url, page)))
+            if b"" in own or not made.isdisjoint(own):
+                continue
+            if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
+                found[url] = page, own
         return found
 
     def _identify(self, link: Request | str) -> bytes:

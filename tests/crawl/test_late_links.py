@@ -66,6 +66,23 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert caplog.records[-1].levelno == logging.WARNING
 
 
+@pytest.mark.parametrize(
+    ("allowed", "unseen"), [((), 1), (("127.0.0.1", "elsewhere.example"), 1), (("127.0.0.1",), 0)]
+)
+async def test_links_to_other_hosts_are_lost_unless_the_spider_stays_on_its_own(
+    tmp_path: Path, allowed: tuple[str, ...], unseen: int
+) -> None:
+    answers = {
+        "/list": page(1, links=["/a", "/copy"]),
+        "/copy": page(1, links=["/a", "http://elsewhere.example/"]),
+        "/a": page(2),
+    }
+    with serve(answers) as site:
+        spider = type("Staying", (FollowingSpider,), {"allowed_domains": list(allowed)})
+        done = await crawl(tmp_path, [site.url("/list")], spider)
+    assert done.counted.get(ONLY, 0) == unseen
+
+
 async def test_they_are_requested_when_there_is_nothing_else_to_do(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
