@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.commands.frame import format_ratio, format_share
-from scrapy_simhash.commands.look import list_features
+from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.errors import PartlyFailedError
-from scrapy_simhash.inspection.contexts import StoredContexts
-from scrapy_simhash.inspection.difference import compare_fingerprints, compare_texts
 from scrapy_simhash.inspection.evaluation.evaluation import judge_labels
 from scrapy_simhash.inspection.evaluation.labels import (
     LABELS_FILE,
@@ -25,8 +23,8 @@ from scrapy_simhash.inspection.evaluation.labels import (
 )
 from scrapy_simhash.inspection.evaluation.quality import advise
 from scrapy_simhash.inspection.evaluation.sampling import survey
+from scrapy_simhash.inspection.explanation import compare_pages
 from scrapy_simhash.inspection.log import find_log
-from scrapy_simhash.judging.comparison import compare, find_nearest
 from scrapy_simhash.judging.rule import CONFIRM
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from scrapy_simhash.commands.frame import Part
     from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Label
-    from scrapy_simhash.judging.documents import StoredDocument
     from scrapy_simhash.stores.store import Store
 
 
@@ -48,7 +46,6 @@ _LABELS: dict[str, Label] = {"same": "dup", "different": "distinct", "unknown": 
 # An arrow key is an escape sequence that ends in a letter: all of it must be read at once.
 _LONGEST_KEY_BYTES = 32
 _END_OF_INPUT = b"\x04"
-_SHOWN_OF_PAGE = ("document", "url", "title", "heading", "words", "language", "state")
 
 
 def calibrate(
@@ -82,7 +79,6 @@ def _ask_for_labels(
     store: Store, config: Config, writer: LabelWriter, queue: Sequence[tuple[int, int]]
 ) -> Iterator[dict[str, Any]]:
     """Show pairs and write the answers, until there are no more pairs or answers."""
-    contexts = StoredContexts(store, config)
     labelled: list[int] = []  # indexes in the queue
     place = 0
     while place < len(queue):
@@ -90,7 +86,7 @@ def _ask_for_labels(
         if first is None or second is None:  # deleted meanwhile
             place += 1
             continue
-        shown = describe_pair(store, first, second, config, contexts)
+        shown = compare_pages(config, store, first, second)
         yield {"pair": {"labelled": len(writer.labels.rows) + len(labelled), **shown}}
         answer = yield from _read_answer(can_undo=bool(labelled))
         if answer == "quit":
@@ -101,7 +97,8 @@ def _ask_for_labels(
             yield {"note": "undone"}
             continue
         if answer in _LABELS:
-            why = f"calibrate; {plural(shown['distance'], 'bit')}, {shown['similarity']:.2f} alike"
+            alike = shown.get("similarity", 0.0)
+            why = f"calibrate; {plural(shown['distance'], 'bit')}, {alike:.2f} alike"
             numbers = str(first.document), str(second.document)
             pair = LabelledPair(*numbers, _LABELS[answer], host_of(first.url), why)
             writer.write(pair, (first.url, second.url))
@@ -142,39 +139,10 @@ def _read_key_or_line() -> str | None:
     return None if octets in {b"", _END_OF_INPUT} else octets.decode(errors="replace")
 
 
-def describe_pair(
-    store: Store,
-    first: StoredDocument,
-    second: StoredDocument,
-    config: Config,
-    contexts: StoredContexts,
-) -> dict[str, Any]:
-    """Describe a pair for labelling, the older page first."""
-    nearest = find_nearest(first.fingerprints, second.fingerprints)
-    compared = compare_fingerprints(*nearest, parse_design(store.design))
-    # Similarity and tests are shown in plain simhash, too.
-    least = CONFIRM if config.confirm is None else config.confirm
-    context = contexts.find(first, second)
-    answer = compare(first, second, config.rule._replace(confirm=least), context=context)
-    shown = {
-        "pages": [
-            {name: getattr(each, name) for name in _SHOWN_OF_PAGE} for each in (first, second)
-        ],
-        **compared,
-        "similarity": answer.similarity or 0.0,
-        "tests": list(answer.why),
-        "judged": compare(first, second, config.rule, context=context).duplicate,
-    }
-    if first.text is None or second.text is None:
-        return {**shown, "note": "texts were not kept (SIMHASH_KEEP_TEXT): open both URLs"}
-    return shown | compare_texts(store.recipe.features, first.text, second.text)
-
-
 _WIDTH = 80
-_LONGEST_NAME = 66
 
 
-def print_calibration(answer: dict[str, Any]) -> Iterable[str]:
+def print_calibration(answer: dict[str, Any]) -> Iterable[Part]:
     """Print a pair, a note, or the results."""
     if "pair" in answer:
         yield from _print_pair(answer["pair"])
@@ -184,37 +152,11 @@ def print_calibration(answer: dict[str, Any]) -> Iterable[str]:
         yield from _wrap(printable(answer["note"]))
 
 
-def _print_pair(pair: dict[str, Any]) -> Iterable[str]:
+def _print_pair(pair: dict[str, Any]) -> Iterable[Part]:
     yield ""
     yield f" {pair['labelled']:,} labelled ".center(_WIDTH, "-")
-    for name, page in zip("AB", pair["pages"], strict=True):
-        # Never cut, so that it can be opened.
-        yield f"{name}  {printable(page['url'])}"
-        yield f"   title:   {_cut(page['title'])}"
-        if page["heading"] and page["heading"] != page["title"]:
-            yield f"   heading: {_cut(page['heading'])}"
-        language = f", {printable(page['language'])}" if page["language"] else ""
-        yield f"   {plural(page['words'], 'word')}{language}, {page['state']}"
-    bits = " ".join(map(str, pair["differing_bits"])) or "none"
-    apart = plural(pair["distance"], "bit")
-    yield from _wrap(f"{apart} apart, {pair['similarity']:.2f} alike; bits: {bits}")
-    for test in pair["tests"]:
-        yield from _wrap(f"test: {printable(test)}")
-    yield f"the plugin: {'near-duplicates' if pair['judged'] else 'different pages'}"
-    if "note" in pair:
-        yield from _wrap(pair["note"])
-    else:
-        for side in ("only_in_first", "only_in_second"):
-            yield from _wrap(list_features(pair, side))
-        yield from map(printable, pair["text_difference"])
-        if more_lines := pair["left_out"]["text_difference"]:
-            yield f"and {plural(more_lines, 'more line')}"
+    yield from print_explanation(pair)
     yield PROMPT
-
-
-def _cut(text: str) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 3]}..."
 
 
 def _wrap(text: str) -> list[str]:

@@ -11,6 +11,7 @@ import re
 import textwrap
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from scrapy.commands import ScrapyCommand, ScrapyHelpFormatter
@@ -43,6 +44,7 @@ COMMANDS = {
 }
 _HELP_WIDTH = 78
 _NAME_WIDTH = 22
+_SET = "settings of "
 # What a command was called before it was joined with another one.
 FORMER = {
     "backup": "export store",
@@ -92,6 +94,12 @@ class SimhashCommand(ScrapyCommand):
         add_commands(parser)
         super().add_options(parser)
 
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Read the settings, which may stand behind the command, too."""
+        behind = [value for name, value in vars(opts).items() if name.startswith(_SET)]
+        opts.set = [*opts.set, *chain.from_iterable(filter(None, behind))]
+        super().process_options(args, opts)
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the sub-command, or refuse an unknown one and unknown arguments."""
         if opts.simhash_command is None:
@@ -106,12 +114,8 @@ class SimhashCommand(ScrapyCommand):
 
 def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
     """Name the unknown arguments, and the option that the first one resembles."""
-    told = f"unknown arguments: {' '.join(unknown)}"
-    name = unknown[0].partition("=")[0]
-    if name == "--set" or re.match("-s", name):
-        before = f"scrapy simhash -s NAME=VALUE {opts.simhash_command}"
-        return f"{told}; settings go before the command: {before}"
-    return told + suggest(name, re.findall(r"--[\w-]+", opts.simhash_usage()))
+    known = re.findall(r"--[\w-]+", opts.simhash_usage())
+    return f"unknown arguments: {' '.join(unknown)}{suggest(unknown[0].partition('=')[0], known)}"
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -181,6 +185,14 @@ def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None
     if command.stored:
         about_store = "folder or URL of the store (default: SIMHASH_STORE)"
         parser.add_argument("--store", metavar="PATH", help=about_store, **unset)
+    # Each parser has its own: argparse would let the last one replace the others.
+    parser.add_argument(
+        *("-s", "--set"),
+        metavar="NAME=VALUE",
+        action="append",
+        dest=f"{_SET}{name}",
+        help="set/override setting (may be repeated)",
+    )
     add_options(parser, command.options, command.more)
     parser.set_defaults(simhash_usage=parser.format_usage, simhash_runs=command)
     if command.actions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
@@ -12,7 +13,6 @@ from scrapy_simhash.commands.frame import (
     Command,
     format_time,
     list_table,
-    make_table,
     name_page,
     print_fields,
     style,
@@ -25,7 +25,7 @@ from scrapy_simhash.inspection.report.report import write_report
 from scrapy_simhash.stores.opening import open_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_simhash.commands.frame import Answer, Part
 
@@ -43,6 +43,9 @@ complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
 _TOP = 10
+# Of an explanation, which has room on one screen.
+_WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
+_PASSAGES_SHOWN, _WORDS_SHOWN = 2, 4
 _LEFT, _RIGHT, _WHOLE = "left", "right", "whole"
 
 
@@ -59,15 +62,15 @@ def _print_stats(answer: Answer) -> Iterable[Part]:
     yield from print_fields({key: value for key, value in answer.items() if key not in tables})
     for name, title in tables.items():
         rows = (cells for row in answer[name] for cells in _describe_group(row))
-        yield from list_table({"drops": _RIGHT, "kind": _LEFT, title: _WHOLE}, rows)
+        yield from list_table({"drops": _RIGHT, title: _WHOLE}, rows)
     yield ""
     yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
 
 
 def _describe_group(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
-    yield row["near_duplicates"], row["kind"], name_page(row["url"])
+    yield row["near_duplicates"], name_page(row["url"])
     if "addresses" in row:
-        yield "", "", f"  {name_page(row['addresses'][-1])}"
+        yield "", f"  {name_page(row['addresses'][-1])}"
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
@@ -160,63 +163,91 @@ def _print_match(answer: Answer) -> Iterable[Part]:
 
 
 def print_explanation(answer: Answer) -> Iterable[Part]:
-    """Print how two pages compare, or why one was dropped or kept."""
+    """Print in one screen how two pages compare, or why one was dropped or kept."""
     about = f"{printable(answer['url'])}: " if "url" in answer else ""
     yield style(f"{about}{printable(answer['verdict'])}", "bold")
-    if answer.get("decision"):
-        yield "last decision in the log:"
-        yield from _print_decision(answer["decision"])
-    if answer.get("judgement"):
-        yield "when it was last compared with others:"
-        yield from _print_decision(answer["judgement"])
+    for name, title in (("decision", "in the log"), ("judgement", "last compared with others")):
+        if answer.get(name):
+            yield f"{title}:"
+            yield from _print_decision(answer[name])
     for page in answer.get("pages", ()):
         yield printable(page["url"])
-        yield from print_fields({k: v for k, v in page.items() if k != "url"}, "  ")
-    if "seed" in answer:
-        yield f"seed of the fingerprints: {answer['seed']}"
-    if "distance" in answer:
-        yield from _print_distance(answer)
-    if "main_similarity" in answer:
-        main, whole = answer["main_similarity"], answer["whole_similarity"]
-        yield f"alike, by their sketches: main texts {main:.2f}, whole texts {whole:.2f}"
-    yield from (f"test: {printable(test)}" for test in answer.get("tests", ()))
-    if "jaccard" in answer:
-        yield from _print_texts(answer)
-    if "note" in answer:
-        yield answer["note"]
-    if "html" in answer:
-        yield f"side by side: {printable(answer['html'])}"
+        yield from _print_fact("", _describe_page(page) if "title" in page else "")
+    decided = answer.get("decided", "")
+    # What is said of distance and names stands in what agreed and differed.
+    said = (decided, "distance ", "titles: ") if decided else ()
+    tests = [test for test in answer.get("tests", ()) if not test.startswith(said)]
+    facts = {
+        "fingerprints": _describe_bits(answer) if "compared" in answer else "",
+        "agreed": ", ".join(answer.get("agreed", ())),
+        "differed": ", ".join(answer.get("differed", ())),
+        "decided": decided,
+        "tests": "; ".join(tests),
+        "repeated": answer.get("repeated", ""),
+        "now": answer.get("now", ""),
+        **(_describe_texts(answer) if "jaccard" in answer else {}),
+        "note": answer.get("note", ""),
+        "seed": answer.get("seed", ""),
+        "side by side": answer.get("html", ""),
+    }
+    for name, text in facts.items():
+        yield from _print_fact(name, text)
+    yield from _print_passages(answer.get("side_by_side", ()))
 
 
-def _print_distance(answer: Answer) -> Iterable[Part]:
-    bits = " ".join(map(str, answer["differing_bits"])) or "none"
-    tables = " ".join(map(str, answer["found_by_tables"])) or "none"
-    yield f"fingerprints compared: {' '.join(answer['compared'])}"
-    yield f"distance: {plural(answer['distance'], 'bit')}; differing bits: {bits}"
-    yield make_table(
-        {"block": _RIGHT, "its bits": _LEFT, "differ": _RIGHT, "which": _LEFT},
-        (
-            (number, block["bits"], len(block["differing"]), " ".join(map(str, block["differing"])))
-            for number, block in enumerate(answer["blocks"])
-        ),
+def _print_fact(name: str, text: str) -> Iterable[str]:
+    """Print a line with its name before it, broken between words for 80 columns."""
+    lines = wrap(printable(text), _WIDTH - _NAMES, break_long_words=False, break_on_hyphens=False)
+    yield from (f"{name * (not n):<{_NAMES}}{line}" for n, line in enumerate(lines))
+
+
+def _describe_page(page: Answer) -> str:
+    parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
+    if page["heading"] not in {"", page["title"]}:
+        parts.insert(1, f"heading {_cut(page['heading'])!r}")
+    parts += filter(None, [page["language"], page.get("state")])
+    if "time" in page:
+        parts.append(f"fetched {format_time(page['time'])} UTC")
+    if page.get("got_by"):
+        parts.append(f"got by {page['got_by']}")
+    return ", ".join(parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+
+
+def _describe_bits(answer: Answer) -> str:
+    bits = ", ".join(map(str, answer["differing_bits"])) or "none"
+    tables = ", ".join(map(str, answer["found_by_tables"])) or "none"
+    return (
+        f"{' and '.join(answer['compared'])}: {plural(answer['distance'], 'bit')} apart ({bits}); "
+        f"tables of design {answer['design']} that find the pair: {tables}"
     )
-    yield f"tables of design {answer['design']} that find the pair: {tables}"
 
 
-def _print_texts(answer: Answer) -> Iterable[Part]:
-    yield f"shared features: {answer['shared_features']:,} (Jaccard {answer['jaccard']})"
-    yield from (list_features(answer, side) for side in ("only_in_first", "only_in_second"))
-    for line in map(printable, answer["text_difference"]):
-        yield style(line, {"+": "green", "-": "red"}.get(line[:1], ""))
-    if more_lines := answer["left_out"]["text_difference"]:
-        yield f"and {plural(more_lines, 'more line')}; --html FILE shows the texts side by side"
+def _describe_texts(answer: Answer) -> dict[str, str]:
+    """Name the features that only one of two texts has."""
+    told = {}
+    for side in ("only_in_first", "only_in_second"):
+        words = answer[side]
+        more = answer["left_out"][side] + len(words[_WORDS_SHOWN:])
+        shown = ", ".join(words[:_WORDS_SHOWN]) or "nothing"
+        told[side.replace("_", " ")] = shown + f", and {more:,} more" * bool(more)
+    return told
 
 
-def list_features(answer: Answer, side: str) -> str:
-    """Write the features that only one page has: `only_in_first` or `only_in_second`."""
-    words = printable(", ".join(answer[side])) or "nothing"
-    more = answer["left_out"][side]
-    return f"{side.replace('_', ' ')}: {words}" + (f", and {more:,} more" if more else "")
+def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:
+    """Print the first passages in which two texts differ."""
+    changed = [row for row in rows if "first" in row]
+    for row in changed[:_PASSAGES_SHOWN]:
+        # What both begin with is cut, so that the first difference is seen.
+        before = max(0, len(row["first"][0]) - _BEFORE_A_CHANGE)
+        for sign, side, colour in (("-", "first", "red"), ("+", "second", "green")):
+            if passage := printable("".join(row[side])[before:]):
+                yield style(f"{sign} {'...' * bool(before)}{passage}"[:_WIDTH], colour)
+    if more := len(changed[_PASSAGES_SHOWN:]):
+        yield f"and {plural(more, 'more passage')}; --html FILE shows both texts side by side"
 
 
 def _print_report(answer: Answer) -> Iterable[str]:
@@ -227,6 +258,9 @@ def _print_report(answer: Answer) -> Iterable[str]:
     )
     share = answer["dropped"] / max(1, answer["judged"])
     yield f"{answer['dropped']:,} of {answer['judged']:,} pages judged were dropped ({share:.1%})"
+    for crawl in answer["nearly_all_dropped"]:
+        counts = f"{crawl['dropped']:,} of {plural(crawl['judged'], 'page')}"
+        yield f"NEARLY ALL DROPPED: {counts} in crawl {printable(crawl['crawl'])}"
     yield from (f"note: {printable(note)}" for note in answer["missing"])
 
 

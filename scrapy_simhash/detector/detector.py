@@ -405,6 +405,7 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
         decision.tests = list(match.tests)
         decision.new_links = match.new_links
         decision.match_pending = match.pending
+        decision.evidence = match.evidence
     if nearest := verdict.nearest:
         decision.nearest_url = nearest.url
         decision.nearest_distance = nearest.distance

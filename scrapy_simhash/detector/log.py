@@ -16,6 +16,7 @@ import msgspec
 
 from scrapy_simhash._printable import mask_passwords
 from scrapy_simhash.config import DROPPING
+from scrapy_simhash.judging.evidence import Evidence  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +79,7 @@ class Decision(Published, kw_only=True):
     nearest_distance: _Bits | None = None
     nearest_similarity: _Share | None = None
     nearest_tests: list[str] = []
+    evidence: Evidence | None = None
     features: int = 0
     words: int = 0
     links: _Count = 0

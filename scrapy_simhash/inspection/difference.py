@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import textwrap
+from collections import Counter
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import printable_text
+from scrapy_simhash.judging.sites import LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE
 from scrapy_simhash.pages.fingerprint import load_features
 from scrapy_simhash.simhash import FINGERPRINT_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from scrapy_simhash.tables.permutation import Design
 
@@ -35,13 +35,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")  # noqa: RU
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]|\w+|\s+|[^\w\s]")
 
 
-def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
+def compare_side_by_side(
+    first: str, second: str, template: Container[str] = ()
+) -> list[dict[str, Any]]:
     """Compare two texts sentence by sentence, and changed sentences word by word.
 
     Takes milliseconds, or seconds for crafted texts. The rows are ready for JSON, without control
     characters. Each has one of: `same`, a sentence of both; `first` and `second`, a changed passage
     in pieces, alternately equal and changed; `skipped`, the number of equal sentences left out
     here; `left_out`, the number of sentences at the end of both texts that were not compared.
+    A row of sentences that are template, see `list_template`, has `template` as well.
 
     >>> compare_side_by_side("Old cars.", "New cars.")
     [{'first': ['', 'Old', ' cars.'], 'second': ['', 'New', ' cars.']}]
@@ -56,11 +59,23 @@ def compare_side_by_side(first: str, second: str) -> list[dict[str, Any]]:
         room -= len("".join(pieces).encode())
         if room < 0:
             break
+        texts_shown = filter(
+            None, ("".join(row.get(side, ())) for side in ("first", "second", "same"))
+        )
+        if "skipped" not in row and all(text in template for text in texts_shown):
+            row["template"] = True
         rows.append(row)
         shown += sentences
     if left_out := sum(map(len, texts)) - shown:
         rows.append({"left_out": left_out})
     return rows
+
+
+def list_template(texts: Sequence[str]) -> set[str]:
+    """List the sentences that so many other pages of a site have that they are template."""
+    counted = Counter(sentence for text in texts for sentence in {*_split(text)})
+    least = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * len(texts))
+    return {sentence for sentence, pages in counted.items() if pages >= least}
 
 
 def _split(text: str) -> list[str]:
@@ -134,60 +149,38 @@ def _compare_words(first: list[str], second: list[str]) -> tuple[list[str], list
     return pieces
 
 
-_MOST_SHOWN = {"only_in_first": 10, "only_in_second": 10, "text_difference": 60}
-_DIFF_WIDTH = 76
+_WORDS_SHOWN = 10
 
 
 def compare_fingerprints(first: int, second: int, design: Design) -> dict[str, Any]:
     """Find in which bits two fingerprints differ, and which tables find the pair."""
-    # Bit 0 is the lowest one; the leading block comes first.
+    # Bit 0 is the lowest one.
     differing = [bit for bit in range(FINGERPRINT_BITS) if (first ^ second) >> bit & 1]
     flipped_bits = design.flips_for(min(len(differing), design.reach_bits))
-    found_by = [
-        number
-        for number, table in enumerate(design.tables)
-        if ((table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)).bit_count()
-        <= flipped_bits
-    ]
-    # The blocks between all places where any table cuts.
-    starts = sorted({block.shift for table in design.tables for block in table.blocks})
-    blocks = list(zip(starts, [*starts[1:], FINGERPRINT_BITS], strict=True))
     return {
         "compared": [f"{first:016x}", f"{second:016x}"],
         "distance": len(differing),
         "differing_bits": differing,
-        "blocks": [
-            {
-                "bits": f"{end - 1} to {start}",
-                "differing": [bit for bit in reversed(differing) if start <= bit < end],
-            }
-            for start, end in reversed(blocks)
-        ],
         "design": design.name,
-        "found_by_tables": found_by,
+        "found_by_tables": [
+            number
+            for number, table in enumerate(design.tables)
+            if (
+                (table.permute(first) ^ table.permute(second)) >> (64 - table.prefix_bits)
+            ).bit_count()
+            <= flipped_bits
+        ],
     }
 
 
-def compare_texts(features: str, first: str, second: str) -> dict[str, Any]:
-    """Find in which features two main texts differ, and make a unified diff of the texts."""
-    counts = [load_features(features).count(text) for text in (first, second)]
-    shared = counts[0].keys() & counts[1].keys()
-    total = len(counts[0].keys() | counts[1].keys())
-    diff = difflib.unified_diff(_wrap(first), _wrap(second), "first", "second", lineterm="", n=1)
-    lists = {
-        "only_in_first": [word for word, _ in (counts[0] - counts[1]).most_common()],
-        "only_in_second": [word for word, _ in (counts[1] - counts[0]).most_common()],
-        "text_difference": list(diff),
-    }
-    shown = {name: each[: _MOST_SHOWN[name]] for name, each in lists.items()}
+def compare_features(features: str, first: str, second: str) -> dict[str, Any]:
+    """Find in which features two main texts differ: the Jaccard index, and those of only one."""
+    mine, theirs = (load_features(features).count(text) for text in (first, second))
+    only = {"only_in_first": mine - theirs, "only_in_second": theirs - mine}
+    shared = mine.keys() & theirs.keys()
     return {
-        "jaccard": round(len(shared) / max(1, total), 4),
+        "jaccard": round(len(shared) / max(1, len(mine.keys() | theirs.keys())), 4),
         "shared_features": len(shared),
-        **shown,
-        "left_out": {name: len(each) - len(shown[name]) for name, each in lists.items()},
+        **{side: [word for word, _ in n.most_common(_WORDS_SHOWN)] for side, n in only.items()},
+        "left_out": {side: max(0, len(n) - _WORDS_SHOWN) for side, n in only.items()},
     }
-
-
-def _wrap(text: str) -> list[str]:
-    """Wrap each line of a text separately, so that an insertion stays local."""
-    return [part for line in text.splitlines() for part in textwrap.wrap(line, _DIFF_WIDTH)]

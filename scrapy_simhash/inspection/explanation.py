@@ -1,11 +1,10 @@
-"""The commands explain, query and fingerprint: why pages were dropped, and which ones are near."""
+"""The commands explain and query: why pages were dropped, and which ones are near."""
 
 from __future__ import annotations
 
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,13 +17,21 @@ from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, UnjudgedError
 from scrapy_simhash.inspection.contexts import StoredContexts
 from scrapy_simhash.inspection.difference import (
+    compare_features,
     compare_fingerprints,
     compare_side_by_side,
-    compare_texts,
+    list_template,
 )
 from scrapy_simhash.inspection.log import LogFilter, find_log, read_log
-from scrapy_simhash.judging.comparison import NO_CONTEXT, Context, Deciding, compare, find_nearest
+from scrapy_simhash.judging.comparison import (
+    LEAST_AGREED,
+    NO_CONTEXT,
+    compare,
+    decide,
+    find_nearest,
+)
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
+from scrapy_simhash.judging.evidence import Deciding, Relation
 from scrapy_simhash.pages.addresses import split_url
 from scrapy_simhash.pages.fingerprint import (
     fingerprint_file,
@@ -42,10 +49,10 @@ if TYPE_CHECKING:
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judging.evidence import Evidence
     from scrapy_simhash.pages.fingerprint import PageFingerprint
     from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.store import Store
-    from scrapy_simhash.tables.permutation import Design
 
 
 _Page: TypeAlias = Document | StoredDocument
@@ -213,6 +220,7 @@ def _is_file(what: str) -> bool:
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _WALL = '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --help`'
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
+REPEATED = "decided once more by the numbers in the log: the same"
 
 
 def explain(
@@ -253,41 +261,14 @@ def _explain(
     stored = store is not None or any(map(_is_url, what))
     with open_as_it_is(config.store) if stored else nullcontext() as opened:
         recipe, seed = _find_recipe(config, opened)
-        tables = 4 if config.tables == "auto" else config.tables
-        design = parse_design(opened.design if opened else tables)
         first, second = (
-            _look_at(config, _find_documents(opened, name)[-1])
+            _find_documents(opened, name)[-1]
             if opened is not None and _is_url(name)
             else _make_document(config, name, recipe, seed)
             for name in what
         )
-        context = NO_CONTEXT
-        if opened is not None:
-            context = _find_context(config, opened, first, second)
-    compared = _compare_pages(config, first, second, design, recipe.features, context)
+        compared = compare_pages(config, opened, first, second)
     yield {**compared, "seed": "of the store" if stored else "0"}
-
-
-def compare_stored(
-    config: Config, store: Store, first: StoredDocument, second: StoredDocument
-) -> dict[str, Any]:
-    """Say how two documents of a store compare, as `explain` does."""
-    ours, theirs = (_look_at(config, document) for document in (first, second))
-    context = _find_context(config, store, ours, theirs)
-    design = parse_design(store.design)
-    return _compare_pages(config, ours, theirs, design, store.recipe.features, context)
-
-
-def _find_context(config: Config, store: Store, first: _Page, second: _Page) -> Context:
-    """Find what the store tells of two of its documents; of a file it tells nothing."""
-    if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
-        return NO_CONTEXT
-    return StoredContexts(store, config).find(first, second)
-
-
-def _look_at(config: Config, document: StoredDocument) -> StoredDocument:
-    """Leave a document the fingerprints that the current settings look at."""
-    return structs.replace(document, fingerprints=look_at(document, config.rule))
 
 
 def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Document:
@@ -295,49 +276,110 @@ def _make_document(config: Config, name: str, recipe: Recipe, seed: int) -> Docu
     return make_document(page, config.rule, keep_text=True, url=name)
 
 
-def _compare_pages(
-    config: Config,
-    first: _Page,
-    second: _Page,
-    design: Design,
-    features: str,
-    context: Context,
+def compare_pages(
+    config: Config, store: Store | None, first: _Page, second: _Page
 ) -> dict[str, Any]:
-    """Say how two pages compare, and how a crawl with the current settings would judge them."""
-    within = min(config.distance, design.reach_bits)
-    compared = _compare_contents(first, second, design, features)
-    if not (isinstance(first, StoredDocument) and isinstance(second, StoredDocument)):
-        second = structs.replace(second, scope=first.scope)  # the scope of a file is unknown
-    answer = compare(first, second, replace(config, distance=within).rule, context=context)
-    why: dict[str, Any] = {}
-    if answer.deciding is Deciding.TEXTS:
-        why = {"similarity": answer.similarity, "confirmed": answer.confirmed}
-        why["site_known"] = context.known
-        why["tests"] = list(answer.tests)
-    elif answer.deciding is not Deciding.DISTANCE:
-        why = {"tests": list(answer.why)}
-    if compared.get("distance", 0) > within:
-        apart = f"{plural(compared['distance'], 'bit')} apart"
-        far = f"distance: {apart}, within {within} are near-duplicates; differs"
-        why["tests"] = [far, *why.get("tests", ())]
+    """Say how two pages compare, and how a crawl with the current settings would judge them.
+
+    Args:
+        config: the settings.
+        store: with these pages, or that they are compared with; None for two files.
+        first: a document of the store, or one that was made of a file.
+        second: another one.
+    """
+    tables = 4 if config.tables == "auto" else config.tables
+    design = parse_design(store.design if store else tables)
+    rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
+    first, second = (
+        structs.replace(each, fingerprints=look_at(each, rule)) for each in (first, second)
+    )
+    context = NO_CONTEXT  # a store tells nothing of a file, whose scope is unknown, too
+    if store is None or isinstance(first, Document) or isinstance(second, Document):
+        second = structs.replace(second, scope=first.scope)
+    else:
+        context = StoredContexts(store, config).find(first, second)
+    answer = compare(first, second, rule, context=context)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
-    return {
+    compared: dict[str, Any] = {
         "verdict": f"by the current settings: {verdict}",
         "judged": answer.duplicate,
         "pages": [_describe(first), _describe(second)],
+        "within": rule.distance,
+        "tests": list(answer.why),
+        **weigh(answer.evidence),
+    }
+    if first.file or second.file:
+        return compared | {"note": _FILES}  # bits of a digest say nothing
+    nearest = find_nearest(first.fingerprints, second.fingerprints)
+    compared |= compare_fingerprints(*nearest, design)
+    if first.sketch and second.sketch:
+        alike = compare_sketches(first.sketch, [second.sketch])
+        texts = round(float(alike.main[0]), 4), round(float(alike.whole[0]), 4)
+        compared["main_similarity"], compared["whole_similarity"] = texts
+        compared["similarity"] = max(texts)
+    if answer.deciding is Deciding.TEXTS:
+        compared |= {"site_known": context.known, "confirmed": answer.confirmed}
+    if first.text is None or second.text is None:
+        return compared | {"note": _NO_TEXT}
+    features = store.recipe.features if store else config.features
+    asked = {number for site in context.sites for number in site.numbers}
+    others = store.get_documents([*asked]) if store else []
+    template = list_template([each.text for each in others if each.text is not None])
+    return {
         **compared,
-        "within": within,
-        **why,
+        **compare_features(features, first.text, second.text),
+        "side_by_side": compare_side_by_side(first.text, second.text, template),
     }
 
 
+def weigh(evidence: Evidence) -> dict[str, Any]:
+    """Say in what two pages agreed and in what they differed, and what decided."""
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    bits = f"{plural(evidence.distance, 'bit')} apart"
+    if evidence.deciding in {Deciding.FILE, Deciding.DIGEST}:
+        sides[evidence.equal].append("digests")
+    else:
+        near = evidence.distance <= evidence.within
+        sides[near].append(f"fingerprints ({bits}, at most {evidence.within})")
+    if evidence.deciding is Deciding.TEXTS:
+        for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
+            if relation is not Relation.SILENT:
+                same = relation is Relation.SAME
+                sides[same].append(name if same else f"{name} ({relation})")
+        least = LEAST_AGREED.get(evidence.together, 1.0)
+        for name, share, asked in (
+            ("whole texts", evidence.whole, evidence.confirm),
+            ("main texts", evidence.main_alike, evidence.confirm),
+            ("content", evidence.agreed, least),
+            ("content within the common part", evidence.agreed_within, evidence.confirm),
+        ):
+            sides[share >= asked].append(f"{name} ({share:.2f})")
+    return {"agreed": sides[True], "differed": sides[False], "decided": decide(evidence)[0]}
+
+
+def repeat(decision: Decision) -> str:
+    """Decide on a near-duplicate of the log once more, by its line alone; says what came of it.
+
+    "" where the line has no evidence: a page that is kept, or a line of another version.
+    """
+    if decision.evidence is None:
+        return ""
+    said, near, confirmed = decide(decision.evidence)
+    told = decision.evidence.deciding is not Deciding.TEXTS or said in decision.tests
+    if near and confirmed and told and decision.evidence.distance == decision.distance:
+        return REPEATED
+    found = "near-duplicates" if near and confirmed else "different pages"
+    return f"NOT REPEATED: by the numbers in the log this version says: {found}, {said}"
+
+
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
-    last = compared = None
+    last = compared = judged = None
     for decision, line in _read_if_there(log, LogFilter(url=url)):
         if decision.url == mask_passwords(url):
             last = line
             # A revisit is compared with nothing.
-            compared = line if decision.status in {"new", "near_duplicate"} else compared
+            if decision.status in {"new", "near_duplicate"}:
+                compared, judged = line, decision
     found = {"url": url, "decision": last, "judgement": None if compared is last else compared}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
@@ -357,7 +399,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             yield {**found, "verdict": f"not in the store: {absent}"}
         walls = {wall.document for wall in store.list_walls()}
         for document in documents:
-            explained = _explain_document(store, document)
+            explained = _explain_document(config, store, document, judged)
             if {document.document, document.original} & walls:
                 explained["verdict"] += _WALL
             yield {**found, **explained}
@@ -369,30 +411,34 @@ def _read_if_there(
     return read_log(log, wanted, quiet=quiet) if log.is_file() else iter(())
 
 
-def _explain_document(store: Store, document: StoredDocument) -> dict[str, Any]:
+def _explain_document(
+    config: Config, store: Store, document: StoredDocument, judged: Decision | None
+) -> dict[str, Any]:
+    """Explain why a document is as it is; `judged` is its last judgement in the log, if any."""
     original = store.get_document(document.original) if document.original else None
     undone = "; undone: it passes when it is fetched again" if document.spared else ""
     apart = f"{plural(document.distance or 0, 'bit')} away"
-    if document.state == "duplicate" and original is None:
-        return {
-            "verdict": f"near-duplicate of an imported fingerprint, {apart}{undone}",
-            "pages": [_describe(document)],
-            "tests": list(document.tests),
-        }
     if original is None:
-        return {"verdict": f"kept ({document.state})", "pages": [_describe(document)]}
-    asked = _list_sample(document.tests)
-    changed = _list_changed(store, asked, document.time)
+        verdict, duplicate = f"kept ({document.state})", document.state == "duplicate"
+        if duplicate:
+            verdict = f"near-duplicate of an imported fingerprint, {apart}{undone}"
+        tests = {"tests": list(document.tests)} if duplicate else {}
+        return {"verdict": verdict, "pages": [_describe(document)], **tests}
     if document.state != "duplicate":
         undone = ", and kept, for another callback than had that one"
-    return {
+    now = compare_pages(config, store, document, original)
+    asked = _list_sample(document.tests)
+    explained = {
+        **now,
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
-        "pages": [_describe(document), _describe(original)],
-        **_compare_contents(document, original, parse_design(store.design), store.recipe.features),
+        "now": "" if now["judged"] else f"{now['verdict']} ({now['decided']})",
         "similarity": document.similarity,
-        "tests": [*document.tests, *changed],
+        "tests": [*document.tests, *_list_changed(store, asked, document.time)],
         "site_known": bool(asked),
     }
+    if judged is None or judged.match_document != original.document or not judged.evidence:
+        return explained
+    return {**explained, **weigh(judged.evidence), "repeated": repeat(judged)}
 
 
 def _list_sample(tests: Sequence[str]) -> list[int]:
@@ -414,32 +460,12 @@ def _list_changed(store: Store, asked: Sequence[int], since: float) -> list[str]
 
 
 def _describe(document: _Page) -> dict[str, Any]:
-    page = {
-        "url": document.url,
-        "title": document.title,
-        "fingerprint": f"{document.fingerprints[0]:016x}",
-        "features": document.features,
-        "words": document.words,
+    page: dict[str, Any] = {
+        name: getattr(document, name)
+        for name in ("url", "title", "heading", "language", "words", "features")
     }
+    page["fingerprint"] = f"{document.fingerprints[0]:016x}"
     if isinstance(document, StoredDocument):  # and no file
-        page |= {"state": document.state, "crawl": document.crawl, "time": document.time}
+        page |= {name: getattr(document, name) for name in ("document", "state", "crawl", "time")}
         page["got_by"] = ", ".join(".".join(filter(None, each)) for each in document.readers)
     return page
-
-
-def _compare_contents(first: _Page, second: _Page, design: Design, features: str) -> dict[str, Any]:
-    """Compare the nearest fingerprints of two pages, their sketches, and any kept texts."""
-    if first.file or second.file:
-        return {"note": _FILES}  # bits of a digest say nothing
-    answer = compare_fingerprints(*find_nearest(first.fingerprints, second.fingerprints), design)
-    if first.sketch and second.sketch:
-        alike = compare_sketches(first.sketch, [second.sketch])
-        answer["main_similarity"] = round(float(alike.main[0]), 4)
-        answer["whole_similarity"] = round(float(alike.whole[0]), 4)
-    if first.text is None or second.text is None:
-        return {**answer, "note": _NO_TEXT}
-    return {
-        **answer,
-        **compare_texts(features, first.text, second.text),
-        "side_by_side": compare_side_by_side(first.text, second.text),
-    }

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash.errors import InspectionError, PartlyFailedError, suggest
-from scrapy_simhash.inspection.explanation import compare_stored
+from scrapy_simhash.inspection.explanation import compare_pages
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.urls.applying import ActingRules
 from scrapy_simhash.urls.proof import describe_missing, lower_bound
@@ -142,8 +142,7 @@ def _compare(config: Config, store: Store, *urls: str) -> dict[str, Any]:
             "verdict": f"{' and '.join(missing)} {were} deleted since",
             "pages": [{"url": url} for url in urls],
         }
-    first, second = (stored[url] for url in urls)
-    return compare_stored(config, store, first, second)
+    return compare_pages(config, store, *(stored[url] for url in urls))
 
 
 def audit(config: Config, rules_path: Path | None) -> Iterator[dict[str, Any]]:

@@ -23,9 +23,12 @@ from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_simhash.judging.content import Content, compare_contents
+import msgspec
+
+from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
 from scrapy_simhash.judging.documents import State
-from scrapy_simhash.judging.names import Relation, Relations, call_differently, key_of, relate_names
+from scrapy_simhash.judging.evidence import Deciding, Evidence, Place, Relation
+from scrapy_simhash.judging.names import Relations, call_differently, key_of, relate_names
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import NO_PATH, host_of, parse_address
@@ -105,18 +108,6 @@ class Context(NamedTuple):
 NO_CONTEXT = Context()
 
 
-class Deciding(StrEnum):
-    """What decides about two documents, in words for people."""
-
-    SCOPE = "in different scopes: never compared"
-    KINDS = "a file and a page: never compared"
-    FILE = "files that are no HTML pages: compared by a digest of their bytes"
-    DIGEST = "too little text for a simhash: compared exactly"
-    DISTANCE = "plain simhash"
-    NO_SKETCH = f"no sketch of one of them: within {PLAIN_DISTANCE_BITS} bits the distance decides"
-    TEXTS = "texts and names"
-
-
 class Answer(NamedTuple):
     """What came of comparing two documents.
 
@@ -130,6 +121,7 @@ class Answer(NamedTuple):
         similarity: the larger one of their texts' similarities, 0 to 1; None where texts and names
             do not decide.
         tests: what each test of texts and names said, for people.
+        evidence: all that decided.
     """
 
     deciding: Deciding
@@ -138,6 +130,7 @@ class Answer(NamedTuple):
     confirmed: bool
     duplicate: bool
     proposal: str
+    evidence: Evidence
     similarity: float | None = None
     tests: tuple[str, ...] = ()
 
@@ -172,12 +165,18 @@ def compare(
         distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
-    near = distance <= (0 if short else rule.distance)
-    name = "" if near or exactly else context.name
-    near = near or bool(name)
+    within = 0 if short else rule.distance
+    name = "" if distance <= within or exactly else context.name
+    evidence = Evidence(
+        deciding=deciding,
+        distance=distance,
+        within=within,
+        named=bool(name),
+        equal=first.stub == second.stub and first.text_digest == second.text_digest,
+        short=short,
+    )
     proposal = name_proposal(distance, stub=short, file=deciding is Deciding.FILE, name=name)
-    similarity: float | None = None
-    tests: tuple[str, ...] = ()
+    similarity, called = None, ""
     if deciding is Deciding.TEXTS:
         assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
         sites = context.sites
@@ -188,31 +187,80 @@ def compare(
         common = names.together is Relation.SAME and context.called_alike > MOST_CALLED_ALIKE
         if common:
             names = names._replace(together=Relation.SILENT)
-        said, confirmed = _decide(first, second, content, names, rule.confirm, context.known)
-        if short and names.together is not Relation.SAME:
-            said, confirmed = "short texts that are not called the same", False
-        elif short and content.whole == 1:
-            # Their digests differ: in a picture, say, as the pages of an album do.
-            said, confirmed = "one short text, but pictures or attributes that differ", False
-        if content.whole == 1 and first.shell and second.shell:
-            titled = names.title in {Relation.SAME, Relation.SILENT}
-            if not (confirmed and titled) or _declare_two(first, second):
-                said, confirmed = SHELLS, False
+        evidence = _collect(evidence, (first, second), content, names, rule.confirm, context)
         called = f"titles: {names.title}; headings: {names.heading}"
         if common:
             called += f"; but {context.called_alike} others are called so"
-        tests = (said, called, _describe(content, sites))
-    else:
+    said, near, confirmed = decide(evidence)
+    tests = (said, called, _describe(content, context.sites)) if content and called else ()
+    duplicate = near and confirmed
+    return Answer(
+        deciding, distance, near, confirmed, duplicate, proposal, evidence, similarity, tests
+    )
+
+
+def decide(evidence: Evidence) -> tuple[str, bool, bool]:
+    """Decide by all that is known: why, whether one proposes the other, whether that is confirmed.
+
+    They are near-duplicates if both hold.
+    """
+    deciding, distance = evidence.deciding, evidence.distance
+    near = evidence.named or distance <= evidence.within
+    if deciding is not Deciding.TEXTS:
         confirmed = {
             Deciding.SCOPE: False,
             Deciding.KINDS: False,
-            Deciding.FILE: first.text_digest == second.text_digest,
-            Deciding.DIGEST: first.stub == second.stub and first.text_digest == second.text_digest,
+            Deciding.FILE: evidence.equal,
+            Deciding.DIGEST: evidence.equal,
             Deciding.DISTANCE: True,
             Deciding.NO_SKETCH: distance <= PLAIN_DISTANCE_BITS,
         }[deciding]
-    duplicate = near and confirmed
-    return Answer(deciding, distance, near, confirmed, duplicate, proposal, similarity, tests)
+        return deciding.value, near, confirmed
+    said, confirmed = _decide(evidence)
+    if evidence.short and evidence.together is not Relation.SAME:
+        said, confirmed = "short texts that are not called the same", False
+    elif evidence.short and evidence.whole == 1:
+        # Their digests differ: in a picture, say, as the pages of an album do.
+        said, confirmed = "one short text, but pictures or attributes that differ", False
+    if evidence.whole == 1 and evidence.shells:
+        titled = evidence.title in {Relation.SAME, Relation.SILENT}
+        if not (confirmed and titled) or evidence.two_shells:
+            said, confirmed = SHELLS, False
+    return said, near, confirmed
+
+
+def _collect(
+    evidence: Evidence,
+    pages: tuple[PageFacts, PageFacts],
+    content: Content,
+    names: Relations,
+    confirm: float,
+    context: Context,
+) -> Evidence:
+    """Add to the evidence what decides where texts and names do."""
+    return msgspec.structs.replace(
+        evidence,
+        confirm=confirm,
+        known=context.known,
+        title=names.title,
+        heading=names.heading,
+        together=names.together,
+        place=_relate_addresses(pages[0].url, pages[1].url),
+        shells=bool(pages[0].shell and pages[1].shell),
+        two_shells=_declare_two(*pages),
+        whole=content.whole,
+        main_alike=content.main_alike,
+        main_alone=content.main_alone,
+        main_both=content.main_both,
+        share_of_main=content.share_of_main,
+        alone=min(content.first, content.second),
+        shared=content.shared,
+        own=content.mine + content.theirs,
+        common=content.within,
+        agreed=content.agreed,
+        agreed_within=content.agreed_within,
+        triples=content.triples,
+    )
 
 
 def compare_many(
@@ -269,62 +317,57 @@ def _called(page: PageFacts) -> tuple[str, object]:
     return host_of(page.url), key_of(page.title, page.heading)
 
 
-def _decide(
-    first: PageFacts,
-    second: PageFacts,
-    content: Content,
-    names: Relations,
-    confirm: float,
-    known: bool,
-) -> tuple[str, bool]:
+def _decide(evidence: Evidence) -> tuple[str, bool]:
     """Whether content and names make two pages one document, and why, for people."""
-    together, siblings = names.together, _are_siblings(first.url, second.url)
-    if not known and content.main_alone > MOST_OF_MAIN_ALONE:
+    together, place = evidence.together, evidence.place
+    known, confirm = evidence.known, evidence.confirm
+    names = {evidence.title, evidence.heading}
+    if not known and evidence.main_alone > MOST_OF_MAIN_ALONE:
         return "main texts differ", False
-    if not siblings and _outweighs_names(content, names, confirm, known=known):
+    if place is not Place.FOLDER and _outweighs_names(evidence):
         return "so long a content agrees whatever its names", True
     if together is Relation.DIFFER:
         return "names differ", False
     same, silent = together is Relation.SAME, together is Relation.SILENT
-    long = content.triples >= TRIPLES_OF_A_TEXT
-    whole, within = content.whole >= confirm, content.agreed_within >= confirm
-    nearly = content.agreed_within >= max(NEARLY_ALL, confirm)
-    if siblings:
-        named = {names.title, names.heading} <= {Relation.SAME, Relation.SILENT}
+    long = evidence.triples >= TRIPLES_OF_A_TEXT
+    whole, within = evidence.whole >= confirm, evidence.agreed_within >= confirm
+    nearly = evidence.agreed_within >= max(NEARLY_ALL, confirm)
+    if place is Place.FOLDER:
+        named = names <= {Relation.SAME, Relation.SILENT}
         # Logins and "not found" pages, in a template whose advertisement and time change.
         framed = (
-            content.share_of_main >= LEAST_SHARE_OF_MAIN
-            and content.main_alike >= max(NEARLY_ALL, confirm)
-            and content.agreed >= LEAST_AGREED[Relation.MORE]
+            evidence.share_of_main >= LEAST_SHARE_OF_MAIN
+            and evidence.main_alike >= max(NEARLY_ALL, confirm)
+            and evidence.agreed >= LEAST_AGREED[Relation.MORE]
         )
-        told = same or content.agreed >= NEARLY_ALL
+        told = same or evidence.agreed >= NEARLY_ALL
         alike = named and told and ((whole and nearly) or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
-    some = content.triples >= TRIPLES_FOR_EDITS
+    some = evidence.triples >= TRIPLES_FOR_EDITS
     # At two addresses of one host a page with an edit is another page, and so is one of a kind
     # that has no names.
-    host, another = host_of(first.url), host_of(second.url)
-    two_pages = host == another != "" and not _are_one(first.url, second.url)
+    two_pages = place is Place.HOST
     asked = NEARLY_ALL if two_pages and silent else LEAST_AGREED[together]
-    edited = content.agreed >= (LEAST_AGREED[Relation.MORE] if two_pages else asked)
+    edited = evidence.agreed >= (LEAST_AGREED[Relation.MORE] if two_pages else asked)
     edited = edited and same and some
-    within_edits = within or (edited and content.agree_but_for_edits(_overlook(confirm)) >= confirm)
+    overlooked = agree_but_for_edits(evidence.shared, evidence.common, _overlook(confirm))
+    within_edits = within or (edited and overlooked >= confirm)
     # Not where all that both main texts have is template.
-    main = content.main_alike >= confirm and content.share_of_main >= LEAST_SHARE_OF_MAIN
-    main = main and content.shared > 0
+    main = evidence.main_alike >= confirm and evidence.share_of_main >= LEAST_SHARE_OF_MAIN
+    main = main and evidence.shared > 0
     # A few triples in common may be a notice.
     enough = same or long or (together is not Relation.MORE and some)
     if not known:  # the title, or what was taken for main texts, may be all pages'
         # Neither names nor other pages tell what of the texts is template.
         asked = max(asked, LEAST_AGREED[Relation.MORE]) if silent else asked
-        within_edits = within_edits and (nearly or names.heading is not Relation.DIFFER)
-        alone = min(content.first, content.second)
-        main = main and (alone <= LITTLE_ALONE * content.main_both or host != another)
-    equal = content.mine == content.theirs == 0  # neither has anything of its own
-    named = same or (silent and (equal or (some and content.agreed >= asked)))
+        within_edits = within_edits and (nearly or evidence.heading is not Relation.DIFFER)
+        little = evidence.alone <= LITTLE_ALONE * evidence.main_both
+        main = main and (little or place is Place.HOSTS)
+    equal = evidence.own == 0  # neither has anything of its own
+    named = same or (silent and (equal or (some and evidence.agreed >= asked)))
     for reason, holds in (
         ("whole texts are alike", whole and named and ((same and some) or within or long)),
-        ("content agrees", within_edits and content.agreed >= asked and enough),
+        ("content agrees", within_edits and evidence.agreed >= asked and enough),
         ("main texts are alike", same and main),
     ):
         if holds:
@@ -332,21 +375,22 @@ def _decide(
     return "content differs", False
 
 
-def _outweighs_names(content: Content, names: Relations, confirm: float, *, known: bool) -> bool:
+def _outweighs_names(evidence: Evidence) -> bool:
     """Whether so much agrees that a name which differs does not matter: it may be translated."""
-    if known:
+    confirm, names = evidence.confirm, (evidence.title, evidence.heading, evidence.together)
+    if evidence.known:
         return (
             Relation.SILENT in names
-            and content.triples >= TRIPLES_OF_A_LONG_TEXT
-            and content.agreed >= LEAST_AGREED[Relation.MORE]
-            and content.agreed_within >= max(NEARLY_ALL, confirm)
+            and evidence.triples >= TRIPLES_OF_A_LONG_TEXT
+            and evidence.agreed >= LEAST_AGREED[Relation.MORE]
+            and evidence.agreed_within >= max(NEARLY_ALL, confirm)
         )
-    both_differ = names.title is names.heading is Relation.DIFFER
+    both_differ = evidence.title is evidence.heading is Relation.DIFFER
     least = (
         max(NEARLY_ALL, confirm) if both_differ else confirm - LESS_OF_A_BOOK * _overlook(confirm)
     )
-    agreed = min(content.agreed, content.agreed_within)
-    return content.triples >= TRIPLES_OF_A_BOOK and agreed >= least
+    agreed = min(evidence.agreed, evidence.agreed_within)
+    return evidence.triples >= TRIPLES_OF_A_BOOK and agreed >= least
 
 
 def _declare_two(first: PageFacts, second: PageFacts) -> bool:
@@ -361,9 +405,17 @@ def _overlook(confirm: float) -> float:
     return min(1.0, (1 - confirm) / (1 - CONFIRM))
 
 
-def _are_one(first: str, second: str) -> bool:
-    """Whether two addresses are one, fetched at two times: but for what only a browser reads."""
-    return first.partition("#")[0] == second.partition("#")[0]
+def _relate_addresses(first: str, second: str) -> Place:
+    if _are_siblings(first, second):
+        return Place.FOLDER
+    host, another = host_of(first), host_of(second)
+    if host != another:
+        return Place.HOSTS
+    if not host:
+        return Place.NOWHERE
+    # Fetched at two times: but for what only a browser reads.
+    one = first.partition("#")[0] == second.partition("#")[0]
+    return Place.ADDRESS if one else Place.HOST
 
 
 def _are_siblings(first: str, second: str) -> bool:

@@ -61,11 +61,11 @@ class Content(NamedTuple):
     agreed_within: float
     triples: float
 
-    def agree_but_for_edits(self, overlooked: float) -> float:
-        """Agree within the common part, if one or two edits are overlooked, or such a share."""
-        edits = overlooked * min(_EDITED_BINS, _MOST_EDITED * self.shared)
-        apart = max(0.0, self.within - edits)
-        return self.shared / (self.shared + apart) if self.shared else 0.0
+
+def agree_but_for_edits(shared: float, within: float, overlooked: float) -> float:
+    """Get `Content.agreed_within`, if one or two edits are overlooked, or such a share of them."""
+    edits = overlooked * min(_EDITED_BINS, _MOST_EDITED * shared)
+    return shared / (shared + max(0.0, within - edits)) if shared else 0.0
 
 
 def compare_contents(

@@ -17,6 +17,7 @@ from scrapy_simhash.tables.permutation import check_fingerprint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy_simhash.judging.evidence import Evidence
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.pages.fingerprint import PageFingerprint
 
@@ -195,6 +196,7 @@ class Match:
         pending: nobody has its items yet; its crawl is at work on them.
         kept: why the new document is kept all the same: "" if it is not, else `other_callback` or
             `other_spider`, who got this one.
+        evidence: all that decided, see `judging.evidence`.
     """
 
     document: int
@@ -207,6 +209,7 @@ class Match:
     # Of the moment, not of the match.
     pending: bool = field(default=False, compare=False)
     kept: Kept = ""
+    evidence: Evidence | None = field(default=None, compare=False)  # not kept in the store
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,6 +305,7 @@ def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
         new_links,
         pending=not (kept or record is None or _is_settled(page, record)),
         kept=kept,
+        evidence=answer.evidence,
     )
 
 

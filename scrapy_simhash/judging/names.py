@@ -13,12 +13,12 @@ import operator
 import re
 import unicodedata
 from collections import Counter
-from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
+from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
@@ -70,24 +70,6 @@ _NAMES_REMEMBERED = 4_096
 _PAUSES = frozenset(",;")
 # Of a name, pages are found by so many. The longest titles of the corpora have five.
 _MOST_PARTS = 8
-
-
-class Relation(StrEnum):
-    """How two names are related, or all names of two pages."""
-
-    SAME = "same"
-    """Their subjects are equal."""
-    SILENT = "silent"
-    """They tell nothing: one is missing, or both are the site's."""
-    MORE = "one says more"
-    """One has words that the other lacks."""
-    LITTLE_MORE = "one says a little more"
-    """One has signs that the other lacks, or no subject at all."""
-    DIFFER = "differ"
-    """Either has what the other lacks."""
-    MIXED = "one is the same, one is not"
-    """Of all names: title and heading disagree, and the one that is the same is named in the other
-    one."""
 
 
 class _Part(NamedTuple):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # 3 on two corpora, as good on the third (docs/study.md).
 LEAST_KNOWN = 6
 # A triple that so many of the sample have is template and weighs nothing; fewer weigh less each.
-_SHARE_OF_TEMPLATE = 0.2
-_LEAST_OF_TEMPLATE = 3
+SHARE_OF_TEMPLATE = 0.2
+LEAST_OF_TEMPLATE = 3
 # Of 10 kB each. Each document of a sample may be one of two that are compared, and left out.
 _SITES_REMEMBERED = 1_024
 
@@ -68,7 +68,7 @@ class Site:
         # A smaller triple hides whether the page has this one.
         telling = np.count_nonzero(values >= smallest, axis=0)
         had_by = count * having / np.maximum(1, telling)
-        most = max(_LEAST_OF_TEMPLATE, _SHARE_OF_TEMPLATE * count)
+        most = max(LEAST_OF_TEMPLATE, SHARE_OF_TEMPLATE * count)
         weights: NDArray[np.float64] = np.maximum(0.0, 1 - np.log1p(had_by) / np.log1p(most))
         return weights
 

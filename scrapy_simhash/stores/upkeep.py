@@ -11,7 +11,6 @@ from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import FACTS, Record, State, StoredDocument, Wall
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
-from scrapy_simhash.pages.kinds import guess_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -107,7 +106,6 @@ def describe_walls(walls: Sequence[Wall]) -> dict[str, Any]:
                 "near_duplicates": wall.near_duplicates,
                 "url": wall.url,
                 "title": wall.title,
-                "kind": guess_kind(wall.title, ""),
                 "addresses": list(wall.addresses),
             }
             for wall in walls[:_ROWS_SHOWN]
@@ -121,7 +119,6 @@ def _describe_group(number: int, original: Record | None, near_duplicates: int) 
         "near_duplicates": near_duplicates,
         "url": original.url if original else None,
         "title": original.title if original else "",
-        "kind": guess_kind(original.title, original.heading) if original else "",
     }
 
 

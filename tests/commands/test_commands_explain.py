@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,11 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     assert answer["decision"]["status"] == "near_duplicate"
     out = run.text("explain", AGAIN, "--store", store)
     assert f"{AGAIN}: near-duplicate of {ONE}" in out
-    assert "distance: 0 bits; differing bits: none" in out
+    (bits,) = {*answer["compared"]}
+    assert f"fingerprints    {bits} and {bits}: 0 bits apart" in out
+    assert re.search(r"\nrepeated +decided once more by the numbers in the log: the same\n", out)
+    assert len(out.splitlines()) <= 24
+    assert all(len(line) <= 80 or "http://" in line for line in out.splitlines())
     assert f"  near_duplicate  {AGAIN}\n    0 bits, " in out
 
 
@@ -89,7 +94,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert names == "titles: differ; headings: differ"
     assert decided == "names differ"
     lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
-    place = lines.index("when it was last compared with others:")
+    place = lines.index("last compared with others:")
     assert lines[place + 1].endswith(f"  new             {TWO}")
     assert lines[place + 2].startswith(
         f"    kept, {plural(judgement['nearest_distance'], 'bit')}, "
@@ -113,7 +118,7 @@ def test_page_of_the_log_only(run: Run, store: Path) -> None:
 def test_without_a_log_the_store_says_what_it_knows(run: Run, store: Path) -> None:
     out = run.text("explain", AGAIN, "--log", "none.jsonl", "--store", store)
     assert f"{AGAIN}: near-duplicate of {ONE}" in out
-    assert "last decision" not in out
+    assert "in the log:" not in out
 
 
 def test_page_dropped_for_a_bulk_loaded_fingerprint(run: Run, tmp_path: Path) -> None:
@@ -152,12 +157,10 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert answer["within"] == 7
     assert 0.9 < answer["jaccard"] < 1
     assert all("changed7x" in shingle for shingle in answer["only_in_second"])
-    changed = [line for line in answer["text_difference"] if line.startswith("+ ")]
-    assert not changed  # unified: no blank behind the sign
-    assert any(line.startswith("+") and "changed7x" in line for line in answer["text_difference"])
     done = run("explain", first, second)
-    assert f"distance: {plural(answer['distance'], 'bit')};" in done.out
-    assert "changed7x" in done.out
+    assert f": {plural(answer['distance'], 'bit')} apart (" in done.out
+    assert any(line.startswith("+ ") and "changed7x" in line for line in done.out.splitlines())
+    assert len(done.out.splitlines()) <= 24
 
 
 def test_two_files_too_far_apart(run: Run, tmp_path: Path) -> None:
@@ -166,8 +169,8 @@ def test_two_files_too_far_apart(run: Run, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.html" for number in (1, 2)]
     answer = run.answer("explain", *files)
     assert answer["distance"] > 7
-    apart = f"distance: {answer['distance']} bits apart, within 7 are near-duplicates; differs"
-    assert answer["tests"][0] == apart
+    apart = f"fingerprints ({answer['distance']} bits apart, at most 7)"
+    assert answer["differed"][0] == apart
     assert apart in run("explain", *files).out
 
 
@@ -217,7 +220,7 @@ def test_in_a_project_the_store_is_that_of_the_settings(store: Path, tmp_path: P
 
 def test_difference_as_a_page(run: Run, store: Path, tmp_path: Path) -> None:
     path = tmp_path / "difference.html"
-    assert f"side by side: {path}" in run.text(
+    assert f"side by side    {path}" in run.text(
         "explain", AGAIN, TWO, "--store", store, "--html", path
     )
     written = path.read_text("utf-8")

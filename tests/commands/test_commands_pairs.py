@@ -1,5 +1,6 @@
 """Pages compared and looked up: explain of pairs, query's rules, find-all and clusters by URL."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,9 @@ def test_two_urls_of_the_store(run: Run, store: Path) -> None:
     assert answer["only_in_first"]
     assert answer["seed"] == "of the store"
     out = run.text("explain", ONE, TWO, "--store", store)
-    assert "alike, by their sketches: main texts 0." in out
+    assert "whole texts (0." in out
     assert out.startswith("by the current settings: different pages\n")
     assert answer["judged"] is False
-    assert "\nblock  its bits  differ  which\n    0  63 to 48  " in out
 
 
 def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
@@ -53,8 +53,8 @@ def test_a_file_and_a_url_are_compared_by_the_seed_of_the_store(
     done = run("explain", file, ONE, "--store", store)
     with open_store(str(store), readonly=True) as opened:
         assert str(opened.seed) not in done.out
-    compared = done.out.partition("\nfingerprints compared: ")[2].splitlines()[0].split()
-    assert compared == answer["compared"]
+    compared = re.findall(r"\nfingerprints +(\w+) and (\w+):", done.out)[0]
+    assert [*compared] == answer["compared"]
     first, second = (int(each, 16) for each in compared)
     assert (first ^ second).bit_count() == answer["distance"]
 
@@ -100,7 +100,7 @@ def test_why_pages_with_one_fingerprint_are_different(
     asked = ("explain", f"{SITE}a", f"{SITE}b", "--store", tmp_path / "s")
     done = run(*asked)
     assert done.out.startswith("by the current settings: different pages\n")
-    assert f"\ntest: {why}\n" in done.out
+    assert re.search(rf"\ndecided +{re.escape(why)}\n", done.out)
 
 
 def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
@@ -108,12 +108,15 @@ def test_what_is_cut_is_said(run: Run, tmp_path: Path) -> None:
         text = make_page(make_words(seed, 600))
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     answer = run.answer("explain", "first.html", "second.html")
-    assert [len(answer[name]) for name in answer["left_out"]] == [10, 10, 60]
+    assert [len(answer[name]) for name in answer["left_out"]] == [10, 10]
     assert all(answer["left_out"].values())
     done = run("explain", "first.html", "second.html")
-    assert f", and {answer['left_out']['only_in_first']:,} more\nonly in second: " in done.out
-    more_lines = answer["left_out"]["text_difference"]
-    assert f"\nand {more_lines:,} more lines; --html FILE shows" in done.out
+    shown = len(re.findall(r"[^ ,]+(?=,)", re.findall(r"only in first.*", done.out)[0]))
+    assert (
+        f", and {answer['left_out']['only_in_first'] + 10 - shown:,} more\nonly in sec" in done.out
+    )
+    changed = sum("first" in row for row in answer["side_by_side"])
+    assert f"\nand {changed - 2} more passages; --html FILE shows" in done.out
 
 
 def test_files_are_compared_by_seed_0_unless_a_store_is_named(
@@ -124,7 +127,7 @@ def test_files_are_compared_by_seed_0_unless_a_store_is_named(
     assert (without["seed"], within["seed"]) == ("0", "of the store")
     assert (without["distance"], within["distance"]) == (0, 0)
     assert without["compared"] != within["compared"]
-    assert "seed of the fingerprints: 0\n" in run("explain", file, file).out
+    assert re.search(r"\nseed +0\n", run("explain", file, file).out)
 
 
 def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -> None:
@@ -138,17 +141,9 @@ def test_fingerprint_by_the_seed_of_a_store(run: Run, store: Path, file: Path) -
 
 
 @pytest.mark.parametrize("design", ["4", "16", "6:3"])
-def test_blocks_of_the_design(design: str) -> None:
+def test_bits_that_differ(design: str) -> None:
     answer = compare_fingerprints(A, A ^ 1 << 63 ^ 1 << 20 ^ 1, parse_design(design))
     assert (answer["distance"], answer["differing_bits"]) == (3, [0, 20, 63])
-    bits = [
-        bit
-        for block in answer["blocks"]
-        for high, _, low in [block["bits"].partition(" to ")]
-        for bit in range(int(high), int(low) - 1, -1)
-    ]
-    assert bits == list(range(63, -1, -1))
-    assert [bit for block in answer["blocks"] for bit in block["differing"]] == [63, 20, 0]
     assert answer["found_by_tables"]
 
 

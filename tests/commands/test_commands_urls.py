@@ -183,7 +183,7 @@ def test_conflicts_are_shown_first_as_explain_shows_pairs(run: Run, crawled: Pat
         *("explain", f"{SITE}/list?page=3", f"{SITE}/list?page=1", "--store", crawled)
     ).out.splitlines()
     shown = lines[lines.index("voted different:") + 1 : lines.index("voted different:", 20) - 1]
-    assert shown == [line for line in explained if not line.startswith("seed of")]
+    assert shown == [line for line in explained if not line.startswith("seed ")]
 
 
 def test_rules_are_found_by_text_by_words_and_by_id(run: Run, crawled: Path) -> None:
@@ -276,7 +276,7 @@ def test_side_by_side_in_a_file(run: Run, crawled: Path, tmp_path: Path) -> None
     out = run.text("urls", "show", PAGE, "--html", path, "--store", crawled)
     html = path.read_text("utf-8")
     assert html.count('class="difference"') == 2  # the third has a page that was deleted
-    assert f"side by side: {path}" in out
+    assert f"side by side    {path}" in out
     assert "exists already" in run.refused("urls", "show", PAGE, "--html", path, "--store", crawled)
     asked = ("urls", "show", LANG, "--html", path, "--overwrite", "--store", crawled)
     assert "there is no pair of texts" in run(*asked).err

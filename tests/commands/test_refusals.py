@@ -26,10 +26,11 @@ log --sumary -> --sumary; did you mean --summary?
 log --status near-duplicate -> ; did you mean near_duplicate?
 import a --kind wrac -> ; did you mean warc?
 evaluate --scope hots -> ; did you mean host?
-stats --json -s A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
-stats -sA=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
-stats --set=A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
-stats --set A=1 -> settings go before the command: scrapy simhash -s NAME=VALUE stats
+stats --store s -s SIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+owed list --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
+-s A=1 owed -s SIMHASH_CONFIRM=3 list --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
+stats --set A -> Invalid -s value, use -s NAME=VALUE
+-s SIMHASH_DISTANCE=9 stats --store s -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
 
 log --status dropped -> invalid choice: 'dropped'
 log --last many -> 'many' is not a whole number

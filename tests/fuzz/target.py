@@ -14,7 +14,8 @@ from scrapy.http import HtmlResponse
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.comparison import UNKNOWN_SITES, compare, make_context
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.names import Relation, relate_names
+from scrapy_simhash.judging.evidence import Relation
+from scrapy_simhash.judging.names import relate_names
 from scrapy_simhash.judging.rule import CONFIRM, Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
 from scrapy_simhash.pages.features import FEATURE_SETS, normalise

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -231,8 +232,8 @@ def test_the_texts_of_pages_are_compared_where_they_are_kept(
         ]
         store.mark_done([verdict.document for verdict in store.find_and_add(pages)], CRAWL)
     done = calibrate("q", store=tmp_path / "s")
-    assert "+apples and plums" in done.out
-    assert "only in first: pears" in done.out
+    assert "\n+ apples and plums" in done.out
+    assert re.search(r"\nonly in first +pears\n", done.out)
     assert_printable(done.out)
     long = [line for line in done.out.splitlines() if len(line) > 80]
     assert long == []

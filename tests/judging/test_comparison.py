@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.comparison import Deciding, Outcome, can_vote, compare, compare_pages
+from scrapy_simhash.judging.comparison import Outcome, can_vote, compare, compare_pages
 from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
 from scrapy_simhash.pages.sketch import compare_sketches, sketch_text

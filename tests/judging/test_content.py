@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.content import Content, compare_contents
+from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.sites import LEAST_KNOWN, Site
 from scrapy_simhash.pages.sketch import BINS, EMPTY, SKETCH_BYTES, sketch_text
@@ -161,14 +161,15 @@ def test_what_is_counted_against_plain_python(
     (content,) = compare_contents([(first, second)], [sites])
     assert content._asdict() == pytest.approx(compare_plainly(first, second, mine, theirs))
     assert compare_contents([(second, first)], [sites[::-1]]) == [swap(content)]
+    overlooking = [agree_but_for_edits(content.shared, content.within, n) for n in (0.0, 1.0)]
     for share in (
         *(content.whole, content.main_alike, content.share_of_main, content.main_alone),
-        *(content.agreed, content.agreed_within, content.agree_but_for_edits(1.0)),
+        *(content.agreed, content.agreed_within, *overlooking),
     ):
         assert 0.0 <= share <= 1.0
     assert content.agreed <= content.agreed_within + 1e-9
-    assert content.agreed_within == pytest.approx(content.agree_but_for_edits(0.0))
-    assert content.agreed_within <= content.agree_but_for_edits(1.0) + 1e-9
+    assert content.agreed_within == pytest.approx(overlooking[0])
+    assert content.agreed_within <= overlooking[1] + 1e-9
     assert swap(content).agreed == content.agreed
 
 

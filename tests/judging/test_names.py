@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from scrapy_simhash.judging.documents import PageFacts
+from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.judging.names import (
     UNKNOWN_NAMES,
     NameShares,
-    Relation,
     Relations,
     SiteNames,
     call_differently,

@@ -12,7 +12,10 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from msgspec import structs
 
+from scrapy_simhash.inspection.explanation import REPEATED, repeat
+from scrapy_simhash.inspection.log import LogFilter, read_log
 from tests.helpers.examples import PROJECT, ExampleCrawl, crawl_example
 
 DROPRULE = "/postgresql/17/sql-droprule.html"
@@ -155,6 +158,18 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     statuses = Counter(json.loads(line)["status"] for line in lines)
     assert statuses["near_duplicate"] == figures["dropped"]
     assert "revisit" not in statuses
+
+
+def test_each_drop_is_decided_once_more_by_its_line_of_the_log(example_crawl: ExampleCrawl) -> None:
+    log = example_crawl.project / ".scrapy" / "simhash" / "log.jsonl"
+    drops = [drop for drop, _ in read_log(log, LogFilter(status="near_duplicate"))]
+    assert len(drops) == example_crawl.figures["dropped"]
+    assert {repeat(drop) for drop in drops} == {REPEATED}
+    # And is not, where one of its numbers is another one.
+    for drop in drops:
+        assert drop.evidence is not None
+        drop.evidence = structs.replace(drop.evidence, named=False, within=-1)
+        assert repeat(drop).startswith("NOT REPEATED: by the numbers in the log this version says")
 
 
 @pytest.mark.slow

@@ -31,12 +31,12 @@ from scrapy_simhash.inspection.evaluation.quality import (
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     Context,
-    Deciding,
     compare,
     find_deciding,
 )
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, facts_of, look_at, make_document
+from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_file, make_recipe
 from scrapy_simhash.pages.links import measure_new_links

@@ -6,16 +6,14 @@ import re
 from array import array
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 
 from scrapy_simhash._printable import mask_passwords, show
 from scrapy_simhash.inspection.difference import compare_side_by_side
 from scrapy_simhash.inspection.log import Counts, sort_counts
-from scrapy_simhash.judging.names import list_words
+from scrapy_simhash.judging.names import call_differently
 from scrapy_simhash.pages.addresses import find_places, list_places, split_url
-from scrapy_simhash.pages.kinds import LOGIN, SOFT_404, guess_kind
 from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
@@ -38,6 +36,8 @@ _PAGES_SHOWN = 100
 # Fewer near-duplicates may have the same places by chance.
 _LEAST_OF_A_MIRROR = 3
 _RULES_SHOWN = 30
+# A crawl that dropped such a share of its pages may have met but one page.
+_LEAST_PAGES, _NEARLY_ALL = 10, 0.9
 # Steps between the times of the first and the last page.
 _TIME_STEPS = 48
 _SIMILARITY_STEPS = 50
@@ -56,6 +56,8 @@ class Figures(Counts):
         self.walls: Counter[str] = Counter()
         self._similarities: Counter[int] = Counter()
         self._hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._judged_of: Counter[str] = Counter()  # pages by crawl
+        self._dropped_of: Counter[str] = Counter()
         # Pages by the places that they are in, near-duplicates by the pair of places they show.
         self._places: Counter[str] = Counter()
         self._mirrors: Counter[tuple[str, str]] = Counter()
@@ -82,6 +84,8 @@ class Figures(Counts):
         host["near_duplicates"] += decision.is_near_duplicate
         host["dropped"] += decision.is_dropped
         host["dropped_bytes"] += decision.unparsed_bytes
+        self._judged_of[decision.crawl] += 1
+        self._dropped_of[decision.crawl] += decision.is_dropped
         self._places.update(list_places(decision.url))
         if decision.sink:
             self.walls[decision.match_url or decision.url] += 1
@@ -114,6 +118,11 @@ class Figures(Counts):
             "first_time": min(self._times, default=None),
             "last_time": max(self._times, default=None),
             "crawls": dict(crawls.most_common()),
+            "nearly_all_dropped": [
+                {"crawl": crawl, "judged": judged, "dropped": self._dropped_of[crawl]}
+                for crawl, judged in self._judged_of.items()
+                if judged >= _LEAST_PAGES and self._dropped_of[crawl] >= _NEARLY_ALL * judged
+            ],
             "pages": self.pages,
             "unjudged": self.pages - total["judged"],
             "judged": total["judged"],
@@ -241,8 +250,8 @@ _COUNTED = re.compile(
     r".*, of these ([\d.]+) within"
 )
 
-TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "very large", "edge of the rule"
-WALL = "wall"
+TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most dropped", "edge of the rule"
+WALL, LINKS = "wall", "lost links"
 
 
 class Group(NamedTuple):
@@ -255,22 +264,12 @@ class Group(NamedTuple):
     members: Sequence[StoredDocument] = ()  # some of the pages as the store has them
     wall: bool = False  # addresses that have nothing in common lead to it
 
-    @property
-    def kind(self) -> str:
-        """The kind of page, told by its name, or by its URL if the store has no name."""
-        if self.original is not None:
-            return guess_kind(self.original.title, self.original.heading)
-        parts = split_url(self.url)
-        path = unquote(parts.path) if parts else ""
-        return guess_kind(path.replace("_", " ").replace("/", " "), "")
-
     def describe(self, pages_shown: int) -> dict[str, Any]:
         """Describe the group for a reader, ready for JSON."""
         distances = Counter(page.distance for page in self.pages if page.distance is not None)
         return {
             "url": self.url,
             "title": self.original.title if self.original else "",
-            "kind": self.kind,
             "near_duplicates": self.near_duplicates,
             "distances": sort_counts(distances),
             "pages": [
@@ -279,23 +278,30 @@ class Group(NamedTuple):
             ],
         }
 
-    def find_kinds(self, total: int) -> Iterator[str]:
+    def find_kinds(self, total: int, *, largest: bool) -> Iterator[str]:
         """Find why the group is worth checking; `total` counts the near-duplicates of all."""
-        if self.kind:
-            yield self.kind
         if self.wall:
             yield WALL
         if self.original is not None and self.original.stub and not self.original.file:
             yield STUB
-        elif self.kind not in {SOFT_404, LOGIN} and self._has_many_names():
+        elif not self.wall and self._has_many_names():
             yield TEMPLATE
-        if self.near_duplicates >= max(_MANY, _LARGE_SHARE * total):
+        least = _LEAST_NAMES if largest else max(_MANY, _LARGE_SHARE * total)
+        if self.near_duplicates >= least:
             yield LARGE
 
     def _has_many_names(self) -> bool:
-        """Whether the titles of near-duplicates name different things."""
-        titles = [list_words(member.title) for member in self.members if member.title]
-        return len(set(titles)) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(titles))
+        """Whether names of another page were overlooked, because the distance alone decided."""
+        # Where names were looked at, the judgement knows better; and who translates a page
+        # translates its name.
+        overlooked = [
+            self.original is not None
+            and len(member.tests) <= 1
+            and member.language == self.original.language
+            and call_differently(self.original, member)
+            for member in self.members
+        ]
+        return sum(overlooked) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(overlooked))
 
 
 def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
@@ -305,6 +311,8 @@ def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
             "url": each.url,
             "original": each.match_url or "",
             "links": round((each.new_links or 0) * each.links),
+            "distance": each.distance,
+            "similarity": each.similarity,
         }
         for each in near_duplicates
         if each.links_not_followed and (each.new_links or 0) >= MOSTLY_NEW and not each.sink
@@ -315,12 +323,16 @@ def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
 
 
 def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[str, Any]:
-    """Describe the largest groups, and the `suspicious` ones, largest first; `kinds` says why."""
+    """Describe the largest groups, and what to look at first, `suspicious`; `kinds` says why."""
     groups = _collect_groups(figures, store)
     total = sum(group.near_duplicates for group in groups)
     suspicious: list[dict[str, Any]] = []
+    lost = describe_lost_links(figures.near_duplicates)
+    if lost["pages"]:
+        entry = Group("", lost["pages"], ()).describe(0)
+        suspicious.append({"kinds": [LINKS], **entry, "pages": lost["first"][:_EXAMPLES_SHOWN]})
     for group in groups:
-        kinds = list(group.find_kinds(total))
+        kinds = list(group.find_kinds(total, largest=group is groups[0]))
         if kinds and len(suspicious) < _SUSPICIOUS_SHOWN:
             suspicious.append({"kinds": kinds, **group.describe(_EXAMPLES_SHOWN)})
     latest = {decision.url: decision for decision in figures.near_duplicates}
@@ -328,6 +340,7 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
         edge.sort(key=by_similarity)  # one entry at the end, for all
         suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(10)})
     return {
+        "lost_links": lost,
         "without_items": _count_without_items(figures, store),
         "suspicious": suspicious,
         "groups": [group.describe(_PAGES_SHOWN) for group in groups[:_GROUPS_SHOWN]],

@@ -27,12 +27,12 @@ from scrapy_simhash.errors import InspectionError
 from scrapy_simhash.inspection.report.figures import (
     EDGE,
     LARGE,
+    LINKS,
     STUB,
     TEMPLATE,
     WALL,
     by_similarity,
 )
-from scrapy_simhash.pages.kinds import LOGIN, SOFT_404
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,14 +144,15 @@ _MOST_ROWS = 100_000
 # Size of the file: 5 MB, less some space by which numbers in the page may grow.
 _MOST_BYTES = 4_999_000
 _ADVICE = {
-    SOFT_404: "Dead links that answer 200. Dropping them is correct; fix the links.",
-    LOGIN: "URLs that show a login form instead of their page. Log in, or leave them out.",
-    WALL: "Addresses that have nothing in common lead here: a captcha, a consent page? What is "
-    "behind it was not fetched; `scrapy simhash undo --sink` lists the addresses.",
+    LINKS: "Most links of these pages are on no page that was kept, and nobody followed them.",
+    WALL: "Addresses that have nothing in common lead here: a login, a captcha, a page that says "
+    "“not found”? What is behind it was not fetched; `scrapy simhash undo --sink` lists the "
+    "addresses.",
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
     TEMPLATE: "Their titles name different things. If the pages are different, raise "
     "SIMHASH_CONFIRM or name them in SIMHASH_NEVER_DROP.",
-    LARGE: "One text rarely has so many URLs; often a parameter or a path is to blame.",
+    LARGE: "No page had more dropped for it, or few had. One text rarely has many URLs: is a "
+    "parameter or a path to blame, or do the pages differ after all?",
     EDGE: "The least similar of all drops: with slightly lower similarity they would have been "
     "kept. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
 }

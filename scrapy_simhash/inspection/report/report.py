@@ -18,7 +18,6 @@ from scrapy_simhash.inspection.report.figures import (
     compare_pairs,
     describe_fingerprints,
     describe_groups,
-    describe_lost_links,
 )
 from scrapy_simhash.inspection.urlrules import describe_addresses
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -74,7 +73,6 @@ def write_report(
             **describe_groups(counted, store, config.rule),
             "fingerprints": describe_fingerprints(fingerprints),
             "addresses": describe_addresses(store) if store else None,
-            "lost_links": describe_lost_links(counted.near_duplicates),
             **judged,
         }
         page, rows, differences = render_report(figures, counted.near_duplicates, pairs, missing)

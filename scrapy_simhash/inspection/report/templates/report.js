@@ -46,7 +46,7 @@
       return make("p", { class: "skipped" }, `${many} more sentences of both are not shown`);
     }
     const sides = "same" in row ? [[row.same], [row.same]] : [row.first, row.second];
-    const kind = "same" in row ? "row" : "row changed";
+    const kind = ("same" in row ? "row" : "row changed") + (row.template ? " template" : "");
     return make("div", { class: kind }, ...sides.map(makeSide));
   }
 
