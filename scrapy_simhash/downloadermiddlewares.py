@@ -253,7 +253,11 @@ class SimhashDownloaderMiddleware:
 
     def _find_reader(self, request: Request) -> Reader:
         """Find who gets a page; warn once of callbacks that have no name."""
-        reader = find_reader(spider_of(self._crawler), request)
+        reader = NOBODY
+        try:
+            reader = find_reader(spider_of(self._crawler), request)
+        except Exception as error:  # noqa: BLE001 - the page passes, however odd its callback is
+            self._report("Callback without a name", quote(request.url), error)
         if reader == NOBODY and not self._warned_of_unnamed and request.callback is not NO_CALLBACK:
             self._warned_of_unnamed = True
             logger.warning(

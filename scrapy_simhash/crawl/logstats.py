@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
+# Pages that nobody would have got without the plugin, either.
+_WITHOUT_CALLBACK = ("skipped/no_callback", "skipped/status")
 # Of fewer pages a share tells nothing.
 _LEAST_PAGES = 10
 # What a crawl leaves owed, by the names of stats.
@@ -158,12 +160,18 @@ def list_warnings(
         return int(stats.get_value(f"simhash/{key}", 0))
 
     pages, dropped = get("pages"), get("dropped") + acted.get(FOLLOW, 0)
-    kept = get("new") + get("revisit/changed") + acted.get(PASS, 0) + acted.get("flag", 0)
+    unchanged = get("revisit/unchanged")
+    not_judged = {
+        name: count
+        for name, count in stats.get_stats().items()
+        if name.startswith(("simhash/skipped/", "simhash/unjudged/"))
+    }
+    passed = sum(not_judged.values()) - sum(map(get, _WITHOUT_CALLBACK))
     warnings = []
-    if dropped and not kept:
+    if dropped and not passed and dropped + unchanged == pages:
         warnings.append(
-            "no page was new: each one is in the store, or repeats one that is there "
-            "(`scrapy simhash log --crawl last`)"
+            f"no page was new: {unchanged:,} did not change, {dropped:,} repeat one that is in "
+            "the store (`scrapy simhash log --crawl last`)"
         )
     elif pages >= _LEAST_PAGES and 2 * dropped > pages:
         warnings.append(

@@ -242,11 +242,12 @@ def _name_method(spider: Spider, callback: Any) -> str:
     """Name a method as an attribute of the spider; "" if it is none."""
     if getattr(callback, "__self__", None) is not spider:
         return ""
-    name = str(callback.__name__)
+    name = getattr(callback, "__name__", "")
     if getattr(spider, name, None) == callback:
-        return name
+        return str(name)
     members = inspect.getmembers_static(spider)  # decorated, or the method of another class
-    return next((name for name, member in members if member is callback.__func__), "")
+    method = getattr(callback, "__func__", None)
+    return next((name for name, member in members if method and member is method), "")
 
 
 def _name_callback_of_rule(spider: CrawlSpider, request: Request) -> str:

@@ -99,19 +99,35 @@ class Packing:
                 key: value for key, value in request.meta.items() if key not in _OF_ONE_DOWNLOAD
             } | dict(noted or {})
             packed = msgspec.msgpack.encode(fields, enc_hook=_make_plain)
-            same = msgspec.msgpack.decode(packed) == fields
+            same = _are_same(msgspec.msgpack.decode(packed), fields)
             return packed if same and unpack_request(packed, self._spider) else b""
         except Exception:  # noqa: BLE001
             return b""
 
 
 def _make_plain(value: object) -> str:
-    """Turn a text of a kind of its own into a plain one."""
-    # Scrapy's `LinkExtractor` gives the texts of links as lxml's, and `CrawlSpider` puts them into
-    # the meta of each request.
-    if isinstance(value, str):
+    """Turn a text of lxml into a plain one."""
+    if isinstance(value, str) and _is_of_lxml(value):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+def _is_of_lxml(value: object) -> bool:
+    # Scrapy's `LinkExtractor` gives the texts of links as lxml's, and `CrawlSpider` puts them into
+    # the meta of each request.
+    return type(value).__module__ == "lxml.etree"
+
+
+def _are_same(made: Any, value: Any) -> bool:
+    """Whether a restored value is equal to the one that was packed, and of the same types."""
+    # A `defaultdict` or a `StrEnum` would be restored as something that callbacks cannot use alike.
+    if type(made) is not type(value) and not _is_of_lxml(value):
+        return False
+    if isinstance(made, dict):
+        made, value = [*made, *made.values()], [*value, *value.values()]
+    if isinstance(made, list):
+        return len(made) == len(value) and all(map(_are_same, made, value))
+    return bool(made == value)
 
 
 def unpack_request(packed: bytes, spider: Spider) -> Request | None:

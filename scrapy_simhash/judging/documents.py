@@ -68,7 +68,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         identity: who the page is, 1 to 64 bytes: in a crawl, Scrapy's fingerprint of the final
             request. The same identity is never its own near-duplicate.
         fingerprints: 1 to 8 simhashes, each 0 to 2**64 - 1.
-        text_digest: of its text, at most 64 bytes; equal digests mean "unchanged".
+        text_digest: of its text, at most 64 bytes; another one means "changed".
         url: for people.
         scope: only documents of one scope are compared; "" is the global one.
         title, heading, canonical: what names it, for the confirmation.
@@ -218,11 +218,11 @@ class Verdict:
 
     Attributes:
         status: `new`, `near_duplicate` (of `match`), `revisit` (seen before itself), or `unjudged`.
-        reason: of a revisit, `unchanged` or `changed`; of a near-duplicate that is kept, see
-            `Match.kept`; of an unjudged document, `bucket_too_full`: kept as a new one, but it had
-            more candidates than are compared, of which the nearest were no match, or too many
-            documents share its keys; or `shell`: its scripts would show what it is, and it is not
-            recorded; otherwise "".
+        reason: of a revisit, `unchanged`, `changed`, or `undelivered`: its text is the same, but
+            its reader did not get that; of a near-duplicate that is kept, see `Match.kept`; of an
+            unjudged document, `bucket_too_full`: kept as a new one, but it had more candidates
+            than are compared, of which the nearest were no match, or too many documents share its
+            keys; or `shell`: its scripts would show what it is, and it is not recorded; else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
         nearest: of a document that is kept, the one most like it within the distance, whose `tests`

@@ -373,6 +373,7 @@ class Judge(Matcher):
 
     def _revisit(self, document: Document, number: int, own: Record) -> Verdict:
         changed = own.text_digest != document.text_digest or own.scope != document.scope
+        had = counts(own, self.alive, document.reader, across_spiders=document.across_spiders)
         if (writing := self.writing) is not None:
             # The whole text changes with every advertisement: entered anew, but not "changed".
             moved = changed or _placed_by(own) != _placed_by(document)
@@ -380,7 +381,7 @@ class Judge(Matcher):
                 writing.take_out(number, own)
             # The identity of the visit may be an alias, and its reader may have the page.
             facts = facts_of(document) | {"identity": own.identity, "reader": own.reader}
-            if changed or not counts(own, self.alive, document.reader):
+            if changed or not had:
                 own.earlier_readers = () if changed else own.readers
                 own.state, own.crawl = State.PENDING, document.crawl
                 facts["reader"] = document.reader
@@ -395,7 +396,7 @@ class Judge(Matcher):
                 writing.add(number, own, document.text, aliases=names)
             else:
                 writing.put(number, own, document.text, names)
-        reason = "changed" if changed else "unchanged"
+        reason = "changed" if changed else "unchanged" if had else "undelivered"
         return Verdict("revisit", reason, number, sink=is_sink(self.documents, number, document))
 
     def _record(

@@ -1,8 +1,8 @@
 """Who gets a page: it is dropped only for one that the same callback of its spider got."""
 
 import logging
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
 from tests.helpers.pages import page
-from tests.helpers.server import serve
+from tests.helpers.server import Answer, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 
@@ -98,6 +98,48 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
         assert done.decisions[0]["reason"] == "other_spider"
 
 
+class NewsSpider(ShopSpider):
+    """Yields an item of what is new to its callback, as docs/incremental.md shows."""
+
+    fails = False
+
+    def parse_item(self, response: Response) -> Iterator[Any]:
+        if self.fails:
+            raise ValueError("as a callback may")
+        if response.meta["simhash"]["reason"] != "unchanged":
+            yield describe(response)
+
+
+@pytest.mark.parametrize("other", [{"name": "other"}, {"callbacks": ("parse_more",)}])
+async def test_what_another_one_got_is_not_unchanged(tmp_path: Path, other: dict[str, Any]) -> None:
+    class News(NewsSpider):
+        callbacks = ("parse_item",)
+
+        def parse_more(self, response: Response) -> Iterator[Any]:
+            return self.parse_item(response)
+
+    with serve(SITE) as site:
+        await crawl(tmp_path, [site.url("/a")], News)
+        done, again = [
+            await crawl(tmp_path, [site.url("/a")], type("Other", (News,), other)) for _ in range(2)
+        ]
+    assert (done.paths, done.verdicts) == (["/a"], {"/a": "revisit undelivered"})
+    assert (again.paths, again.verdicts) == ([], {"/a": "revisit unchanged"})
+
+
+async def test_a_change_that_a_callback_failed_on_is_not_unchanged(tmp_path: Path) -> None:
+    class News(NewsSpider):
+        callbacks = ("parse_item",)
+
+    with serve({"/a": page(1)}) as site:
+        await crawl(tmp_path, [site.url("/a")], News)
+        site.answers["/a"] = Answer(page(2).encode())
+        failed = await crawl(tmp_path, [site.url("/a")], type("Failing", (News,), {"fails": True}))
+        done = await crawl(tmp_path, [site.url("/a")], News)
+    assert (failed.paths, failed.verdicts) == ([], {"/a": "revisit changed"})
+    assert (done.paths, done.verdicts) == (["/a"], {"/a": "revisit undelivered"})
+
+
 async def test_a_revisit_notes_who_gets_the_page(tmp_path: Path) -> None:
     with serve(SITE) as site:
         a, b, c = (site.url(path) for path in COPIES[:3])
@@ -146,13 +188,32 @@ async def test_answers_to_forms_are_not_judged_and_nobody_s_original(tmp_path: P
         assert again.verdicts["/search"] == "unjudged skipped: method"
 
 
+def raises(spider: ShopSpider) -> Any:
+    """Make a callback that cannot be looked at."""
+
+    class Odd:
+        def __call__(self, response: Response) -> Iterator[Any]:
+            return spider.parse_item(response)
+
+        @property
+        def __self__(self) -> ShopSpider:
+            raise ValueError("as a property may")
+
+    return Odd()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda spider: partial(spider.parse_item), lambda spider: spider.parse_part, raises]
+)
 async def test_pages_of_callbacks_without_a_name_are_only_flagged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[ShopSpider], Any]
 ) -> None:
     class Nameless(ShopSpider):
+        parse_part = partialmethod(ShopSpider.parse_item)
+
         async def start(self) -> AsyncIterator[Request]:
             async for request in super().start():
-                yield request.replace(callback=partial(self.parse_item))
+                yield request.replace(callback=make(self))
 
     caplog.set_level(logging.WARNING, "scrapy_simhash")
     with serve(SITE) as site:

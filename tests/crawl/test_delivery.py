@@ -1,7 +1,9 @@
 """A page is done when its items came through; a drop for one that never does is taken back."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
+from http import HTTPMethod, HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -725,8 +727,16 @@ def test_requests_of_crawl_spiders_are_packed() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"callback": lambda _: None}, {"cb_kwargs": {"pair": (1, 2)}}, {"meta": {"thing": object()}}],
-    ids=["lambda", "tuple", "object"],
+    [
+        {"callback": lambda _: None},
+        {"cb_kwargs": {"pair": (1, 2)}},
+        {"meta": {"thing": object()}},
+        {"cb_kwargs": {"kind": HTTPMethod.GET}},
+        {"cb_kwargs": {"kinds": [{HTTPMethod.GET: 1}]}},
+        {"cb_kwargs": {"status": HTTPStatus.OK}},
+        {"meta": {"groups": defaultdict(list)}},
+    ],
+    ids=["lambda", "tuple", "object", "StrEnum", "key", "IntEnum", "defaultdict"],
 )
 def test_requests_that_would_come_back_changed_are_not_kept(changes: dict[str, Any]) -> None:
     spider = PagesSpider()

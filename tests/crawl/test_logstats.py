@@ -147,8 +147,12 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
         ({"pages": 100, "new": 1, "dropped": 90}, {"follow": 9}, "99% of the pages were dropped"),
         ({"pages": 2, "revisit/unchanged": 1, "dropped": 1}, {}, "no page was new"),
         ({"pages": 2, "revisit/changed": 1, "dropped": 1}, {}, ""),
+        ({"pages": 2, "revisit/undelivered": 1, "dropped": 1}, {}, ""),
+        ({"pages": 1, "dropped": 1, "skipped/never_drop": 5}, {}, ""),
+        ({"pages": 1, "dropped": 1, "unjudged/timed_out": 1}, {}, ""),
+        ({"pages": 1, "dropped": 1, "skipped/no_callback": 1}, {}, "no page was new"),
         ({"pages": 2, "revisit/unchanged": 2}, {}, ""),
-        ({"pages": 2, "dropped": 1}, {"pass": 1}, ""),
+        ({"pages": 2, "near_duplicate": 2, "dropped": 1}, {"pass": 1}, ""),
         (
             {"pages": 2, "new": 2, "links/only_on_dropped_pages": 1},
             {},

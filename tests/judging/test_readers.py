@@ -98,7 +98,7 @@ def test_a_page_kept_for_another_reader_whose_crawl_dies_stands_for_nothing(stor
 def test_while_a_second_reader_gets_a_page_the_first_one_keeps_it(store: Store) -> None:
     judge(store, page("a", ITEMS))
     done(store, 1, ITEMS)
-    assert judge(store, page("a", LINKS)) == ["unchanged 1"]
+    assert judge(store, page("a", LINKS)) == ["undelivered 1"]
     verdicts = store.find_and_add([page("b", ITEMS), page("c", LINKS)])
     assert [each.match and each.match.pending for each in verdicts] == [False, True]
     # Its callback fails: what was dropped for it is lost, and nothing else.
@@ -116,7 +116,7 @@ def test_of_two_readers_of_a_page_in_flight_each_counts_for_itself(
     store: Store, first_fails: bool
 ) -> None:
     judge(store, page("a", ITEMS), page("b", ITEMS))
-    assert judge(store, page("a", LINKS)) == ["unchanged 1"]
+    assert judge(store, page("a", LINKS)) == ["undelivered 1"]
     settle = store.withdraw if first_fails else store.mark_done
     settle([mark(1, ITEMS)], CRAWL)
     done(store, 1, LINKS)
