@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rich.progress import Progress, ProgressColumn
-
 T = TypeVar("T")
 # Leaves space for a count of millions and everything else in 80 columns.
 _BAR_CHARACTERS = 12
@@ -18,11 +16,27 @@ _BAR_CHARACTERS = 12
 
 @contextmanager
 def show_progress(unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all."""
+    """Show a bar; yields a function that takes the numbers of units (a plural) done, and of all.
+
+    If that is never called, the bar shows that work of unknown length is running.
+    """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    with _make_bar() as bar:
+    from rich import progress  # noqa: PLC0415 - for terminals only
+    from rich.console import Console  # noqa: PLC0415
+
+    with progress.Progress(
+        progress.TaskProgressColumn(show_speed=True),
+        progress.BarColumn(_BAR_CHARACTERS),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),  # the answers go to standard output
+        transient=True,
+        redirect_stdout=False,
+    ) as bar:
         task = bar.add_task(unit, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -47,46 +61,3 @@ def track(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
         for item in items:
             yield item
             advance()
-
-
-@contextmanager
-def show_busy(what: str) -> Iterator[None]:
-    """Show that work of unknown length is running, and the time it has taken."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    with _on_stderr(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
-        bar.add_task(what, total=None)
-        yield
-
-
-def _make_bar() -> Progress:
-    """Show share, bar, count, unit, elapsed time, remaining time and speed."""
-    from rich import progress  # noqa: PLC0415 - for terminals only
-    from rich.text import Text  # noqa: PLC0415
-
-    class Speed(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> Text:
-            speed = task.finished_speed or task.speed
-            shown = "" if speed is None else f"{speed:,.{1 if speed < 10 else 0}f}/s"  # noqa: PLR2004
-            return Text(shown, "progress.data.speed")
-
-    return _on_stderr(
-        progress.TaskProgressColumn(),
-        progress.BarColumn(_BAR_CHARACTERS),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.description}"),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        Speed(),
-    )
-
-
-def _on_stderr(*columns: ProgressColumn) -> Progress:
-    """Show columns on standard error, because the answers go to standard output."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scrapy_simhash._progress import show_busy
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch.archive.format import SORTED_ONLY, write_archive
 from scrapy_simhash.batch.joins import batch, selfjoin
 from scrapy_simhash.judging.documents import State
@@ -131,7 +131,7 @@ def export_archive(
         fingerprints = store.fingerprints(delivered=True)
         design = store.design if all_tables else SORTED_ONLY
         seed, recipe = store.seed, store.recipe
-    with show_busy("writing the archive"):
+    with show_progress("writing the archive"):
         file_bytes = write_archive(
             archive_path, fingerprints, design=design, seed=seed, recipe=recipe, overwrite=overwrite
         )

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash._progress import show_busy
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
     Command,
     format_time,
@@ -52,7 +52,7 @@ _LEFT, _RIGHT, _WHOLE = "left", "right", "whole"
 def _count_store(config: Config) -> Iterator[dict[str, Any]]:
     """Describe the store."""
     with open_as_it_is(config.store) as store:
-        with show_busy("counting"):
+        with show_progress("counting"):
             counted = store.stats()
         yield counted
 
@@ -74,6 +74,8 @@ def _describe_group(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
+    if "rows" in answer:
+        return print_fields(answer)
     return _print_summary(answer) if "statuses" in answer else _print_decision(answer)
 
 
@@ -275,6 +277,9 @@ _LOG = f"""
 --summary: show counts and the most duplicated pages
 --top N: with --summary: number of such pages to list (default: {_TOP}); a near-duplicate found in
     several crawls counts once
+--format FORMAT: write a table, a row a decision: csv; or parquet, which needs an extra and --output
+-o --output FILE: with --format: the file to write (default: standard output)
+--overwrite: replace an existing file
 """
 _QUERY = """
 | [URL|FILE|FINGERPRINT]: what to look up; - reads an HTML page from standard input
@@ -314,6 +319,7 @@ COMMANDS = {
             "log": {"dest": "log_path"},
             "status": {"choices": STATUSES},
             "top": {"default": _TOP},
+            "format": {"dest": "form", "choices": ("csv", "parquet")},
         },
         examples=(
             "log --last 20",
@@ -321,6 +327,7 @@ COMMANDS = {
             "log --status near_duplicate --url /print/",
             "log --summary           # which pages caused the most drops?",
             "log --summary --crawl last --top 50",
+            "log --format csv -o log.csv",
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),

@@ -54,8 +54,6 @@ def _print_merge(answer: Answer) -> Iterable[str]:
     }
     if told := [f"{answer[key]:,} {kind}" for key, kind in kinds.items() if answer[key]]:
         yield f"  {', '.join(told)}"
-    for source in answer["reseeded"]:
-        yield f"  new fingerprints from the texts of {printable(source)}, which has another seed"
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_simhash._files import write_whole
 from scrapy_simhash._printable import escape, plural, printable
-from scrapy_simhash._progress import show_busy, show_progress
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import Command, print_fields
 from scrapy_simhash.config import SECONDS_A_DAY, Config
 from scrapy_simhash.errors import PartlyFailedError
@@ -52,7 +52,7 @@ def _check(config: Config, tables: str | None, *, compact: bool, rebuild: bool) 
 
 def _compare(config: Config) -> Iterator[Answer]:
     with open_as_it_is(config.store) as store:
-        with show_busy("comparing tables and documents"):
+        with show_progress("comparing tables and documents"):
             problems = store.check()
         # This counts rows without reading them, so damaged buckets do not matter.
         counted = store.table_stats()
@@ -92,7 +92,7 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
             tables = choose_design(store.table_stats()["fingerprints"], config.distance).name
         if tables is not None:
             choose_distance(config.distance, config.confirm, parse_design(tables))
-        with show_busy("rewriting the tables"):
+        with show_progress("rewriting the tables"):
             written = store.rebuild(tables)
         yield {"design": store.design, **written}
 
@@ -150,7 +150,7 @@ def _prune(  # the criteria, each by its name
         return found
 
     with open_as_it_is(config.store) if dry_run else open_to_change(config) as store:
-        with show_busy("looking through the documents"):
+        with show_progress("looking through the documents"):
             numbers = store.select(choose)
         if dry_run:
             for document in filter(None, map(store.get_document, numbers)):
@@ -169,7 +169,7 @@ def _prune(  # the criteria, each by its name
 
 def _delete(store: Store, numbers: Sequence[int], *, sweep: bool) -> int:
     """Delete documents, and with `sweep` the normal forms of all that were ever deleted."""
-    with show_busy("deleting"):
+    with show_progress("deleting"):
         deleted = store.delete(numbers)
         if sweep:
             store.sweep_url_forms()

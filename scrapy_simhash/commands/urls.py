@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import plural, printable
-from scrapy_simhash._progress import show_busy
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
     Command,
     call,
@@ -117,7 +117,7 @@ def _set(
 
 def _learn(config: Config) -> Iterator[Answer]:
     """Learn from all pages of the store, and show the rules that act now, or do not any more."""
-    with open_to_change(config) as store, show_busy("learning"):
+    with open_to_change(config) as store, show_progress("learning"):
         changed = {change.rule for change in store.learn_url_rules()}
         records, parked = store.url_rules(), store.owed.count_parked()
     yield from (describe_rule(record, parked) for record in records if record.rule.id in changed)

@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from scrapy_simhash._progress import show_busy
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.errors import (
     ArchiveError,
     PartlyFailedError,
@@ -96,7 +96,7 @@ def back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, 
     """Copy the store into a new folder while crawls write; `check` checks the copy first."""
     with open_as_it_is(config.store) as store:
         try:
-            with show_busy("copying, and comparing the copy" if check else "copying"):
+            with show_progress("copying, and comparing the copy" if check else "copying"):
                 made = store.backup(folder, check=check)
         except StoreDamagedError as error:
             yield {"folder": None, "problems": error.problems}

@@ -40,8 +40,6 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.judge import Matcher, note_match
 from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, pack_row
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features
-from scrapy_simhash.pages.text import PageText
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.owed import read
 from scrapy_simhash.tables.permutation import contains
@@ -106,9 +104,7 @@ def list_numbers(store: Store) -> list[int]:
 def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[dict[str, Any]]:
     """Merge all documents of some stores into another one; the sources are not changed.
 
-    Documents of another seed get new fingerprints, if their texts allow it (see `_find_obstacle`),
-    which takes 2 ms for each. URL rules, parked requests and lost links come along, see
-    `Store.merge_url_rows`.
+    URL rules, parked requests and lost links come along, see `Store.merge_url_rows`.
 
     Args:
         config: how documents are compared.
@@ -116,8 +112,7 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
         into: folder or URL; made if it does not exist.
 
     Raises:
-        StoreMismatchError: the stores have different recipes, or different seeds and no texts for
-            new fingerprints; nothing was changed.
+        StoreMismatchError: the stores have different recipes or seeds; nothing was changed.
         StoreUnusableError: a store cannot be opened.
         StoreUnavailableError: a write failed; the message says how much was merged, and stays.
         ValueError: `into` is one of the sources.
@@ -138,13 +133,12 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
                 seed, where = there.seed, there.url
         except StoreUnusableError:  # if it exists but cannot be opened, `open_to_fill` says so
             tables = first.design if tables == "auto" else tables
-        others = [store for store in opened if store.seed != seed]
-        for store in others:
-            _require_texts(store, config.rule, where)
+        for store in opened:
+            _require_seed(store, seed, where)
         target = held.enter_context(
             open_to_fill(config, first.recipe, seed, tables=tables, url=into)
         )
-        copied = len(opened) == 1 and not others and _is_part_of(target, first)
+        copied = len(opened) == 1 and _is_part_of(target, first)
         counts: Counter[str] = Counter()
         try:
             for store in opened:
@@ -168,7 +162,6 @@ def merge_stores(config: Config, sources: Sequence[str], into: str) -> Iterator[
             "pending": counts["pending"],
             "near_duplicates": counts["duplicate"],
             "known": counts["known"],
-            "reseeded": [store.url for store in others],
         }
 
 
@@ -181,6 +174,15 @@ def _require_alike(stores: Sequence[Store]) -> None:
                 f"{store.url}): {'; '.join(differences)}. Their documents cannot be compared: "
                 "crawl one of them again"
             )
+
+
+def _require_seed(store: Store, seed: int, where: str) -> None:
+    if store.seed != seed:
+        raise StoreMismatchError(
+            f"{store.url} was made with another seed than {where}, and fingerprints of different "
+            "seeds cannot be compared. Start stores that you want to merge as copies of one store, "
+            "even an empty one (scrapy simhash import STORE --into COPY)"
+        )
 
 
 def _copy_crawls(source: Store, target: Store) -> None:
@@ -239,7 +241,7 @@ def _take_documents(
         show(0, len(entries))
         # Near-duplicates come last, when what they were dropped for is there.
         for part in _cut(sorted(entries)):
-            rows = _read(sources, [entry[2:] for entry in part], target.seed)
+            rows = _read(sources, [entry[2:] for entry in part])
             counts.update(target.write(partial(take, rows=rows)))
             show(counts.total(), len(entries))
 
@@ -253,10 +255,10 @@ def _list_first_times(store: Store) -> list[tuple[int, float, bool]]:
     )
 
 
-def _read(sources: Sequence[Store], entries: Sequence[tuple[int, int]], seed: int) -> list[Row]:
-    """Read documents, each (source, number), in this order, with fingerprints of this seed."""
+def _read(sources: Sequence[Store], entries: Sequence[tuple[int, int]]) -> list[Row]:
+    """Read documents, each (source, number), in this order."""
     found = {
-        (place, row.number): row if store.seed == seed else _reseed(row, store, seed)
+        (place, row.number): row
         for place, store in enumerate(sources)
         for row in read_rows(store, [number for source, number in entries if source == place])
     }
@@ -342,55 +344,3 @@ def _put(
     if row.owed is not None and record.state == State.DUPLICATE:
         key = key_of_lost(number)
         stored.put_row(OWED, key, pack_row(key, row.owed))
-
-
-# Kept texts are main texts, all that plain simhash looks at; the confirmation compares whole texts,
-# too, which no store keeps. The digests of short pages and files are made of more than texts, so
-# these stay as they are: they are like no page of another store until they are fetched again.
-
-
-def _reseed(row: Row, store: Store, seed: int) -> Row:
-    """Make the fingerprint of a document that it would have in a store of another seed."""
-    if row.record.stub:
-        return row
-    if row.text is None:
-        raise StoreUnavailableError(
-            f"a crawl without SIMHASH_KEEP_TEXT writes to {store.url}; end it first"
-        )
-    made = _fingerprint(row.text, store, seed)
-    # The sketch is of the whole text, too, and without one nobody is misled.
-    return row._replace(record=replace(row.record, fingerprints=(made,), sketch=b""))
-
-
-def _fingerprint(text: str, store: Store, seed: int) -> int:
-    features = load_features(store.recipe.features)
-    return fingerprint_text(PageText(text, text), features, seed).fingerprint
-
-
-def _require_texts(store: Store, rule: Rule, where: str) -> None:
-    """Refuse a store of another seed than that at `where` unless texts give its fingerprints."""
-    obstacle = _find_obstacle(store, rule)
-    if obstacle:
-        raise StoreMismatchError(
-            f"{store.url} was made with another seed than {where}, and fingerprints of different "
-            "seeds cannot be compared. New ones can only be made in plain simhash, from texts that "
-            f"SIMHASH_KEEP_TEXT kept, but {obstacle}. Start stores that you want to merge as "
-            "copies of one store, even an empty one (scrapy simhash import STORE --into COPY)"
-        )
-
-
-def _find_obstacle(store: Store, rule: Rule) -> str:
-    """Find why the fingerprints cannot all be made anew; "" if they can. Reads every text."""
-    if rule.confirm is not None:
-        return f"SIMHASH_CONFIRM = {rule.confirm:g} needs whole texts, too, which are not kept"
-    if store.bulk_loaded().size:
-        return "it has bulk-loaded fingerprints, of which there are no texts"
-    numbers = list_numbers(store)
-    with show_progress("texts") as show:
-        for part in _cut(numbers):
-            for row in read_rows(store, part):
-                made = None if row.text is None else _fingerprint(row.text, store, store.seed)
-                if not row.record.stub and made != row.record.fingerprints[0]:
-                    return f"no text that gives its fingerprint was kept of {row.record.url}"
-                show(row.number, numbers[-1])
-    return ""

@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 SCRIPT = """
-from scrapy_simhash._progress import show_busy, show_progress, show_steps, track
-with show_busy("looking through"):
+from scrapy_simhash._progress import show_progress, show_steps, track
+with show_progress("looking through"):
     pass
 with show_progress("tables") as show:
     show(3, 10)

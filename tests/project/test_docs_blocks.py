@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from scrapy.utils.misc import load_object
 
@@ -41,6 +42,7 @@ CHECKS: dict[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
     "ini": configparser.ConfigParser().read_string,
     # Output and drawings; of pages whose commands are run, the output is compared.
+    "sql": duckdb.extract_statements,
     "text": str,
 }
 

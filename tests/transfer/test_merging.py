@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import StoreMismatchError, StoreUnavailableError
-from scrapy_simhash.judging.documents import make_document
 from scrapy_simhash.judging.rows import key_of_lost
-from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.pages.fingerprint import fingerprint_page
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
@@ -25,7 +22,6 @@ from tests.helpers.crawling import read_files
 from tests.helpers.documents import document
 from tests.helpers.oracle import distance_between
 from tests.helpers.owing import take_owed, write_request
-from tests.helpers.pages import edit_words, make_page, make_words
 
 SEED, DISTANCE = 11, 3
 PLAIN = Config(distance=DISTANCE, confirm=None)
@@ -320,102 +316,3 @@ def test_an_import_of_a_store_is_a_merge(run: Run, tmp_path: Path) -> None:
     answer = run.answer("import", "a", "--store", "b")
     assert answer["documents"] == 8
     assert len(read_all(tmp_path / "b")) == 8
-
-
-# Pages of six texts, each with two more that differ in so many words. Some of these are near enough
-# to the first, others are not.
-PAGES = {
-    f"{seed}-{changes}": make_page(edit_words(make_words(seed), changes), menu=f"Menu {changes}")
-    for seed in range(6)
-    for changes in (0, 2, 60)
-} | {"short-a": make_page(["brief"]), "short-b": make_page(["brief"])}
-
-
-def crawl_pages(home: Path | str, *names: str, keep_text: bool = True, seed: int) -> None:
-    """Let pages come to a store, and their items come through; their order is their time."""
-    with make_store(home, seed=seed) as store:
-        for name in names:
-            made = fingerprint_page(PAGES[name], seed=seed, url=f"http://site.example/{name}")
-            page = make_document(
-                made,
-                Rule(DISTANCE, None),
-                name.encode(),
-                keep_text=keep_text,
-                url=f"http://site.example/{name}",
-                crawl="c",
-                time=float(list(PAGES).index(name)),
-            )
-            (verdict,) = store.find_and_add([page])
-            store.mark_done([verdict.document], "c")
-
-
-def test_stores_of_two_seeds_become_what_one_store_finds(home: str, tmp_path: Path) -> None:
-    a, b, one, into = (tmp_path / "a", tmp_path / "b", tmp_path / "one", f"{home}-into")
-    names = [name for name in PAGES if not name.startswith("short")]
-    crawl_pages(a, *names[::2], seed=1)
-    crawl_pages(b, *names[1::2], seed=2)
-    crawl_pages(one, *names, seed=1)
-    before = read_files(b)
-    answer = merge(into, a, b)
-    assert (answer["documents"], answer["reseeded"]) == (len(names), [str(b)])
-    found = read_edges(into)
-    assert found == read_edges(one)
-    assert 6 <= sum(map(bool, found.values())) < 12
-    assert everything(into)[3:] == everything(one)[3:]
-    assert read_files(b) == before
-    # Once more: nothing changes.
-    assert merge(into, a, b)["known"] == len(names)
-    assert read_edges(into) == found
-
-
-def test_short_pages_and_the_seed_of_the_target_stay(tmp_path: Path) -> None:
-    """Digests are made of more than texts; so a copy is missed, and none wrongly found."""
-    crawl_pages(tmp_path / "a", "0-0", "1-0", "short-a", seed=1)
-    crawl_pages(tmp_path / "b", "0-2", "2-0", "short-b", seed=2)
-    answer = merge(tmp_path / "b", tmp_path / "a")
-    assert (answer["reseeded"], answer["copied"]) == ([str(tmp_path / "a")], False)
-    found = read_all(tmp_path / "b")
-    assert {name for name, row in found.items() if row.original} == {"0-0"}
-    assert all(row.text for row in found.values())
-    assert everything(tmp_path / "b")[-1][0] == 2
-
-
-@pytest.mark.parametrize(
-    ("kept", "config", "why"),
-    [
-        (False, PLAIN, "no text that gives its fingerprint was kept of http://site.example/1-0"),
-        (True, Config(), "SIMHASH_CONFIRM = 0.9 needs whole texts, too, which are not kept"),
-        (True, PLAIN, "no text that gives its fingerprint was kept of http://site.example/spoilt"),
-    ],
-    ids=["no texts", "confirmation", "another text"],
-)
-def test_what_cannot_be_made_anew_is_refused_unharmed(
-    tmp_path: Path, kept: bool, config: Config, why: str
-) -> None:
-    a, b, c = (tmp_path / name for name in "abc")
-    crawl_pages(a, "0-0", seed=1)
-    crawl_pages(b, "1-0", keep_text=kept, seed=2)
-    with make_store(b, seed=2) as store:
-        store.find_and_add([document("spoilt", 1, text="a text")])
-    before = read_files(a), read_files(b)
-    for sources, into in (([a, b], c), ([b], a)):
-        with pytest.raises(StoreMismatchError, match="was made with another seed than") as refused:
-            merge(into, *sources, config=config)
-        assert why in str(refused.value)
-        assert "(scrapy simhash import STORE --into COPY)" in str(refused.value)
-    assert (read_files(a), read_files(b)) == before
-    assert not c.exists()
-
-
-def test_bulk_loaded_fingerprints_have_no_texts(tmp_path: Path) -> None:
-    crawl_pages(tmp_path / "a", "0-0", seed=1)
-    fill(tmp_path / "b", seed=2)
-    with pytest.raises(StoreMismatchError, match="it has bulk-loaded fingerprints, of which"):
-        merge(tmp_path / "a", tmp_path / "b")
-
-
-def test_the_command_says_what_it_made_anew(tmp_path: Path, run: Run) -> None:
-    crawl_pages(tmp_path / "a", "0-0", seed=1)
-    crawl_pages(tmp_path / "b", "1-0", seed=2)
-    done = run("-s", "SIMHASH_CONFIRM=None", "import", "a", "b", "--into", "c")
-    assert "new fingerprints from the texts of b, which has another seed" in done.out
