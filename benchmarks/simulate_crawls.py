@@ -147,7 +147,7 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     from scrapy import Request, Spider  # noqa: PLC0415 - the site needs none of it
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415
 
-    from scrapy_simhash.stores.lmdb.environment import Environment  # noqa: PLC0415
+    from scrapy_simhash.stores.lmdb.engine import Environment  # noqa: PLC0415
     from scrapy_simhash.stores.redis.engine import RedisEngine  # noqa: PLC0415
 
     waits = _Waits()

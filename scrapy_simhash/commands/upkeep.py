@@ -16,7 +16,7 @@ from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.header import choose_distance
-from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store, shrink
+from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 
@@ -78,8 +78,11 @@ def _compact(config: Config) -> Iterator[Answer]:
     for name in _SIZES:
         if name in after:
             answer |= {f"{name}_before": before[name], f"{name}_after": after[name]}
-    if folder_of(config.store) is not None:  # otherwise there is no file of LMDB
-        shrunk = shrink(config.store)
+    folder = folder_of(config.store)
+    if folder is not None:  # otherwise there is no file of LMDB
+        from scrapy_simhash.stores.lmdb.copying import shrink  # noqa: PLC0415 - loads lmdb
+
+        shrunk = shrink(folder)
         answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
         answer["shrunk"] = shrunk is not None
     yield answer
@@ -230,16 +233,20 @@ def _undo(  # noqa: PLR0913  # the criteria, each by its name
             originals = {found.document for found in store.find_document(original)}
         walls = None if sink is None else _find_walls(store, sink)
 
-        def wanted(document: StoredDocument) -> bool:
-            return (
-                (not urls or document.url in urls)
+        found: list[StoredDocument] = []
+
+        def look(document: StoredDocument) -> None:
+            if (
+                document.state == "duplicate"
+                and (not urls or document.url in urls)
                 and (originals is None or document.original in originals)
                 and (walls is None or document.original in walls)
                 and distance in {None, document.distance}
                 and crawl in {None, document.crawl}
-            )
+            ):
+                found.append(document)
 
-        found = store.list_dropped(wanted)
+        store.visit(look)
         if urls_path is not None:  # before anything changes: the file may not be writable
             urls_found = [f"{escape(document.url)}\n" for document in found]
             write_whole(urls_path, urls_found, overwrite=overwrite)

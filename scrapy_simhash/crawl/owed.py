@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -81,7 +81,6 @@ class OwedRequests(Follower):
         self._crawler = crawler
         self._config = config
         self._detector = detector
-        self._packing: Packing | None = None
         # Requests whose rows say nothing of how to make them, by their keys.
         self._held: dict[bytes, Request] = {}
         self._links: dict[str, bytes] = {}  # keys of links that wait, by their addresses
@@ -101,23 +100,21 @@ class OwedRequests(Follower):
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         crawler.signals.connect(self._request_dropped, signals.request_dropped)
 
-    @property
+    @cached_property
     def packing(self) -> Packing:
         """Packs requests of the crawl's spider."""
-        if self._packing is None:
-            self._packing = Packing(
-                spider_of(self._crawler),
-                self._config.secret_headers,
-                cookies=self._crawler.settings.getbool("COOKIES_ENABLED"),
-            )
-        return self._packing
+        return Packing(
+            spider_of(self._crawler),
+            self._config.secret_headers,
+            cookies=self._crawler.settings.getbool("COOKIES_ENABLED"),
+        )
 
     # What is owed
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note what becomes of the request of a near-duplicate, or of one that was owed."""
         decision = page.decision
-        key = take_mark(request, OWED)
+        key = take_mark(request, OWED) if OWED in request.meta else None
         lost = decision.match_pending and page.scheduled and decision.action not in _WHOLE
         if decision.match_pending:
             owed = key_of_lost(decision.document)

@@ -459,7 +459,7 @@ class ParkedRequests(Follower):
         if decision.status != "unjudged":
             self._note_fetched(request, decision)
         meta.pop(YIELDED, None)
-        match take_mark(request, SAMPLED):
+        match SAMPLED in meta and take_mark(request, SAMPLED):
             case [[_, *_] as rules, url, target]:
                 outcome = None
                 if _tells(decision, response.status):

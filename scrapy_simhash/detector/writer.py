@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy_simhash._printable import plural
 from scrapy_simhash.errors import StoreError, StoreUnavailableError
-from scrapy_simhash.judging.rows import read_version
+from scrapy_simhash.judging.documents import Document
+from scrapy_simhash.judging.rows import VERSION
+from scrapy_simhash.stores.keyvalues import ACTING
 from scrapy_simhash.stores.owed import forget, repack
 from scrapy_simhash.urls.applying import ActingRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_simhash.judging.documents import Document, Marked, Verdict
+    from scrapy_simhash.judging.documents import Marked, Verdict
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
@@ -35,8 +37,6 @@ _MARKS_PER_GROUP = 1_024
 # So long after a commit the next one waits for the pages that are on their way. A commit takes four
 # times as long as to judge a page and to write it.
 _PAGES_DELAY_SECONDS = 0.02
-# So often the thread looks whether other URL rules act now; they are read only then.
-_RULES_DELAY_SECONDS = 1.0
 # How long a mark may wait for a page whose commit it can share; chosen, not measured.
 _DONE_DELAY_SECONDS = 1.0
 
@@ -44,8 +44,7 @@ _DONE_DELAY_SECONDS = 1.0
 class _Wish(NamedTuple):
     """What somebody waits for: the verdict on a document, or what some work finds."""
 
-    document: Document | None
-    work: Callable[[Documents], Any]
+    asked: Document | Callable[[Documents], Any]
     more: bool  # others are on their way
     answer: Future[Any]
 
@@ -94,16 +93,16 @@ class _Group(NamedTuple):
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `acting` are the URL rules that act, as they were read after a commit of the last second.
+    # `acting` are the URL rules that act, as they were read after the last commit before which they
+    # changed; each commit reads the row that changes with them.
 
     def __init__(self, store: Store, crawl: str, *, with_rules: bool = False) -> None:
         self._store = store
         self._crawl = crawl
         self._with_rules = with_rules
         self.acting: ActingRules | None = None
-        self._version = -1  # of `acting`
-        self._next_look = 0.0
-        self._look_at_rules()
+        self._version: bytes | None = b""  # that row; None before any rule acted
+        self._look_again()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._group = _Group([], [])
         self._kept_marks = 0  # of a group that failed
@@ -121,19 +120,17 @@ class GroupWriter:
     def submit(self, document: Document, *, more: bool = False) -> Future[Verdict]:
         """Judge and add a document; the future gets the verdict, once on disk, or an error."""
         # With `more` it may wait for others, for 20 ms.
-        return self._wish(document, _do_nothing, more=more)
+        return self._wish(document, more=more)
 
     def commit(
         self, work: Callable[[Documents], _Result], *, more: bool = False
     ) -> Future[_Result]:
         """Work in the commit of a group, perhaps twice; the future may have an error."""
-        return self._wish(None, work, more=more)
+        return self._wish(work, more=more)
 
-    def _wish(
-        self, document: Document | None, work: Callable[[Documents], Any], *, more: bool
-    ) -> Future[Any]:
+    def _wish(self, asked: Document | Callable[[Documents], Any], *, more: bool) -> Future[Any]:
         answer: Future[Any] = Future()
-        self._put(_Wish(document, work, more, answer))
+        self._put(_Wish(asked, more, answer))
         return answer
 
     def note(self, note: Note) -> None:
@@ -225,8 +222,7 @@ class GroupWriter:
             if question.answer.set_running_or_notify_cancel():
                 try:
                     found = question.ask(self._store)
-                    self._next_look = 0.0  # it may have changed rules
-                    self._look_at_rules()
+                    self._look_again()  # it may have changed them
                     question.answer.set_result(found)
                 except Exception as error:  # noqa: BLE001
                     question.answer.set_exception(error)
@@ -255,40 +251,43 @@ class GroupWriter:
 
     def _write(self, group: _Group) -> None:
         found: list[Any] = []
+        works = [wish.asked for wish in group.wishes if not isinstance(wish.asked, Document)]
 
         def work(stored: Documents) -> None:
             group.settle(stored)
-            found[:] = [wish.work(stored) for wish in group.wishes if wish.document is None]
+            found[:] = [do(stored) for do in works]
 
         verdicts = self._store.find_and_add(
-            [wish.document for wish in group.wishes if wish.document is not None],
+            [wish.asked for wish in group.wishes if isinstance(wish.asked, Document)],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
-            works=[work],
+            works=[work] if works or any(note.made or note.packed for note in group.notes) else (),
         )
-        self._look_at_rules()
+        self._look_at(self._store.acting_row)
         judged, done = iter(verdicts), iter(found)
         for wish in group.wishes:
-            wish.answer.set_result(next(done if wish.document is None else judged))
+            wish.answer.set_result(next(judged if isinstance(wish.asked, Document) else done))
 
-    def _look_at_rules(self) -> None:
+    def _look_again(self) -> None:
+        """Find out whether other rules act, without a commit."""
+        if self._with_rules:
+            with suppress(StoreError):  # the next group looks again
+                self._look_at(self._store.read(lambda stored: stored.get_row(ACTING, VERSION)))
+
+    def _look_at(self, version: bytes | None) -> None:
         """Read the rules that act if this or another process, or a person, changed them."""
-        now = time.monotonic()
-        if not self._with_rules or now < self._next_look:
+        if not self._with_rules or version == self._version:
             return
-        self._next_look = now + _RULES_DELAY_SECONDS
-        version = self._version
         try:
-            version = self._store.read(read_version)
-            if version != self._version:
-                self._version, rules = self._store.list_acting_rules()
-                self.acting = ActingRules(rules) if rules else None
+            _, rules = self._store.list_acting_rules()
+            self.acting = ActingRules(rules) if rules else None
         except StoreError:
-            pass  # the next group looks again
+            return  # the next group looks again
         except Exception:
             logger.exception("URL rules cannot be read, and none acts until they change")
-            self.acting, self._version = None, version
+            self.acting = None
+        self._version = version
 
 
 class Relay:
@@ -329,10 +328,6 @@ class Relay:
                 waiting.set_result(done.result())
             else:
                 waiting.set_exception(error)
-
-
-def _do_nothing(stored: Documents) -> None:
-    """Work of those who wait for a verdict."""
 
 
 def _warn_of_pending(notes: list[Note], error: Exception) -> None:

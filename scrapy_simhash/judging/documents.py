@@ -407,6 +407,37 @@ class Record(PageFacts, frozen=False, array_like=True, kw_only=True):  # type: i
         return (*self.earlier_readers, self.reader) if done else self.earlier_readers
 
 
+def counts(
+    record: Record,
+    alive: Callable[[str], bool],
+    reader: Reader = NOBODY,
+    *,
+    across_spiders: bool = False,
+) -> bool:
+    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
+    if was_delivered(record, reader, across_spiders=across_spiders):
+        return True
+    if record.state != State.PENDING or not alive(record.crawl):
+        return False
+    return stands_for(record.reader, reader, across_spiders=across_spiders)
+
+
+def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
+    """Whether the items of a record came through, for a page that goes to a reader."""
+    if record.state == State.DUPLICATE:
+        return False
+    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
+
+
+def note_match(record: Record, match: Match) -> None:
+    """Note in a record what it is a near-duplicate of; unless it is kept, it is one from now on."""
+    if not match.kept:
+        record.state, record.delivered = State.DUPLICATE, False
+    record.original, record.distance = match.document, match.distance
+    record.similarity, record.tests = match.similarity, match.tests
+    record.new_links = match.new_links
+
+
 class CrawlRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     """A crawl; `ended` is 0 until it ends by itself."""
 

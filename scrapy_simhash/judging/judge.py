@@ -45,8 +45,10 @@ from scrapy_simhash.judging.documents import (
     Status,
     Verdict,
     Version,
+    counts,
     facts_of,
-    stands_for,
+    note_match,
+    was_delivered,
 )
 from scrapy_simhash.judging.rows import OWED, Owed, Why, key_of_lost, pack_row, read_rows
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
@@ -73,28 +75,6 @@ MOST_CANDIDATES = 512
 # No crawl can have this id, so its lease is never alive.
 _WITHDRAWN = "(withdrawn)"
 BUCKET_TOO_FULL, SHELL = "bucket_too_full", "shell"
-
-
-def counts(
-    record: Record,
-    alive: Callable[[str], bool],
-    reader: Reader = NOBODY,
-    *,
-    across_spiders: bool = False,
-) -> bool:
-    """Whether a record makes a page for a reader a near-duplicate; `alive` tells it of a crawl."""
-    if was_delivered(record, reader, across_spiders=across_spiders):
-        return True
-    if record.state != State.PENDING or not alive(record.crawl):
-        return False
-    return stands_for(record.reader, reader, across_spiders=across_spiders)
-
-
-def was_delivered(record: Record, reader: Reader, *, across_spiders: bool = False) -> bool:
-    """Whether the items of a record came through, for a page that goes to a reader."""
-    if record.state == State.DUPLICATE:
-        return False
-    return any(stands_for(each, reader, across_spiders=across_spiders) for each in record.readers)
 
 
 class _Candidate(NamedTuple):
@@ -289,6 +269,9 @@ def _rank_parted(asked: _Asked) -> tuple[bool, float, _Candidate]:
 
 def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
     candidate, record, answer = asked
+    settled = record is None or was_delivered(
+        record, page.reader, across_spiders=page.across_spiders
+    )
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
         links = page.links if answer.duplicate else NO_LINKS
@@ -303,15 +286,10 @@ def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
         answer.similarity,
         (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
         new_links,
-        pending=not (kept or record is None or _is_settled(page, record)),
+        pending=not (kept or settled),
         kept=kept,
         evidence=answer.evidence,
     )
-
-
-def _is_settled(page: Document, record: Record) -> bool:
-    """Whether the reader of a page has the items of a record."""
-    return was_delivered(record, page.reader, across_spiders=page.across_spiders)
 
 
 @dataclass
@@ -449,15 +427,6 @@ def _owe(writing: Documents, document: Document, number: int, original: int) -> 
 def _placed_by(page: PageFacts) -> tuple[object, ...]:
     """Tell by what a document with one text is found, and what it tells of its site."""
     return page.fingerprints, page.url, page.title, page.heading, bool(page.sketch)
-
-
-def note_match(record: Record, match: Match) -> None:
-    """Note in a record what it is a near-duplicate of; unless it is kept, it is one from now on."""
-    if not match.kept:
-        record.state, record.delivered = State.DUPLICATE, False
-    record.original, record.distance = match.document, match.distance
-    record.similarity, record.tests = match.similarity, match.tests
-    record.new_links = match.new_links
 
 
 def mark_done(documents: Documents, marked: Iterable[Marked], crawl: str) -> None:

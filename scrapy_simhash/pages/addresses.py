@@ -43,7 +43,6 @@ def split_url(url: str) -> SplitResult | None:
         return None
 
 
-@lru_cache(maxsize=4_096)  # each candidate of a page is asked for its host several times
 def bound_url(url: str, seed: int) -> str:
     """Cut a URL that only a trap makes: what is left ends with a keyed digest of the whole.
 
@@ -58,6 +57,7 @@ def bound_url(url: str, seed: int) -> str:
     return f"{url[:MOST_CHARACTERS]}...{digest}"
 
 
+@lru_cache(maxsize=4_096)  # each candidate of a page is asked for its host several times
 def host_of(url: str) -> str:
     """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
     parts = split_url(url)

@@ -8,9 +8,11 @@ of one table and not of another (`marks_bulk_loaded`) has that member for each o
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import xxhash
 
 from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import (
@@ -21,6 +23,7 @@ from scrapy_simhash.judging.documents import (
     State,
 )
 from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
+from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rows import (
     OWED,
     VERSION,
@@ -48,18 +51,8 @@ from scrapy_simhash.stores.keyvalues import (
     TABLES,
     TEXTS,
     KeyValues,
-)
-from scrapy_simhash.stores.records import (
-    address_row,
-    name_keys,
-    number_in,
     number_of,
     octets,
-    pack_identity,
-    rows_of_site,
-    scope_hash,
-    site_key,
-    unpack_identity,
 )
 from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.tables.probing import ROW, Probe, Prober, pack_buckets, permuted_of
@@ -74,6 +67,8 @@ if TYPE_CHECKING:
 _Query: TypeAlias = tuple[int, int, int | None, bool]
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
+_ADDRESS_KEY_BYTES = 2
+_NUMBER_BYTES = 5
 
 
 class Documents:
@@ -133,24 +128,20 @@ class Documents:
 
         Its own one does in any case, others unless they lead to another document.
         """
-        key = octets(number)
-        self.values.put(DOCUMENTS, key, pack_row(key, record))
-        for name in names:
-            self._name(number, name, own=name == record.identity)
+        values, key = self.values, octets(number)
+        rows = {name: pack_identity(name, number) for name in names}
+        values.put(DOCUMENTS, key, pack_row(key, record))
+        for name, row in rows.items():
+            before, own = values.get(IDENTITIES, name), name == record.identity
+            if before == row or not (own or before is None):
+                continue
+            values.put(IDENTITIES, name, row)
+            if not own:
+                values.add(ALIASES, key, name)
+            elif before is not None:
+                values.discard(ALIASES, before[:8], name)
         if text is not None:
-            self.values.put(TEXTS, key, zlib.compress(text.encode()))
-
-    def _name(self, number: int, identity: bytes, *, own: bool) -> None:
-        """Make an identity lead to a document; if not its own, only one that leads to none."""
-        values, row = self.values, pack_identity(identity, number)
-        before = values.get(IDENTITIES, identity)
-        if before == row or not (own or before is None):
-            return
-        values.put(IDENTITIES, identity, row)
-        if not own:
-            values.add(ALIASES, octets(number), identity)
-        elif before is not None:
-            values.discard(ALIASES, before[:8], identity)
+            values.put(TEXTS, key, zlib.compress(text.encode()))
 
     def add(
         self,
@@ -172,13 +163,13 @@ class Documents:
             The number of the document.
         """
         number = number or self.next_number()
+        self.put(number, record, text, (record.identity, *aliases))
         if record.url:
             self.values.add(ADDRESSES, *address_row(record.url, number))
         if record.state == State.DUPLICATE:
             self.values.add(DUPLICATES, octets(record.original), octets(number))
         else:
             self._index(number, record)
-        self.put(number, record, text, dict.fromkeys((record.identity, *aliases)))
         return number
 
     def take_out(self, number: int, record: Record) -> None:
@@ -272,7 +263,7 @@ class Documents:
 
     def _unindex(self, number: int, record: Record) -> None:
         """Undo `_index`; a fingerprint leaves the tables with its last document."""
-        for site_row in self.rows_of_site(number, record):
+        for site_row in rows_of_site(number, record, self.seed):
             if self.values.has(*site_row):
                 self.values.discard(*site_row)
                 self._samples.clear()
@@ -287,16 +278,12 @@ class Documents:
                     values.discard(TABLES, *table_row)
                 self._changed[fingerprint] = False
 
-    def rows_of_site(self, number: int, record: Record) -> list[tuple[str, bytes, bytes]]:
-        """List table, key and member of a document's rows in SITES and NAMES, if there is room."""
-        return rows_of_site(number, record, self.seed)
-
     def enter_site(self, number: int, record: Record) -> None:
         """Enter a document in the sample of its host and under its names, while there is room.
 
         In a sample there is for one among the smallest; a name has those that came first.
         """
-        for table, key, member in self.rows_of_site(number, record):
+        for table, key, member in rows_of_site(number, record, self.seed):
             there = self.values.members(table, key)
             if table == NAMES and len(there) == CALLED:
                 continue
@@ -374,26 +361,18 @@ class Documents:
 
         `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
-        key = octets(fingerprint)
-        if scope is None:  # the mark, whose number is 0, comes first
-            found = self.values.members(FINGERPRINTS, key, most=most)
-            if not found and not self.values.marks_bulk_loaded:
-                return [0]
-            return [number_of(row[8:]) for row in found]
-        found = self.values.members(FINGERPRINTS, key, scope_hash(scope), most)
+        values, key = self.values, octets(fingerprint)
+        first = values.members(FINGERPRINTS, key, most=1)
+        prefix = b"" if scope is None else scope_hash(scope)
+        found = values.members(FINGERPRINTS, key, prefix, most)
         numbers = [number_of(row[8:]) for row in found]
-        return [0, *numbers][:most] if self.is_bulk_loaded(fingerprint) else numbers
+        # Of all members the mark, whose number is 0, comes first.
+        bulk_loaded = first == [BULK_LOADED] or not (first or values.marks_bulk_loaded)
+        return [0, *numbers][:most] if bulk_loaded and numbers[:1] != [0] else numbers
 
     def is_bulk_loaded(self, fingerprint: int) -> bool:
         """Whether a fingerprint in the tables was bulk-loaded."""
-        key = octets(fingerprint)
-        if self.values.marks_bulk_loaded:
-            return self.values.has(FINGERPRINTS, key, BULK_LOADED)
-        return self.values.members(FINGERPRINTS, key, most=1) in ([], [BULK_LOADED])
-
-    def read_fingerprints(self) -> NDArray[np.uint64]:
-        """Read the distinct fingerprints of the tables, sorted; shape (n,). Reads one table."""
-        return self.read_table(0)
+        return self.numbers(fingerprint, most=1) == [0]
 
     def read_table(self, number: int, *, tolerant: bool = False) -> NDArray[np.uint64]:
         """Read the distinct fingerprints of a table, sorted; `tolerant` passes over damage."""
@@ -440,7 +419,7 @@ class Documents:
 
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
-        held, (indexed, noted) = self.read_fingerprints(), self.read_indexed()
+        held, (indexed, noted) = self.read_table(0), self.read_indexed()
         if self.values.marks_bulk_loaded:
             return noted
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
@@ -557,7 +536,7 @@ class Documents:
     def prefetch_sites(self, records: Iterable[Record]) -> None:
         """Read what entering documents in the samples of their hosts and under names reads."""
         if self.remote:
-            rows = (row for record in records for row in self.rows_of_site(0, record))
+            rows = (row for record in records for row in rows_of_site(0, record, self.seed))
             self.values.fetch((table, key) for table, key, _ in rows)
 
     def prefetch_matches(self, fingerprint: int, distance: int) -> None:
@@ -590,3 +569,81 @@ class Documents:
             numbers = list(numbers)
             wanted = [(table, octets(number)) for table in tables for number in numbers]
             self.values.fetch([*wanted, *((OWED, key_of_lost(number)) for number in numbers)])
+
+
+def pack_identity(identity: bytes, number: int) -> bytes:
+    """Pack the number of the document of an identity, with 4 bytes of a checksum."""
+    key = octets(number)
+    return key + xxhash.xxh3_64_digest(identity + key)[:4]
+
+
+def unpack_identity(identity: bytes, value: bytes) -> int:
+    """Read to which document an identity leads, or raise a StoreError that names the cure."""
+    number = number_of(value[:8])
+    if value != pack_identity(identity, number):
+        raise StoreError(
+            f"damaged identity {identity.hex()}: checksum differs; mend it with `scrapy simhash "
+            "check --rebuild`"
+        )
+    return number
+
+
+def address_row(url: str, number: int) -> tuple[bytes, bytes]:
+    """Make key and member of a document in the index of URLs: 24 bits of a digest, its number."""
+    # Of other documents, one in 16 million has the same 24 bits: its record tells.
+    digest = xxhash.xxh3_64_digest(url.encode(errors="surrogatepass"))
+    member = digest[_ADDRESS_KEY_BYTES : 8 - _NUMBER_BYTES] + number.to_bytes(_NUMBER_BYTES, "big")
+    return digest[:_ADDRESS_KEY_BYTES], member
+
+
+def number_in(member: bytes) -> int:
+    """Get the number of the document from a row of the index of URLs."""
+    return number_of(member[-_NUMBER_BYTES:])
+
+
+@lru_cache(maxsize=1_024)
+def site_key(host: str, seed: int) -> bytes:
+    """Make the key of the sample of a host; `seed` is the store's."""
+    return xxhash.xxh3_64_digest(host.encode(errors="surrogatepass"), seed)
+
+
+def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
+    """Make the keys of the parts of a page's names, on its host and in its scope; none of most.
+
+    Without a host or a sketch, which no file has, a page is not found by its names.
+    """
+    host = host_of(page.url) if page.sketch else ""
+    if not host:
+        return {}
+    place = xxhash.xxh3_64(f"{host}\0{page.scope}".encode(errors="surrogatepass"), seed).digest()
+    return {
+        xxhash.xxh3_64_digest(place + "\0".join(sorted(key)).encode(errors="surrogatepass")): text
+        for key, text in list_parts(page.title, page.heading).items()
+    }
+
+
+def rows_of_site(number: int, record: Record, seed: int) -> list[tuple[str, bytes, bytes]]:
+    """List table, key and member of the rows by which a document's site is known.
+
+    Near-duplicates, kept or not, and stubs tell nothing of a site, and without a sketch nothing can
+    be asked. The seed of a store is secret, so nobody can choose which pages are in a sample. Its
+    member has a digest of the identity, the number, and a digest of what the document tells of its
+    site.
+    """
+    host = host_of(record.url)
+    if record.state == State.DUPLICATE or not record.sketch or not host:
+        return []
+    rows = [(NAMES, key, octets(number)) for key in name_keys(record, seed)]
+    if not (record.stub or record.original):
+        member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
+        # In place of the sketch: without these, it changes by a few bins only.
+        told = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
+        member += xxhash.xxh32_digest(told.encode())
+        rows.append((SITES, site_key(host, seed), member))
+    return rows
+
+
+@lru_cache(maxsize=1_024)
+def scope_hash(scope: str) -> bytes:
+    """Hash a scope to the 8 bytes that begin a row of a fingerprint."""
+    return xxhash.xxh3_64_digest(scope.encode())

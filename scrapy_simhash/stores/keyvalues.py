@@ -25,8 +25,8 @@ mending, merging. The rows of all kinds are::
 
 Numbers of documents and fingerprints have 8 bytes, big-endian. The tables above the gap hold one
 value a key; those below it hold a *set* of members, which all have the width above, except for
-aliases. What a row means is not a kind's business, and kinds compute no checksums: `stores.records`
-and `judging.rows` (`pack_row`, `read_rows`) write and read what is in the values.
+aliases. What a row means is not a kind's business, and kinds compute no checksums:
+`stores.documents` and `judging.rows` (`pack_row`, `read_rows`) write and read values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
+from functools import partial
 from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from scrapy_simhash.errors import StoreError
@@ -92,6 +94,9 @@ SAMPLE = 16
 # writes a full one, so those who commit pages of one host do not wait for each other.
 CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536
+# Makes keys of document numbers and fingerprints; not a Python function: a page needs a dozen.
+octets = Struct(">Q").pack
+number_of = partial(int.from_bytes, byteorder="big")
 # The longest that a page waits while another process is writing; then it passes unjudged.
 WAIT_SECONDS = 10.0
 

@@ -35,7 +35,15 @@ from scrapy_simhash.judging.rows import (
     unpack_row,
 )
 from scrapy_simhash.pages.addresses import host_of
-from scrapy_simhash.stores.documents import BULK_LOADED
+from scrapy_simhash.stores.documents import (
+    BULK_LOADED,
+    address_row,
+    number_in,
+    pack_identity,
+    rows_of_site,
+    scope_hash,
+    unpack_identity,
+)
 from scrapy_simhash.stores.keyvalues import (
     ADDRESSES,
     ALIASES,
@@ -47,26 +55,18 @@ from scrapy_simhash.stores.keyvalues import (
     NAMES,
     ROW_TABLES,
     SAMPLE,
-    SETS,
     SITES,
     TEXTS,
     cut,
-)
-from scrapy_simhash.stores.records import (
-    address_row,
-    number_in,
     number_of,
     octets,
-    pack_identity,
-    scope_hash,
-    unpack_identity,
 )
 from scrapy_simhash.stores.rulebook import Form, note_acting
 from scrapy_simhash.tables.permutation import contains, sort_distinct
 from scrapy_simhash.urls.rules import ActingRule, UrlRuleRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import msgspec
     from numpy.typing import NDArray
@@ -101,12 +101,11 @@ _KINDS: dict[str, tuple[type[msgspec.Struct], int]] = {
     "owed": (Owed, 0),
     "sinks": (Sink, 8),
 }
-_ALIASES_PER_READ = 1_000
 _RECORDS_PER_READ = 1_000
 
 
 def find_problems(stored: Documents) -> list[str]:
-    """List all inconsistencies, one line each; reads the whole store, but keeps no text."""
+    """List all inconsistencies, one line each; reads the whole store, see `Mender`."""
     content = stored.read_tables(tolerant=True)
     held = next(content)
     problems = [
@@ -114,19 +113,19 @@ def find_problems(stored: Documents) -> list[str]:
         for number, other in enumerate(content, 1)
         for fingerprint in np.setxor1d(held, other, assume_unique=True).tolist()
     ]
-    problems += Mender(stored, in_memory=True).find_problems(held)
+    problems += Mender(stored).find_problems(held)
     problems += [problem for problem, _, _ in _compare_url_rows(stored)]
     return problems + stored.values.find_strays(stored.design)
 
 
 def mend(stored: Documents) -> tuple[NDArray[np.uint64], dict[str, int]]:
-    """Restore everything but the records and the tables; reads the records some times.
+    """Restore everything but the records and the tables; reads the whole store, see `Mender`.
 
     Returns the fingerprints that belong in the tables, sorted, (n,), and counts, see
     `Store.rebuild`.
     """
     trusted = _read_trusted(stored)
-    mended = Mender(stored, in_memory=stored.remote).mend()
+    mended = Mender(stored).mend()
     lost = 0
     for _, rows, correct in _compare_url_rows(stored):
         correct()
@@ -142,7 +141,7 @@ def trusted_fingerprints(stored: Documents) -> NDArray[np.uint64]:
     """
     trusted = _read_trusted(stored)
     if not stored.values.marks_bulk_loaded:
-        Mender(stored, in_memory=False).mend_rows()
+        Mender(stored).mend_rows()
     return _add_indexed(stored, trusted)
 
 
@@ -170,48 +169,29 @@ def _add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint
 class Mender:
     """Checks and mends a store in one transaction, which must be a writing one for mending.
 
-    Args:
-        stored: the documents.
-        in_memory: keep all records, but for most of their sketches; otherwise there may be more
-            than fit into memory, and they are read several times.
+    It keeps all records in memory, but for most of their sketches: some 1.5 kB each, and the rows
+    of one table at a time.
     """
 
-    def __init__(self, stored: Documents, *, in_memory: bool) -> None:
+    def __init__(self, stored: Documents) -> None:
         self._stored = stored
         self._values = stored.values
-        self._in_memory = in_memory
         self._records: dict[int, Record] = {}
         self.damaged: dict[int, DamagedError] = {}
         for number, record in stored.scan():
             if isinstance(record, DamagedError):
                 self.damaged[number] = record
-            elif in_memory:
-                self._records[number] = structs.replace(
-                    record, sketch=record.sketch[:1], link_sketch=b""
-                )
-
-    def _list_records(self) -> Iterator[tuple[int, Record]]:
-        """List the undamaged records, in the order of their numbers."""
-        if self._in_memory:
-            yield from self._records.items()
-            return
-        for number, record in self._stored.scan():
-            if not isinstance(record, DamagedError):
-                yield number, record
-
-    def _get(self, number: int) -> Record | None:
-        """Get an undamaged record."""
-        if self._in_memory or number in self.damaged:
-            return self._records.get(number)
-        return self._stored.get(number)
+            else:
+                short = structs.replace(record, sketch=record.sketch[:1], link_sketch=b"")
+                self._records[number] = short
 
     def _exists(self, number: int) -> bool:
         """Whether there is a record, which may be damaged."""
-        return number in self.damaged or self._get(number) is not None
+        return number in self.damaged or number in self._records
 
     def _name_of(self, number: int) -> str:
         """Name a document for a message."""
-        record = self._get(number)
+        record = self._records.get(number)
         return f"document {number} ({record.url!r})" if record else f"document {number}"
 
     def find_problems(self, held: NDArray[np.uint64]) -> Iterator[str]:
@@ -270,49 +250,34 @@ class Mender:
             self._values.add(table, *entry)
         return strays
 
-    def _read(self, table: str) -> tuple[Iterable[Entry], Callable[[Entry], bool]]:
-        """Read a table, and get what tells whether it has an entry; of a server, read it once."""
-        values = self._values
-        if values.remote:
-            there = set(values.scan(table))
-            return there, there.__contains__
-        if table in SETS:
-            return values.scan(table), lambda entry: values.has(table, *entry)
-        return values.scan(table), lambda entry: values.get(table, entry[0]) == entry[1]
-
     def _compare(self, table: str) -> tuple[list[Entry], list[Entry]]:
         """List the entries that a set of `_LEADING` lacks, and the strays."""
-        there, has = self._read(table)
-        missing = [entry for entry in self._list_wanted(table) if not has(entry)]
-        return missing, [entry for entry in there if not self._is_wanted(table, entry)]
+        there, wanted = dict.fromkeys(self._values.scan(table)), self._list_wanted(table)
+        missing = [entry for entry in wanted if entry not in there]
+        strays = there.keys() - set(wanted) - {entry for entry in there if entry[1] == BULK_LOADED}
+        return missing, sorted(e for e in strays if _lead_of(table, e) not in self.damaged)
 
-    def _list_wanted(self, table: str) -> Iterator[Entry]:
-        for number, record in self._list_records():
-            yield from _list_entries(table, number, record)
-
-    def _is_wanted(self, table: str, entry: Entry) -> bool:
-        number = _lead_of(table, entry)
-        if entry[1] == BULK_LOADED or number in self.damaged:
-            return True
-        record = self._get(number)
-        return record is not None and entry in _list_entries(table, number, record)
+    def _list_wanted(self, table: str) -> list[Entry]:
+        """List the entries of a table that the records name."""
+        return [
+            entry
+            for number, record in self._records.items()
+            for entry in _list_entries(table, number, record)
+        ]
 
     def _compare_identities(self) -> tuple[list[Entry], list[Entry]]:
         """List the identities that lead nowhere, or elsewhere, and those that lead to nothing."""
-        there, has = self._read(IDENTITIES)
-        missing = [entry for entry in self._list_wanted(IDENTITIES) if not has(entry)]
-        strays = [entry for entry in there if not self._exists(_lead_of(IDENTITIES, entry))]
+        there = dict(self._values.scan(IDENTITIES))
+        strays = {e[0]: e[1] for e in there.items() if not self._exists(_lead_of(IDENTITIES, e))}
+        wanted = self._list_wanted(IDENTITIES)
+        missing = [(name, value) for name, value in wanted if there.get(name) != value]
         # An alias leads to its document, unless it leads to another one by now.
-        bad = {identity for identity, _ in strays}
-        for some in cut(self._values.scan(ALIASES), _ALIASES_PER_READ):
-            self._stored.prefetch_rows((), identities=[identity for _, identity in some])
-            missing += [
-                (identity, pack_identity(identity, number_of(key)))
-                for key, identity in some
-                if self._exists(number_of(key))
-                and (identity in bad or self._values.get(IDENTITIES, identity) is None)
-            ]
-        return missing, strays
+        missing += [
+            (name, pack_identity(name, number_of(key)))
+            for key, name in self._values.scan(ALIASES)
+            if self._exists(number_of(key)) and (name in strays or name not in there)
+        ]
+        return missing, list(strays.items())
 
     def _list_stray_aliases(self) -> list[Entry]:
         """List the aliases of documents that do not exist."""
@@ -350,17 +315,18 @@ class Mender:
                 # Where others commit meanwhile, the next one to add a document takes some out.
                 if len(entries) > most and not self._values.remote:
                     numbers = [_lead_of(table, entry) for entry in entries]
-                    hosts = {host_of(record.url) for record in map(self._get, numbers) if record}
+                    records = (self._records[each] for each in numbers if each in self._records)
+                    hosts = {host_of(record.url) for record in records}
                     host = min(hosts, default="")
                     yield f"{what} of host {host!r} has {len(entries)} documents, not {most}"
 
     def _find_fault(self, table: str, entry: Entry) -> str:
         """Say why a document does not belong where it is in a table; "" if it does."""
         number = _lead_of(table, entry)
-        record = self._get(number)
+        record = self._records.get(number)
         if record is None:
             return "is not there"
-        rows = self._stored.rows_of_site(number, record)
+        rows = rows_of_site(number, record, self._stored.seed)
         if (table, *entry) in rows:
             return ""
         faults = {
@@ -380,7 +346,7 @@ class Mender:
             entries = self._values.scan(table)
             for entry in [entry for entry in entries if self._find_fault(table, entry)]:
                 self._values.discard(table, *entry)
-        for some in cut(self._list_records(), _RECORDS_PER_READ):
+        for some in cut(self._records.items(), _RECORDS_PER_READ):
             self._stored.prefetch_sites(record for _, record in some)
             for number, record in some:
                 self._stored.enter_site(number, record)
@@ -403,7 +369,7 @@ class Mender:
 
     def _check_originals(self) -> Iterator[str]:
         """Find near-duplicates whose original is gone; one line each."""
-        for number, record in self._list_records():
+        for number, record in self._records.items():
             original = record.original if record.state == State.DUPLICATE else 0
             if original and not self._exists(original):
                 name = self._name_of(number)
@@ -419,7 +385,11 @@ class Mender:
             original = unpack_row(Owed, key, packed).page
         except DamagedError:
             return False
-        return self._is_wanted(DUPLICATES, (octets(original), key[-8:]))
+        number = number_of(key[-8:])
+        record = self._records.get(number)
+        if record is None or record.state != State.DUPLICATE:
+            return number in self.damaged
+        return record.original == original
 
     def _mend_lost(self) -> None:
         for key in self._list_unread():
@@ -428,10 +398,10 @@ class Mender:
                 continue
             # The request is lost, but not the fact that the page may be.
             self._values.delete(OWED, key)
-            record = self._get(number)
+            record = self._records.get(number)
             if record is not None and record.state == State.DUPLICATE:
                 crawl = self._stored.get_crawl(record.crawl)
-                original = self._get(record.original)
+                original = self._records.get(record.original)
                 owed = Owed(
                     url=mask_password(record.url),
                     why=Why.LOST,

@@ -110,21 +110,6 @@ def open_as_it_is(url: str) -> Store:
     return open_store(url, distance=0, readonly=True)
 
 
-def shrink(url: str) -> tuple[int, int] | None:
-    """Rewrite the file of a store in a folder, without its free pages.
-
-    Returns:
-        Bytes before and after, or None if any process has the store open.
-
-    Raises:
-        StoreUnusableError: there is no store, or it cannot be read.
-        StoreUnavailableError: the disk is full or failed; the store is unchanged.
-    """
-    from scrapy_simhash.stores.lmdb.copying import shrink as shrink_folder  # noqa: PLC0415
-
-    return shrink_folder(store_folder(url))
-
-
 class ServerAddress(NamedTuple):
     """The address of a server: `url` for redis-py, `shown` for display, without password."""
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.judging.judge import counts, get_sound
+from scrapy_simhash.judging.documents import counts
+from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.rows import OWED, Owed, Why, pack_row, read_rows
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.keyvalues import cut

@@ -32,8 +32,8 @@ from scrapy_simhash.judging.comparison import (
     compare_pages,
     group_of,
 )
-from scrapy_simhash.judging.documents import Reader, Record, State
-from scrapy_simhash.judging.judge import counts, get_sound, was_delivered
+from scrapy_simhash.judging.documents import Reader, Record, State, counts, was_delivered
+from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink, may_vote
 from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links

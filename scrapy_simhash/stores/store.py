@@ -27,7 +27,7 @@ from scrapy_simhash.judging.judge import (
     number_of,
     withdraw,
 )
-from scrapy_simhash.judging.rows import pack_row
+from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import Siblings
 from scrapy_simhash.judging.sites import Sites
@@ -48,6 +48,7 @@ from scrapy_simhash.stores.header import (
     unpack_header,
 )
 from scrapy_simhash.stores.keyvalues import (
+    ACTING,
     CRAWLS,
     DOCUMENTS,
     HEADER,
@@ -85,6 +86,8 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     Attributes:
         judged_again: how many documents `find_and_add` judged again, because another process of a
             store on a server had committed something that mattered to their group meanwhile.
+        acting_row: the row that changes with the URL rules that act, as `find_and_add` saw it last;
+            None before any rule acted.
     """
 
     recipe: Recipe
@@ -92,6 +95,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     distance: int
     confirm: float | None
     judged_again = 0
+    acting_row: bytes | None = None
 
     _header: Header
     _prober: Prober
@@ -183,7 +187,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         if packed != self._packed_header:
             self._take_over(unpack_header(packed))
             self._packed_header = packed
-        return Documents(values, self._prober, self._header.seed, self._is_alive)
+        return Documents(values, self._prober, self._header.seed, self.engine.leases.alive)
 
     def _take_over(self, header: Header) -> None:
         """Adopt this header: another process may have changed the tables."""
@@ -196,16 +200,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             require_reach(header, self.distance)
         self._header, self._prober = header, Prober(design)
 
-    def _is_alive(self, crawl: str) -> bool:
-        """Whether the lease of a crawl is still valid."""
-        return self.engine.leases.alive(crawl)
-
     def _require_writable(self) -> None:
         if self.readonly:
             raise ValueError(f"the store at {self.url} was opened read-only")
-
-    def _bits(self, distance: int | None) -> int:
-        return self.distance if distance is None else distance
 
     @cached_property
     def _siblings(self) -> Siblings:
@@ -297,7 +294,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         def alive(crawl: str) -> bool:
             # Making a `functools.cache` takes 3 us, longer than all the rest of this function.
             if crawl not in living:
-                living[crawl] = self._is_alive(crawl)
+                living[crawl] = self.engine.leases.alive(crawl)
             return living[crawl]
 
         def work(stored: Documents) -> list[Verdict]:
@@ -314,6 +311,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             verdicts = [judge.judge(document) for document in documents]
             for do in works:
                 do(stored)
+            self.acting_row = stored.get_row(ACTING, VERSION)
             return verdicts
 
         before = self.engine.restarts
@@ -334,7 +332,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
             ValueError: not a fingerprint, or the design is not complete for the distance.
         """
         check_fingerprint(fingerprint)
-        bits = self._bits(distance)
+        bits = self.distance if distance is None else distance
         if distance is not None:
             self._prober.design.flips_for(bits)  # raises unless the design is complete
 
@@ -575,7 +573,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
 
         def work(stored: Documents) -> NDArray[np.uint64]:
-            found = stored.read_fingerprints()
+            found = stored.read_table(0)
             return found[~contains(upkeep.list_undelivered(stored), found)] if delivered else found
 
         return self.read(work)
@@ -627,11 +625,9 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         Leaves out documents that are pending in a running crawl. `wanted` may be called several
         times for a document, and the document's `text` is None.
         """
-        return self.read(lambda stored: upkeep.select_documents(stored, wanted, self._is_alive))
-
-    def list_dropped(self, wanted: Callable[[StoredDocument], bool]) -> list[StoredDocument]:
-        """List the wanted near-duplicates; reads every record."""
-        return self.read(lambda stored: upkeep.list_dropped(stored, wanted))
+        return self.read(
+            lambda stored: upkeep.select_documents(stored, wanted, self.engine.leases.alive)
+        )
 
     def list_walls(self) -> list[Wall]:
         """List the walls that crawls met, those with most near-duplicates first.
@@ -652,7 +648,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         transaction deletes a thousand documents. Requests that were parked because of one of them
         are made by the next crawl.
         """
-        alive = self._is_alive
+        alive = self.engine.leases.alive
         chosen = self.read(lambda stored: upkeep.with_near_duplicates(stored, documents, alive))
         deleted = 0
         for part in cut(chosen, upkeep.DOCUMENTS_PER_DELETION):

@@ -140,18 +140,6 @@ def select_documents(
     return with_near_duplicates(stored, found, alive)
 
 
-def list_dropped(
-    stored: Documents, wanted: Callable[[StoredDocument], bool]
-) -> list[StoredDocument]:
-    """List the wanted near-duplicates; reads every record."""
-    described = (
-        describe_document(number, record, None)
-        for number, record in stored
-        if record.state == State.DUPLICATE
-    )
-    return [document for document in described if wanted(document)]
-
-
 def spare_documents(stored: Documents, numbers: Iterable[int]) -> None:
     """Exempt near-duplicates from the next judgement; skips those that do not exist."""
     for number in numbers:

@@ -70,9 +70,6 @@ class UrlRuleStore(ABC):
     def write(self, work: Callable[[Documents], Result]) -> Result: ...
 
     @abstractmethod
-    def _is_alive(self, crawl: str) -> bool: ...
-
-    @abstractmethod
     def _require_writable(self) -> None: ...
 
     @abstractmethod

@@ -36,8 +36,9 @@ from scrapy_simhash.judging.documents import (
     Record,
     State,
     facts_of,
+    note_match,
 )
-from scrapy_simhash.judging.judge import Matcher, note_match
+from scrapy_simhash.judging.judge import Matcher
 from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, pack_row
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url

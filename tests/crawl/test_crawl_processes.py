@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from scrapy.http import Response
 
-from scrapy_simhash.stores.lmdb import environment
+from scrapy_simhash.stores.lmdb import engine
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.children import HOLDER, Child, running
 from tests.helpers.crawling import PagesSpider, crawl, path_of, read_lines
@@ -85,7 +85,7 @@ async def test_a_crawl_goes_on_beside_one_that_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What passed unjudged meanwhile is not in the store afterwards, either."""
-    monkeypatch.setattr(environment, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
     answers = {f"/{number}": page(number // 2) for number in range(12)}
     with serve(answers) as site, ExitStack() as stack:
         children: list[Child] = []

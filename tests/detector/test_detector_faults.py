@@ -12,7 +12,7 @@ import pytest
 from scrapy_simhash.detector import detector as detector_module
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.environment import _environments
+from scrapy_simhash.stores.lmdb.engine import _environments
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import read_files
 from tests.helpers.detecting import fetched, judge, make, running

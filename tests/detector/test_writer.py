@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from scrapy_simhash.detector import writer as writers
 from scrapy_simhash.detector.writer import GroupWriter, Note, Relay
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.judging.documents import Document, Verdict
@@ -262,7 +261,6 @@ def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWrite
 def test_rules_that_cannot_be_read_spoil_no_commit(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(writers, "_RULES_DELAY_SECONDS", 0)
     writer = GroupWriter(store, CRAWL, with_rules=True)
     rule = parse_rule("a.example strip-slash")
     store.add_url_rules([rule])

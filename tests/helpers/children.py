@@ -25,7 +25,7 @@ def run_script(script: str, *arguments: object) -> str:
 HOLDER = """
 import sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.environment import Environment
+from scrapy_simhash.stores.lmdb.engine import Environment
 environment = Environment(Path(sys.argv[1]), readonly=sys.argv[2] == "read")
 
 def work(transaction):

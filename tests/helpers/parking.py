@@ -6,9 +6,9 @@ from functools import partial
 from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rows import Owed, Sink, Why, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import octets
 from scrapy_simhash.stores.owed import forget
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer, park
-from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import Asked, Form, get_rule, note_form, put_rule
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import name_form

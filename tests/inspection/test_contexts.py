@@ -21,9 +21,8 @@ from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
-from scrapy_simhash.stores.keyvalues import DOCUMENTS
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, octets
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.stores.records import octets
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
 from tests.helpers.documents import begin_crawl, document, judge

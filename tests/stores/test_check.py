@@ -18,7 +18,13 @@ from msgspec import structs
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.judging.rows import OWED, Owed, key_of_lost, unpack_row
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
-from scrapy_simhash.stores.documents import BULK_LOADED, Documents
+from scrapy_simhash.stores.documents import (
+    BULK_LOADED,
+    Documents,
+    address_row,
+    pack_identity,
+    scope_hash,
+)
 from scrapy_simhash.stores.keyvalues import (
     ACTING,
     ADDRESSES,
@@ -35,13 +41,8 @@ from scrapy_simhash.stores.keyvalues import (
     TEXTS,
     VALUES,
     KeyValues,
-)
-from scrapy_simhash.stores.records import (
-    address_row,
     number_of,
     octets,
-    pack_identity,
-    scope_hash,
 )
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
@@ -409,8 +410,8 @@ def test_damage_of_packed_rows_is_found_and_mended(
     in_memory: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """As LMDB has them: packed, single, and of buckets that are too full; flipped, cut or gone."""
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 1)
     draw = random.Random(name)  # noqa: S311 - reproducible
 
     def damage(txn: Any, dbs: Any) -> None:

@@ -32,9 +32,9 @@ from scrapy_simhash.stores.keyvalues import (
     TABLES,
     TEXTS,
     KeyValues,
+    octets,
 )
 from scrapy_simhash.stores.opening import ENGINES, open_store
-from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode

@@ -10,9 +10,8 @@ import pytest
 from scrapy_simhash.judging.documents import Document, Reader
 from scrapy_simhash.judging.rows import VERSION, pack_row
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import DOCUMENTS
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, octets
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import find_form
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import ActingRules, name_form

@@ -26,9 +26,9 @@ COUNT = 300
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four tables of 300 fingerprints in some forty slices."""
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._ROWS_PER_SLICE", 32)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 4)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 8)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._ROWS_PER_SLICE", 32)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 4)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
 
 
 def draw_fingerprints(seed: int, count: int = COUNT) -> list[int]:
@@ -160,10 +160,10 @@ def test_another_process_adds_at_the_same_time(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from scrapy_simhash.stores.lmdb import compacting as lmdb_compact
-from scrapy_simhash.stores.lmdb import tables as lmdb_tables
+from scrapy_simhash.stores.lmdb import values as lmdb_values
 from tests.helpers.documents import open_lmdb
 
-lmdb_tables._ROWS_PER_SLICE, lmdb_tables._MOST_SINGLE, lmdb_tables.MOST_IN_BUCKET = 32, 4, 8
+lmdb_values._ROWS_PER_SLICE, lmdb_values._MOST_SINGLE, lmdb_values.MOST_IN_BUCKET = 32, 4, 8
 stop = int(sys.argv[2])
 
 def die(*_):

@@ -8,7 +8,7 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.environment import (
+from scrapy_simhash.stores.lmdb.engine import (
     Environment,
     acquire_environment,
     release_environment,
@@ -107,7 +107,7 @@ def test_work_that_never_fits_gives_up(tmp_path: Path) -> None:
 GROW = """
 import sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.environment import Environment
+from scrapy_simhash.stores.lmdb.engine import Environment
 environment = Environment(Path(sys.argv[1]), readonly=False, map_bytes=int(sys.argv[2]))
 database = environment.write(lambda txn: environment.open_database("test", txn))
 environment.write(

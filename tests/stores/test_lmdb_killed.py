@@ -9,8 +9,8 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreUnavailableError
-from scrapy_simhash.stores.lmdb import environment
-from scrapy_simhash.stores.lmdb.environment import Environment
+from scrapy_simhash.stores.lmdb import engine
+from scrapy_simhash.stores.lmdb.engine import Environment
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import HOLDER, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
@@ -40,7 +40,7 @@ def test_a_writer_that_is_stopped_makes_nobody_wait_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is named; what could not be written is not written when it goes on, either."""
-    monkeypatch.setattr(environment, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(engine, "WAIT_SECONDS", 0.2)
     with open_in_crawl(tmp_path) as store, running(HOLDER, tmp_path, "write") as holder:
         holder.process.send_signal(signal.SIGSTOP)
         for name in ("first", "second"):
@@ -109,7 +109,7 @@ def test_dead_readers_are_cleared_at_opening(tmp_path: Path) -> None:
 GROWER = """
 import sys
 from pathlib import Path
-from scrapy_simhash.stores.lmdb.environment import Environment
+from scrapy_simhash.stores.lmdb.engine import Environment
 environment = Environment(Path(sys.argv[1]), readonly=False, map_bytes=int(sys.argv[2]))
 print("ready", flush=True)
 

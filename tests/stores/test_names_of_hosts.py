@@ -9,9 +9,7 @@ from msgspec import structs
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.rule import CONFIRM
-from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
-from scrapy_simhash.stores.keyvalues import CALLED, NAMES
-from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.keyvalues import CALLED, NAMES, octets
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
@@ -68,13 +66,12 @@ ELSEWHERE = [
     {"sketch": b""},
     {"title": "Flood in the harbour"},
     {"title": ""},
-    {"stub": True, "text_digest": bytes(FILE_DIGEST_BYTES)},
 ]
 
 
 @pytest.mark.parametrize("fields", ELSEWHERE)
 def test_who_is_not_asked_by_name(fields: dict[str, Any]) -> None:
-    """Pages elsewhere, in another scope, without a sketch, and files, whichever of both it is."""
+    """Pages elsewhere, in another scope, or without a sketch, whichever of both it is."""
     for pages in ((make_page(1), make_page(2, **fields)), (make_page(2, **fields), make_page(1))):
         with begin_crawl("memory:", confirm=CONFIRM) as store:
             verdicts = store.find_and_add(pages)

@@ -11,9 +11,9 @@ from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
+from scrapy_simhash.stores.keyvalues import octets
 from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 from scrapy_simhash.stores.parking import park as park_all
-from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.rulebook import KnownPage
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document

@@ -17,14 +17,12 @@ from scrapy_simhash.stores.keyvalues import TABLES
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import commits as redis_commit
 from scrapy_simhash.stores.redis import leases as redis_lease
-from scrapy_simhash.stores.redis import tables as redis_tables
 from scrapy_simhash.stores.redis import values as redis_values
 from scrapy_simhash.stores.redis.commits import Commit, Committer
 from scrapy_simhash.stores.redis.engine import RedisEngine
 from scrapy_simhash.stores.redis.scripts import COMMIT, COMMIT_EVEN_WHEN_FULL, LEASE
 from scrapy_simhash.stores.redis.server import Server
-from scrapy_simhash.stores.redis.tables import TableWriter
-from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores.redis.values import RedisValues, TableWriter
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import CRAWL, begin_crawl, document
@@ -234,7 +232,7 @@ def test_mending_goes_in_parts(redis_server: RedisServer, monkeypatch: pytest.Mo
         store.find_and_add(pages)
         for name in ("i*", "f*", "u*"):
             client.delete(*client.keys(f"{{lost:{name}"))
-        monkeypatch.setattr(redis_tables, "_BYTES_PER_CALL", 2_000)
+        monkeypatch.setattr(redis_values, "_BYTES_PER_CALL", 2_000)
         monkeypatch.setattr(redis_values, "_FIELDS_PER_CALL", 50)
         monkeypatch.setattr(Server, "_run", measure)
         assert store.rebuild()["fingerprints"] == 300

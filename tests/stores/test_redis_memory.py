@@ -10,9 +10,9 @@ import pytest
 from scrapy_simhash.errors import StoreUnavailableError
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.redis import leases as redis_lease
-from scrapy_simhash.stores.redis import tables as redis_tables
+from scrapy_simhash.stores.redis import values as redis_values
 from scrapy_simhash.stores.redis.scripts import Write
-from scrapy_simhash.stores.redis.tables import TableWriter
+from scrapy_simhash.stores.redis.values import TableWriter
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.redisservers import RedisCluster, RedisServer
@@ -137,7 +137,7 @@ def test_tables_that_do_not_fit_leave_nothing(
         store.bulk_load(first)
         before, written = list_generations(store), list[set[int]]()
         with monkeypatch.context() as patch, ExitStack() as stack:
-            patch.setattr(redis_tables, "_BYTES_PER_CALL", 100)
+            patch.setattr(redis_values, "_BYTES_PER_CALL", 100)
             patch.setattr(TableWriter, "_apply", apply_and_fill)
             with pytest.raises(StoreUnavailableError, match="no memory left"):
                 run()

@@ -15,9 +15,8 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.sites import Site, Sites
 from scrapy_simhash.pages.sketch import SKETCH_BYTES
 from scrapy_simhash.stores.documents import Documents
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, SAMPLE, SITES
+from scrapy_simhash.stores.keyvalues import DOCUMENTS, SAMPLE, SITES, octets
 from scrapy_simhash.stores.opening import open_store
-from scrapy_simhash.stores.records import octets
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store

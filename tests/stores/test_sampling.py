@@ -8,7 +8,7 @@ from msgspec import structs
 from scrapy_simhash.judging.comparison import STALE_SECONDS, Outcome
 from scrapy_simhash.judging.documents import Document, Record, State, facts_of
 from scrapy_simhash.judging.rows import Sink, Witness, pack_row
-from scrapy_simhash.stores.records import octets
+from scrapy_simhash.stores.keyvalues import octets
 from scrapy_simhash.stores.rulebook import Sample, add_rules, check_sample, get_rule, put_rule
 from scrapy_simhash.urls.rules import RuleState, UrlRuleRecord, parse_rule
 from tests.helpers.urlrules import RULE, make_facts, make_rows

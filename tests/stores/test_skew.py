@@ -23,8 +23,8 @@ FULL = ("unjudged", "bucket_too_full")
 
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 8)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 2)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 2)
 
 
 def fill(store: Store, blocks: int) -> None:
@@ -141,8 +141,8 @@ def test_new_means_that_no_neighbour_came_before(
         open_in_crawl(Path(folder), distance=distance, tables=tables) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 2)
-        patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+        patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 2)
+        patch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 1)
         for at, fingerprint in enumerate(drawn):
             if at in compacted:
                 store.compact()
@@ -168,8 +168,8 @@ async def test_a_crawl_counts_what_was_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such pages are passed on as new ones are, and said to be unjudged in log and stats."""
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables.MOST_IN_BUCKET", 0)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 0)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 0)
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 0)
     # Of one title, they would be found by it, however full the bucket is.
     pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
     with serve(pages) as site:

@@ -43,9 +43,9 @@ class LmdbMachine(StoreMachine):
     def prepare(self, data: st.DataObject) -> None:
         sizes = data.draw(st.sampled_from(SIZES))
         for name, size in zip(SIZE_NAMES, sizes, strict=True):
-            self.patch.setattr(f"scrapy_simhash.stores.lmdb.tables.{name}", size)
+            self.patch.setattr(f"scrapy_simhash.stores.lmdb.values.{name}", size)
         # Every page after every step, in Python: the file is none of what is tried here.
-        self.patch.setattr("scrapy_simhash.stores.lmdb.environment.find_damage", lambda _: [])
+        self.patch.setattr("scrapy_simhash.stores.lmdb.engine.find_damage", lambda _: [])
         self.crowded = sizes[0] < 65_536
         self.pieces: list[tuple[bytes, bytes]] | None = None
         self.folder = Path(tempfile.mkdtemp())

@@ -162,9 +162,9 @@ def test_what_is_removed_is_gone_and_nothing_else(
 
 def limit(patch: pytest.MonkeyPatch, most: int) -> None:
     """Pass over buckets of more than so many."""
-    for module in ("lmdb.tables", "keyvalues"):
+    for module in ("lmdb.values", "keyvalues"):
         patch.setattr(f"scrapy_simhash.stores.{module}.MOST_IN_BUCKET", most)
-    patch.setattr("scrapy_simhash.stores.lmdb.tables._MOST_SINGLE", 1)
+    patch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 1)
 
 
 @st.composite

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER
-from scrapy_simhash.stores.lmdb.tables import Tables
+from scrapy_simhash.stores.lmdb.values import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

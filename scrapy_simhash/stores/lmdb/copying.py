@@ -22,25 +22,26 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import lmdb
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError, StoreUnusableError
-from scrapy_simhash.stores.lmdb.environment import Environment, explained
 from scrapy_simhash.stores.lmdb.guard import (
     DATA_FILE,
     FILE_MODE,
     LIB_VERSION,
     LOCK_FILE,
     alone,
+    explained,
     peek,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Copy = Callable[[lmdb.Transaction[bytes]], None]
     Inspect = Callable[[Path], tuple[dict[str, Any], list[str]]]
 
 # LMDB keeps the pages of a commit in memory.
@@ -94,7 +95,15 @@ def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def shrink(folder: Path) -> tuple[int, int] | None:
-    """Rewrite a data file without free pages, see `stores.shrink`; needs space for both files."""
+    """Rewrite the file of a store without its free pages; needs space for both files.
+
+    Returns:
+        Bytes before and after, or None if any process has the store open.
+
+    Raises:
+        StoreUnusableError: there is no store, or it cannot be read.
+        StoreUnavailableError: the disk is full or failed; the store is unchanged.
+    """
     with explained(folder):
         folder = folder.resolve()
         data, shrunk = folder / DATA_FILE, folder / f"{DATA_FILE}.shrunk"
@@ -124,9 +133,18 @@ def shrink(folder: Path) -> tuple[int, int] | None:
             return before, data.stat().st_size
 
 
-def back_up(
-    environment: Environment, target: Path, inspect: Inspect, *, check: bool
-) -> dict[str, Any]:
+class Source(Protocol):
+    """The environment of a store that others may write to."""
+
+    folder: Path
+    env: lmdb.Environment
+
+    def find_damage(self) -> list[str]: ...
+
+    def read(self, work: Copy) -> None: ...
+
+
+def back_up(environment: Source, target: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
     """Write a snapshot of a store into a new folder, see `Engine.backup`."""
     target = target.parent.resolve() / target.name
     _require_free(environment.folder, target)

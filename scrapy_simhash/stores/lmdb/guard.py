@@ -196,6 +196,39 @@ def _has_room(folder: Path) -> bool:
     return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
 
 
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn errors of LMDB and the file system into one that names the cure."""
+    cures = {
+        lmdb.InvalidError: "is not an LMDB file of this kind; name another folder",
+        lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
+        lmdb.CorruptedError: "is damaged; restore it from a backup",
+        lmdb.DbsFullError: "has other databases in it; name a separate folder",
+        lmdb.IncompatibleError: "has other databases in it; name a separate folder",
+        lmdb.ReadersFullError: "has too many readers; end some of the processes that use it",
+        # Without a limit, it is the number of the last page that cannot be, in the first ones.
+        lmdb.MemoryError: "needs more address space than it may have: lift the limit (`ulimit -v`)"
+        "; if there is none, its first pages are damaged: restore it from a backup",
+        lmdb.DiskError: "cannot grow: the disk is full; make room",
+        PermissionError: "cannot be written; check who owns it and its permissions",
+        NotADirectoryError: "is not a folder; name a folder",
+        FileExistsError: "is a file; name a folder",
+    }
+    codes = {
+        errno.EACCES: "cannot be read; check who owns it and its permissions",
+        errno.EROFS: "is on a read-only file system; set SIMHASH_READONLY = True",
+        errno.EIO: "is on a failing disk; restore it from a backup to another one",
+    }
+    try:
+        yield
+    except (lmdb.Error, OSError) as error:
+        cure = next((cure for kind, cure in cures.items() if isinstance(error, kind)), "")
+        cure = cure or codes.get(error_code(error), "")
+        raise StoreUnusableError(
+            f"store {folder} {cure or 'cannot be opened'} ({error})"
+        ) from error
+
+
 def mark_suspect(folder: Path, reason: str) -> None:
     """Make the next process that opens the store verify it first."""
     with suppress(OSError):  # the disk may have failed

@@ -16,8 +16,7 @@ from scrapy_simhash.stores.redis.leases import RedisLeases
 from scrapy_simhash.stores.redis.places import GENERATION, Places
 from scrapy_simhash.stores.redis.scripts import BEGIN, script
 from scrapy_simhash.stores.redis.server import Server
-from scrapy_simhash.stores.redis.tables import TableWriter
-from scrapy_simhash.stores.redis.values import RedisValues
+from scrapy_simhash.stores.redis.values import RedisValues, TableWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

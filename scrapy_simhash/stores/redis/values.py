@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import chain
@@ -13,25 +14,32 @@ from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.keyvalues import (
     DOCUMENTS,
     FINGERPRINTS,
+    HEADER,
     SETS,
     SINKS,
     SITES,
     TABLES,
     KeyValues,
     cut,
+    number_of,
+    octets,
     width_of,
 )
-from scrapy_simhash.stores.records import number_of, octets
-from scrapy_simhash.stores.redis.places import FULL, glob
-from scrapy_simhash.stores.redis.scripts import FOLLOW, Code, Command, Write, script
-from scrapy_simhash.tables.probing import unpack_buckets
+from scrapy_simhash.stores.redis.places import FULL, GENERATION, Places, glob
+from scrapy_simhash.stores.redis.scripts import (
+    FOLLOW,
+    Code,
+    Command,
+    Write,
+    apply,
+    pack,
+    script,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from scrapy_simhash.stores.redis.places import Places
     from scrapy_simhash.stores.redis.server import Server
-    from scrapy_simhash.stores.redis.tables import TableWriter
     from scrapy_simhash.tables.permutation import Design
     from scrapy_simhash.tables.probing import Sets
 
@@ -51,6 +59,8 @@ _HASHES_PER_CALL = 64
 _FOLLOWED = (DOCUMENTS, SINKS)
 # Others may write these meanwhile, see `KeyValues`.
 _NEVER_READ = (TABLES, SITES)
+# The most bytes of writes that are sent at once.
+_BYTES_PER_CALL = 4 * 2**20
 # After a prefix, it is greater than all members that begin so.
 _BEYOND = b"\xff" * 64
 
@@ -386,30 +396,6 @@ class RedisValues(KeyValues):
 
     # Whole tables
 
-    def rows(
-        self, table: str, prefix: bytes = b"", *, key_bytes: int = 8, tolerant: bool = False
-    ) -> Iterator[bytes]:
-        if self._own[table] or self._changed[table]:
-            yield from super().rows(table, prefix, key_bytes=key_bytes, tolerant=tolerant)
-            return
-        self.read.add((table, b""))
-        for some in cut(self._scan_stored(table, prefix), _FIELDS_PER_CALL):
-            whole = []
-            for key, stored in some:
-                joined = stored or b"".join(self._list_members(table, key, stored))
-                if len(key) == key_bytes and not len(joined) % width_of(table, key):
-                    whole.append((key, joined))
-                elif not tolerant:
-                    raise StoreError(
-                        f"the tables are damaged: {_describe_odd(key, joined)}; mend them with "
-                        "`scrapy simhash check --rebuild`"
-                    )
-            if table == TABLES:
-                yield unpack_buckets(whole).tobytes()
-                continue
-            members = ((key, self._list_members(table, key, joined)) for key, joined in whole)
-            yield b"".join(key + member for key, found in members for member in found)
-
     def clear_tables(self) -> None:
         self.run([])
         self._pass_over(self.find_last())
@@ -437,7 +423,7 @@ class RedisValues(KeyValues):
             )
         for key, joined in self._scan_stored(TABLES, b""):
             if len(joined) % width_of(TABLES, key):
-                problems.append(_describe_odd(key, joined))
+                problems.append(f"key {key.hex()} has {len(joined)} octets, not whole rows")
             elif not (joined or self._list_members(TABLES, key, joined)):
                 problems.append(f"key {key.hex()} is marked as too full, but has no rows")
         return problems
@@ -450,8 +436,98 @@ class RedisValues(KeyValues):
         return max((number_of(place.read(names[0], field)) for field in fields), default=0)
 
 
-def _describe_odd(key: bytes, joined: bytes) -> str:
-    return f"key {key.hex()} has {len(joined)} octets, not whole rows"
+class TableWriter:
+    """Writes tables for a process that is alone; `require_alone` raises if it is no longer.
+
+    It writes them anew, beside those in use, which other processes go on to read: as a new
+    generation, to which the commit then switches at once. Unfinished ones are never used and are
+    deleted or, after a kill, deleted by the next writer. Judgements of other processes that began
+    before a rewrite start over after it.
+    """
+
+    def __init__(self, server: Server, places: Places, require_alone: Callable[[], object]) -> None:
+        self._server = server
+        self._places = places
+        self._require_alone = require_alone
+        self._generation = 0
+
+    def begin(self) -> Places:
+        """Begin a new generation, and delete others that are not in use."""
+        # So the generation in use is the latest one, and any later writer uses a later one.
+        last = int(self._server.call("GET", self._places.generation) or 0)
+        self._require_alone()
+        used = self._places.of_tables
+        self._drop_tables(lambda generation: generation != used and generation <= last)
+        self._generation = int(self._server.call("INCR", self._places.generation))
+        self._places = self._places.of(self._generation)
+        return self._places
+
+    def fill(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write sets at once, and not with the commit."""
+        self._write(self._list_writes(table, sets))
+
+    def _list_writes(self, table: str, sets: Iterable[tuple[bytes, bytes]]) -> Iterator[Write]:
+        place = self._places[table]
+        for key, joined in sets:
+            name, field, width = place.name(key), place.field(key), width_of(table, key)
+            if table == TABLES and len(joined) <= place.most * width:
+                yield Code.PUT, name, field, joined, 0
+                continue
+            for at in range(0, len(joined), width):
+                yield Code.ADD, name, field, joined[at : at + width], place.most
+
+    def _write(self, writes: Iterable[Write]) -> None:
+        """Write some megabytes at a time."""
+        some: list[Write] = []
+        size = 0
+        for write in writes:
+            some.append(write)
+            size += _measure([write])
+            if size > _BYTES_PER_CALL:
+                self._apply(some)
+                some, size = [], 0
+        self._apply(some)
+
+    def _apply(self, writes: list[Write]) -> None:
+        self._require_alone()
+        self._server.run(apply(pack(writes)))
+
+    def finish(self, writes: list[Write]) -> bool:
+        """Let the new tables take the place of the old ones; returns whether there are any."""
+        if not self._generation:
+            return False
+        header = self._places[HEADER].single
+        # All else is what the tables were mended with: right by itself, and maybe much.
+        mended = [write for write in writes if write[1] != header]
+        if _measure(mended) > _BYTES_PER_CALL:
+            self._write(mended)
+            writes[:] = [write for write in writes if write[1] == header]
+        writes.append((Code.PUT, header, GENERATION, b"%d" % self._generation, 0))
+        return True
+
+    def settle(self) -> None:
+        """Delete the tables that were replaced."""
+        if self._generation:
+            # If this process was stopped just now, later generations may exist and be in use.
+            self._drop_tables(self._generation.__gt__)
+
+    def abandon(self) -> None:
+        """Delete the new tables, which may have used up the memory."""
+        if self._generation:
+            with suppress(StoreError):
+                self._drop_tables(self._generation.__eq__)
+
+    def _drop_tables(self, of: Callable[[int], bool]) -> None:
+        """Delete the tables of the generations for which `of` is true."""
+        names = self._server.scan(self._places.tables)
+        self._server.run(
+            [("UNLINK", name) for name in names if of(self._places.read_generation(name))]
+        )
+
+
+def _measure(writes: Iterable[Write]) -> int:
+    """Measure writes in bytes, roughly."""
+    return sum(len(name) + len(field) + len(value) for _, name, field, value, _ in writes)
 
 
 def _change(members: list[bytes], changed: dict[bytes, bool]) -> list[bytes]:
