@@ -26,7 +26,7 @@ from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, identify_for, spider_of
-from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
+from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -241,8 +241,8 @@ class Outlinks(Follower):
 def _original_of(decision: Decision) -> int:
     """Name the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
     if decision.action == PASS or not decision.match_document:
-        return digest_link(f"{decision.document} {decision.url}")
-    return digest_link(f"{decision.match_document} {decision.match_url}")
+        return hash((decision.document, decision.url))
+    return hash((decision.match_document, decision.match_url))
 
 
 def _depth_of(request: Request) -> int:

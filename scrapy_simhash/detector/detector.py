@@ -82,7 +82,8 @@ class Detector:
     """Judges the pages of one crawl. Raises SettingError if a setting names something unknown."""
 
     # `log` is the decision log, once it is open; None if none is written. The caller writes a
-    # decision there once the action is chosen, too.
+    # decision there once the action is chosen, too. `acting` are the URL rules that act; None if
+    # there are none.
 
     def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
@@ -101,6 +102,7 @@ class Detector:
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
+        self.acting: ActingRules | None = None
         self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted
@@ -177,7 +179,7 @@ class Detector:
             opened.callback(self._learning.close)
             if self._learning.has_grown:
                 self._learning.begin(wait=config.url_rules == "skip")
-        self._writer = GroupWriter(store, self.crawl, with_rules=with_rules)
+        self._writer = GroupWriter(store, self.crawl, self._take_rules if with_rules else None)
         opened.callback(self._writer.close)
 
     async def close(self) -> None:
@@ -186,7 +188,7 @@ class Detector:
         try:
             await self._workers.stop()
         finally:
-            self._writer = self._store = None  # here, where pages are on their way
+            self._writer = self._store = self.acting = None  # here, where pages are on their way
             await asyncio.to_thread(self._opened.close)
 
     def _leave(self, store: Store) -> None:
@@ -320,10 +322,8 @@ class Detector:
         if any(note) and self._writer is not None:
             self._writer.note(note)
 
-    @property
-    def acting(self) -> ActingRules | None:
-        """The URL rules that act, as they were a second ago; None if there are none."""
-        return None if self._writer is None else self._writer.acting
+    def _take_rules(self, rules: ActingRules | None) -> None:
+        self.acting = rules
 
     @property
     def seed(self) -> int:

@@ -93,14 +93,18 @@ class _Group(NamedTuple):
 class GroupWriter:
     """Feeds one crawl's pages to a store, from any thread; nobody else may use the store."""
 
-    # `acting` are the URL rules that act, as they were read after the last commit before which they
-    # changed; each commit reads the row that changes with them.
+    # `take_rules` gets the URL rules that act, or None for none, whenever others do: each commit
+    # reads the row that changes with them.
 
-    def __init__(self, store: Store, crawl: str, *, with_rules: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        crawl: str,
+        take_rules: Callable[[ActingRules | None], object] | None = None,
+    ) -> None:
         self._store = store
         self._crawl = crawl
-        self._with_rules = with_rules
-        self.acting: ActingRules | None = None
+        self._take_rules = take_rules
         self._version: bytes | None = b""  # that row; None before any rule acted
         self._look_again()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
@@ -271,22 +275,22 @@ class GroupWriter:
 
     def _look_again(self) -> None:
         """Find out whether other rules act, without a commit."""
-        if self._with_rules:
+        if self._take_rules is not None:
             with suppress(StoreError):  # the next group looks again
                 self._look_at(self._store.read(lambda stored: stored.get_row(ACTING, VERSION)))
 
     def _look_at(self, version: bytes | None) -> None:
         """Read the rules that act if this or another process, or a person, changed them."""
-        if not self._with_rules or version == self._version:
+        if self._take_rules is None or version == self._version:
             return
         try:
             _, rules = self._store.list_acting_rules()
-            self.acting = ActingRules(rules) if rules else None
+            self._take_rules(ActingRules(rules) if rules else None)
         except StoreError:
             return  # the next group looks again
         except Exception:
             logger.exception("URL rules cannot be read, and none acts until they change")
-            self.acting = None
+            self._take_rules(None)
         self._version = version
 
 

@@ -261,7 +261,8 @@ def test_whoever_asks_after_the_end_is_told(store: FakeStore, writer: GroupWrite
 def test_rules_that_cannot_be_read_spoil_no_commit(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = GroupWriter(store, CRAWL, with_rules=True)
+    taken: list[object] = []
+    writer = GroupWriter(store, CRAWL, taken.append)
     rule = parse_rule("a.example strip-slash")
     store.add_url_rules([rule])
     store.change_url_rule(rule.id, "pin")
@@ -272,6 +273,7 @@ def test_rules_that_cannot_be_read_spoil_no_commit(
     assert sizes(store) == [1, 1]
     (record,) = caplog.records
     assert "none acts until they change" in record.getMessage()
+    assert taken == [None, None]  # at first, and then
 
 
 def test_a_relay_survives_an_event_loop_that_was_closed() -> None:
