@@ -1,8 +1,8 @@
 """The documents of a store as one transaction sees them, over the rows of any kind of store.
 
 A fingerprint in the tables that has no row in FINGERPRINTS was bulk-loaded, for every scope; if a
-document has it, too, a member of zeros records that it was bulk-loaded. A kind that may lose rows
-of one table and not of another (`marks_bulk_loaded`) has that member for each of them.
+document has it, too, a member of zeros records that it was bulk-loaded. A server may lose rows of
+one table and not of another, and has that member for each of them.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class Documents:
             key = octets(fingerprint)
             if not values.members(FINGERPRINTS, key, most=1):
                 rows = self._prober.split(fingerprint)
-                if not values.marks_bulk_loaded and values.has(TABLES, *rows[0]):
+                if not self.remote and values.has(TABLES, *rows[0]):
                     values.add(FINGERPRINTS, key, BULK_LOADED)
                 else:
                     for table_row in rows:
@@ -321,7 +321,7 @@ class Documents:
 
     def note_bulk_loaded(self, fingerprints: NDArray[np.uint64]) -> None:
         """Record that these were bulk-loaded, as far as the tables do not tell; shape (n,)."""
-        if not self.values.marks_bulk_loaded:
+        if not self.remote:
             indexed, _ = self.read_indexed()
             fingerprints = indexed[contains(fingerprints, indexed)]
         marked = ((octets(number), BULK_LOADED) for number in fingerprints.tolist())
@@ -367,7 +367,7 @@ class Documents:
         found = values.members(FINGERPRINTS, key, prefix, most)
         numbers = [number_of(row[8:]) for row in found]
         # Of all members the mark, whose number is 0, comes first.
-        bulk_loaded = first == [BULK_LOADED] or not (first or values.marks_bulk_loaded)
+        bulk_loaded = first == [BULK_LOADED] or not (first or self.remote)
         return [0, *numbers][:most] if bulk_loaded and numbers[:1] != [0] else numbers
 
     def is_bulk_loaded(self, fingerprint: int) -> bool:
@@ -420,7 +420,7 @@ class Documents:
     def list_bulk_loaded(self) -> NDArray[np.uint64]:
         """List the fingerprints that were bulk-loaded; sorted, shape (n,)."""
         held, (indexed, noted) = self.read_table(0), self.read_indexed()
-        if self.values.marks_bulk_loaded:
+        if self.remote:
             return noted
         return sort_distinct(np.concatenate([held[~contains(indexed, held)], noted]))
 
@@ -469,8 +469,6 @@ class Documents:
         samples of hosts come along. Where records come last, those of other hosts than the
         documents' are a step more.
         """
-        if not self.remote:
-            return
         probes = [
             (document.scope, fingerprint, 0 if document.stub else distance)
             for document in documents

@@ -116,13 +116,11 @@ class KeyValues(ABC):
     """
 
     remote: ClassVar[bool] = False
-    """Whether a read is a round trip; only then is it worthwhile to call `fetch`."""
+    """Whether it is on a server: a read is a round trip, so it is worthwhile to call `fetch`; and
+    rows of one table may be lost and not those of another, see `stores.documents`."""
 
     follows: bool = False
     """Whether `fetch` brings documents with the rows of FINGERPRINTS that lead to them."""
-
-    marks_bulk_loaded: ClassVar[bool] = False
-    """Whether rows of one table may be lost and not those of another, see `stores.documents`."""
 
     @abstractmethod
     def get(self, table: str, key: bytes) -> bytes | None:
@@ -170,24 +168,17 @@ class KeyValues(ABC):
         may be in use: the caller looks.
         """
 
-    def fetch(
-        self,
-        wanted: Iterable[tuple[str, bytes]] = (),
-        *,
-        counts: Iterable[str] = (),
-        numbers: int = 0,
-    ) -> None:
+    def fetch(self, wanted: Iterable[tuple[str, bytes]] = (), *, numbers: int = 0) -> None:
         """Read ahead in one round trip; where reads are none, do nothing.
 
         Args:
             wanted: tables and keys that `get`, `members`, `has` or `many` will read. Behind a key
                 of FINGERPRINTS stands the prefix of the members to be read, if not all are; what
                 they lead to may come along: documents and sinks, each once.
-            counts: tables that `count` will count.
             numbers: how many numbers `take_number` may take, with the documents that, against
                 expectation, have them.
         """
-        del wanted, counts, numbers
+        del wanted, numbers
 
     # What follows is right for every kind, and worth writing anew for a large one.
 

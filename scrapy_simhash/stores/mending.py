@@ -136,18 +136,18 @@ def mend(stored: Documents) -> tuple[NDArray[np.uint64], dict[str, int]]:
 def trusted_fingerprints(stored: Documents) -> NDArray[np.uint64]:
     """List the fingerprints that belong in the tables, sorted, (n,).
 
-    Where no marks tell which were bulk-loaded, it mends FINGERPRINTS for that, and reads the
-    records.
+    But on a server, where marks tell which were bulk-loaded, it mends FINGERPRINTS for that, and
+    reads the records.
     """
     trusted = _read_trusted(stored)
-    if not stored.values.marks_bulk_loaded:
+    if not stored.remote:
         Mender(stored).mend_rows()
     return _add_indexed(stored, trusted)
 
 
 def _read_trusted(stored: Documents) -> NDArray[np.uint64]:
     """Read the fingerprints that are in two tables or more, as damage affects one; sorted."""
-    if stored.values.marks_bulk_loaded:
+    if stored.remote:
         return np.empty(0, np.uint64)  # the marks are trusted
     content = list(stored.read_tables(tolerant=True))
     found = np.sort(np.concatenate(content))
@@ -159,7 +159,7 @@ def _read_trusted(stored: Documents) -> NDArray[np.uint64]:
 def _add_indexed(stored: Documents, held: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Add the documents' fingerprints to the trusted ones; only these remain bulk-loaded."""
     indexed, noted = stored.read_indexed()
-    if stored.values.marks_bulk_loaded:
+    if stored.remote:
         return indexed  # marks without a row in the tables are those of an import that died
     for fingerprint in noted[~contains(held, noted)].tolist():
         stored.values.discard(FINGERPRINTS, octets(fingerprint), BULK_LOADED)
@@ -363,7 +363,7 @@ class Mender:
         indexed, noted = self._stored.read_indexed(tolerant=True)
         for fingerprint in noted[~contains(held, noted)].tolist():
             yield f"fingerprint {fingerprint:016x} is noted as bulk-loaded, but is in no table"
-        if self._values.marks_bulk_loaded:
+        if self._stored.remote:
             for fingerprint in held[~contains(indexed, held)].tolist():
                 yield f"fingerprint {fingerprint:016x} leads to nothing"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -221,9 +221,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def close(self) -> None:
         """Close the store; a second call does nothing."""
         self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -295,7 +295,7 @@ def test_a_read_that_is_repeated_visits_no_document_twice(tmp_path: Path) -> Non
 
 def test_where_marks_tell_what_was_bulk_loaded_an_import_reads_no_records(tmp_path: Path) -> None:
     class MarkingValues(SqliteValues):
-        marks_bulk_loaded = True
+        remote = True
         read: ClassVar[list[str]] = []
 
         def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

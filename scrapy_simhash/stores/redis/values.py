@@ -79,9 +79,8 @@ class RedisValues(KeyValues):
         writer: of whole tables that replace those in use.
     """
 
-    remote = True
     # In a cluster the nodes have different rows, and one may fail over without its last ones.
-    marks_bulk_loaded = True
+    remote = True
 
     def __init__(
         self, server: Server, places: Places, numbers: list[int], begin: Run, writer: TableWriter
@@ -205,7 +204,7 @@ class RedisValues(KeyValues):
         if not self._places[table].single:
             return sum(1 for _ in self.scan(table))
         own, known = self._own[table], self._known[table]
-        self.fetch(((table, key) for key in own), counts=[table])
+        self.fetch((table, key) for key in own)
         (stored,) = self._ask([("HLEN", self._places[table].single)])
         return int(stored) + sum(
             (value is not None) - (known[key] is not None) for key, value in own.items()
@@ -277,13 +276,7 @@ class RedisValues(KeyValues):
             joined += [(key, b"".join(self.members(TABLES, key))) for key in changed]
         return [bucket for bucket in joined if bucket[1]], b"", crowded
 
-    def fetch(
-        self,
-        wanted: Iterable[tuple[str, bytes]] = (),
-        *,
-        counts: Iterable[str] = (),
-        numbers: int = 0,
-    ) -> None:
+    def fetch(self, wanted: Iterable[tuple[str, bytes]] = (), *, numbers: int = 0) -> None:
         self._ahead = max(self._ahead, numbers)
         reserved = self._numbers[self.taken :][: self._ahead]
         by_table: defaultdict[str, dict[bytes, None]] = defaultdict(dict)
@@ -299,10 +292,6 @@ class RedisValues(KeyValues):
             (self._follow(some), partial(self._keep_followed, some))
             for some in cut(rows, _FIELDS_PER_CALL)
         ]
-        for table in counts:
-            length = ("HLEN", self._places[table].single)
-            if length not in self._answers:
-                others.append((length, partial(self._answers.__setitem__, length)))
         # One that only reads reserves none.
         missing = self.writing * numbers - len(self._numbers) + self.taken
         if missing > 0:
