@@ -210,8 +210,9 @@ def fingerprint_text(
     # One step of the paper after the other, each for both texts.
     main, whole, normal = _read_texts(page, features, seed)
     main_features, whole_features = features.weigh_features(main), features.weigh_features(whole)
+    shingles = whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW)
     fingerprint, whole_fingerprint = simhash(*main_features), simhash(*whole_features)
-    sketch = sketch_text(whole.shingle(SKETCH_WINDOW), main.shingle(SKETCH_WINDOW))
+    sketch = sketch_text(*shingles)
     link_sketch, targets = read_links(page.links, base)
     may_be_stub = min_features is None or len(main_features.hashes) < min_features
     return PageFingerprint(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scrapy_simhash.errors import DamagedError, StoreError
-from scrapy_simhash.judging.documents import FACTS, Record, State, StoredDocument, Wall
+from scrapy_simhash.judging.documents import Record, State, StoredDocument, Wall
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.sinks import forget_sink, list_sinks
 
@@ -22,20 +22,8 @@ if TYPE_CHECKING:
 
 # The number of the largest scopes, and of the largest groups, to list.
 _ROWS_SHOWN = 20
-
-
-_KEPT = (
-    *FACTS,
-    "crawl",
-    "readers",
-    "original",
-    "distance",
-    "similarity",
-    "tests",
-    "spared",
-    "new_links",
-    "without_items",
-)
+# What a record has of a document as people see it.
+_KEPT = set(StoredDocument.__struct_fields__) - {"document", "state", "text"}
 
 
 def describe_document(number: int, record: Record, text: str | None) -> StoredDocument:

@@ -336,12 +336,6 @@ os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.ge
 _environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
 
 
-def has_data(folder: Path) -> bool:
-    """Whether a folder has a data file, of a store or of something else."""
-    with explained(folder):
-        return (folder / DATA_FILE).exists()
-
-
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     """Get the environment of a folder; the first user in this process opens it."""
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
@@ -383,7 +377,8 @@ class LmdbEngine(Engine):
         self._closing = ExitStack()
 
     def exists(self) -> bool:
-        return has_data(self._place)
+        with explained(self._place):
+            return (self._place / DATA_FILE).exists()
 
     def open(self) -> None:
         with ExitStack() as closing:

@@ -288,13 +288,11 @@ class Tables:
         past, key_end = bytes((len(design.tables),)), 1 + design.key_bytes
         marked = set()
         for key, value in self.transaction.cursor(self.databases.base):
-            if key >= past or len(key) != key_end:
-                problems.append(f"key {key.hex()} belongs to table {key[0]}, which does not exist")
+            if not value:
+                marked.add(key)
             elif len(value) % (ROW_BYTES - key_end):
                 problems.append(f"key {key.hex()} has {len(value)} octets, not whole rows")
-            elif not value:
-                marked.add(key)
-        for database in (*self.databases.single, self.databases.hot):
+        for database in (self.databases.base, *self.databases.single, self.databases.hot):
             problems += [
                 f"key {key.hex()} belongs to table {key[0]}, which does not exist"
                 for key in self.transaction.cursor(database).iternext_nodup(keys=True, values=False)
