@@ -81,13 +81,14 @@ class _Candidate(NamedTuple):
     """A stored document near to the one that is judged, or called like it.
 
     Candidates sort by these fields. The distance of one that was found by `name` is -1 until its
-    record is read.
+    record is read, and only then it is known whether it `stands` for a page that its reader gets.
     """
 
     distance: int
     number: int
     fingerprint: int
     name: str = ""
+    stands: bool = True
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Matcher:
         others: list[_Asked] = []
         for asked in self._ask_in_passes(document, candidates, own):
             alike = [each for each in asked if each.answer.duplicate]
-            if matches := [each for each in alike if self._is_for(document, each.record)]:
+            if matches := [each for each in alike if each.candidate.stands]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             others += alike
             parted = [min((*parted, *asked), key=_rank_parted)] if asked else parted
@@ -171,7 +172,7 @@ class Matcher:
         own: int,
     ) -> Iterator[list[_Asked]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
-        asked = candidates[:MOST_CANDIDATES]
+        asked, across = candidates[:MOST_CANDIDATES], page.across_spiders
         for start in range(0, len(asked), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
@@ -179,8 +180,9 @@ class Matcher:
                 if record is None:
                     if not candidate.number:
                         found.append((candidate, record))
-                elif self.counts(record) and record.time >= page.not_before:
-                    found.append((_locate(candidate, page, record), record))
+                elif counts(record, self.alive) and record.time >= page.not_before:
+                    stands = counts(record, self.alive, page.reader, across_spiders=across)
+                    found.append((_locate(candidate, page, record)._replace(stands=stands), record))
             yield self._ask(page, found, own)
 
     def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
