@@ -160,13 +160,14 @@ def compare(
         content: what their texts have in common in this context, where texts and names decide; None
             to compare their sketches, which takes 200 us, and less where many are compared at once.
     """
-    deciding = find_deciding(first, second, rule, named=bool(context.name))
+    found = "" if rule.confirm is None else context.name  # plain simhash asks for no names
+    deciding = find_deciding(first, second, rule, named=bool(found))
     if distance is None:
         distance = hamming_distance(*find_nearest(first.fingerprints, second.fingerprints))
     exactly = deciding in {Deciding.DIGEST, Deciding.FILE}
     short = first.stub or second.stub
     within = 0 if short else rule.distance
-    name = "" if distance <= within or exactly else context.name
+    name = "" if distance <= within or exactly else found
     evidence = Evidence(
         deciding=deciding,
         distance=distance,

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scrapy_simhash.judging.comparison import Outcome, can_vote, compare, compare_pages
+from scrapy_simhash.inspection.contexts import FolderContexts
+from scrapy_simhash.inspection.evaluation.labels import Corpus
+from scrapy_simhash.judging.comparison import Outcome, compare, compare_pages
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import Rule
@@ -106,8 +108,11 @@ def test_compare_against_the_rule_in_plain_words(
 def test_a_store_and_an_evaluation_decide_as_compare_does(
     one: Document, other: Document, rule: Rule
 ) -> None:
+    """What has one name on one host is compared however far apart it is."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
-    answer = compare(other, one, rule)
+    documents: dict[str, Document | None] = {"one": one, "other": other}
+    contexts = FolderContexts(Corpus(), documents, rule.distance)
+    answer = compare(other, one, rule, context=contexts.find("other", "one"))
     with (
         TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
         open_in_crawl(Path(folder), distance=rule.distance, confirm=rule.confirm) as store,
@@ -168,9 +173,3 @@ def test_two_pages_are_compared(first: Document, second: Document, outcome: Outc
     for rule in (RULE, Rule(3, None)):
         assert compare_pages(first, second, rule) == outcome
         assert compare_pages(second, first, rule) == outcome
-
-
-def test_who_can_vote() -> None:
-    assert can_vote(page("a"))
-    assert not can_vote(page("a", stub=True))
-    assert not can_vote(page("a", sketch=b""))

@@ -163,24 +163,3 @@ def test_what_is_not_run_says_why() -> None:
 def test_wrong_command_lines_are_refused(line: str, complaint: str) -> None:
     with pytest.raises(Exception, match=complaint):
         check_line(line)
-
-
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        ('SIMHASH_ACTION = "delete"', "must be 'drop'"),
-        ("SIMHASH_ACTIONS = 'drop'", "no such setting"),
-        ('SIMHASH_SCOPE = "nowhere.at_all"', "nowhere"),
-        ('ADDONS = {"scrapy_simhash.Addons": 500}', "Addons"),
-        (
-            "import socket\nwith socket.socket() as s:\n    s.connect(('127.0.0.1', 9))",
-            "asked for the network",
-        ),
-    ],
-)
-def test_wrong_python_is_refused(
-    code: str, complaint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    with pytest.raises(Exception, match=complaint):
-        run_block(Block("page.md", 1, "python", code, ("", "")), {})

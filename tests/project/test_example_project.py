@@ -1,6 +1,5 @@
 """The example project: its site, and its crawl as a user would run it."""
 
-import http.client
 import importlib
 import json
 import re
@@ -120,18 +119,6 @@ def test_advertisement_and_time_change_with_every_request(site: Any) -> None:
     texts = [site.answer(DROPRULE).text for _ in range(5)]
     assert len({re.findall(r"Advertisement: [^<]*", text)[0] for text in texts}) == 5
     assert len({re.findall(r"made for you on [^<]*", text)[0] for text in texts}) == 5
-
-
-def test_server_tells_document_and_variant(docsite: Any) -> None:
-    with docsite.serve() as url:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc)
-        for path in (DROPRULE, f"http://{docsite.HOST}{DROPRULE}"):
-            connection.request("GET", path)
-            response = connection.getresponse()
-            assert "DROP RULE" in response.read().decode()
-            assert response.headers["X-Document"] == "postgresql/sql-droprule"
-            assert response.headers["X-Variant"] == "original"
-        connection.close()
 
 
 def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: ExampleCrawl) -> None:

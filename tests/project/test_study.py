@@ -1,16 +1,13 @@
 """Figures of the study that `scrapy simhash evaluate` does not give."""
 
-import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scrapy_simhash.config import Config
-from scrapy_simhash.inspection.evaluation.evaluation import evaluate
 from scrapy_simhash.inspection.evaluation.labels import read_corpus
-from tests.helpers.labelling import judged, make_corpus, write_table
-from tests.helpers.pages import edit_words, make_words
+from tests.helpers.labelling import judged, make_corpus
 from tests.helpers.processes import ROOT
 
 
@@ -62,35 +59,3 @@ def test_means_and_the_worst_of_seeds(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert found["worst"] == found["each"][2]  # of as many errors the most wrong ones
     each = seeds.judge_by_seed(read_corpus(make_corpus(tmp_path)), Config(workers=0), 2)
     assert [figures["recall"] for figures, _ in each] == [0.5, 0.5]
-
-
-def test_texts_that_people_judged_become_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "study")
-    make = pytest.importorskip("make_text_pairs")
-    given, out = tmp_path / "given", tmp_path / "out"
-    (given / "texts" / "web").mkdir(parents=True)
-    words = make_words(1)
-    for name, text in (
-        ("one", "1 < 2 & 3.\n\n" + " ".join(words)),
-        ("copy", " ".join(edit_words(words, 2))),
-        ("two", " ".join(make_words(2))),
-    ):
-        octets = gzip.compress(text.encode())
-        (given / "texts" / "web" / f"{name}.txt.gz").write_bytes(octets)
-    columns = ("id_a", "id_b", "human_label", "label", "s3_score", "corpus")
-    rows = [
-        ("web/one", "web/copy", "3", "dup", "0.9", "news"),
-        ("web/two", "web/one", "0", "distinct", "0.1", "news"),
-        ("web/two", "web/copy", "1", "borderline", "0.1", "mail"),
-    ]
-    write_table(given / "text_pairs.csv", columns, rows)
-    assert make.make_folder(given, out) == 3
-    corpus = read_corpus(out)
-    assert corpus.problems == []
-    assert b"<p>1 &lt; 2 &amp; 3.</p>" in corpus.pages["web/one"].read()
-    figures, answers = evaluate(corpus, Config(workers=0))
-    assert (figures["precision"], figures["recall"], figures["unknown"]) == (1.0, 1.0, 1)
-    assert answers[0].pair.why == "people: 3 of 3"
-    assert "titles: silent; headings: silent" in answers[0].tests

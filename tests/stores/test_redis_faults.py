@@ -376,7 +376,7 @@ def test_whoever_works_for_long_stays_alone(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading a large store takes longer than a lock lasts."""
-    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(redis_commit, "LOCK_SECONDS", 2.0)
     monkeypatch.setattr(redis_commit, "WAIT_SECONDS", 0.1)
     url = redis_server.url()
     with begin_crawl(url) as store, open_store(url) as other:
