@@ -5,18 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.helpers.processes import PATIENCE_SECONDS
+from tests.helpers.processes import ROOT, run_python
 
 
 def run_script(script: str, *arguments: object) -> str:
     """Run a script to its end and return what it printed; a signal death is an error too."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = run_python("-c", script, *map(str, arguments), cwd=ROOT)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout
 

@@ -2,23 +2,15 @@
 
 import random
 from pathlib import Path
-from struct import Struct
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from scrapy_simhash.errors import StoreError
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.children import running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.needing import slow_but
-
-if TYPE_CHECKING:
-    import lmdb
-    from numpy.typing import NDArray
 
 COUNT = 300
 
@@ -251,43 +243,3 @@ def test_whoever_rewrites_the_tables_stops_the_compaction(
         assert store.design == ("10" if what == "10" else "4")
         store.compact()
         compare(store, fingerprints + loaded)
-
-
-def add_single_rows(
-    store: Store,
-    transaction: "lmdb.Transaction[bytes]",
-    database: "lmdb._Database",
-    fingerprints: "NDArray[np.uint64]",
-) -> None:
-    """Do what `Tables.add` does of each, in a tenth of the time."""
-    for number, table in enumerate(parse_design(store.design).tables):
-        rows = np.full((fingerprints.size, 9), number, np.uint8)
-        permuted = table.permute_array(fingerprints).astype(">u8")
-        rows[:, 1:] = permuted.view(np.uint8).reshape(-1, 8)
-        pairs = Struct("3s6s").iter_unpack(rows.tobytes())
-        transaction.cursor(database).putmulti(pairs)
-
-
-@pytest.mark.slow
-def test_pages_are_as_full_as_after_loading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Octets of the tables by fingerprint: some 45 with single rows, 35 packed (design 4)."""
-    monkeypatch.undo()
-    draw = np.random.default_rng(6)
-    fingerprints = np.unique(draw.integers(0, 2**64, 100_000, np.uint64))
-
-    def bytes_of(store: Store) -> float:
-        octets: float = store.stats()["table_bytes_per_fingerprint"]
-        return octets
-
-    with open_lmdb(tmp_path / "loaded", tables="4") as loaded:
-        loaded.bulk_load(fingerprints)
-        least = bytes_of(loaded)
-    with open_lmdb(tmp_path / "added", tables="4") as store:
-        some = draw.permutation(fingerprints)
-        in_lmdb(store, lambda txn, dbs: add_single_rows(store, txn, dbs["added0"], some))
-        before = bytes_of(store)
-        store.compact()
-        assert bytes_of(store) <= least < 0.8 * before
-        assert np.array_equal(store.fingerprints(), fingerprints)
