@@ -212,6 +212,8 @@ class SimhashDownloaderMiddleware:
             request.meta.pop(key, None)
         if request.meta.get("simhash_skip"):
             self.pages.pop(request, None)  # if it was judged before
+            if self.owed is not None:
+                self.owed.skipped(request, response)
             count(self._crawler, "skipped/simhash_skip")
             return response
         reader, scheduled = NOBODY, self.delivery.is_scheduled(request)

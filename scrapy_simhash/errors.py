@@ -8,6 +8,7 @@
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
     +-- StoreDamagedError       the data in a store is inconsistent
     +-- DamagedError            one record cannot be read
+    |   +-- OtherVersionError   it is whole, but not as this version writes such records
     +-- ArchiveError            an archive cannot be read or written
     ValueError
     +-- SettingError            a setting has an invalid value
@@ -74,6 +75,10 @@ class DamagedError(StoreError):
             f"{what}; restore the store from a backup (`scrapy simhash check` lists all damage)"
         )
         self.what = what
+
+
+class OtherVersionError(DamagedError):
+    """A record was written by another version; it is left as it is."""
 
 
 class ArchiveError(StoreError):

@@ -7,7 +7,9 @@ the page's own callback runs, its items are dropped, and its requests go on::
                or most links are new, and SIMHASH_FOLLOW_NEW_LINKS is True
     late       any link is new, and it is "late": the requests wait, see `owed`
 
-What is left is counted at the end of the crawl. `places` says which links are new.
+Those that wait are made when the crawl has nothing else to do, but for most of those whose pages
+are known by other addresses: these wait until some of their kind were made, and are forgotten at
+the end unless these brought new pages. What is left is counted. `places` says which links are new.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 from scrapy.utils.job import job_dir
 
+from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
-from scrapy_simhash.crawl.policy import PASS, count, identify_for, spider_of
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.crawl.policy import PASS, count, depth_of, identify_for, spider_of
+from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -69,9 +72,12 @@ class Outlinks(Follower):
         self._late = config.follow_new_links == LATE
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self._known = KnownLinks()
+        self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         self._dropped: list[DroppedPage] = []
         self._remembered = 0
         self._missed = 0
+        self._elsewhere: set[str] = set()  # links that wait, known by other addresses only
+        self._is_outdated = False  # whether pages came since these were looked at
         # When the crawl has ended: the dropped page with most links that nobody saw, and how many.
         self.unseen_on = ("", 0)
 
@@ -93,17 +99,18 @@ class Outlinks(Follower):
         """Find how a near-duplicate that is dropped gives its links: "now", LATE, or "" (not)."""
         if self._config.follow_new_links is True and (decision.new_links or 0) >= MOSTLY_NEW:
             return "now"
-        if decision.sink:
+        if _is_wall(decision):
             return ""
         depth = self._followed.get(reader.callback, {}).get(_original_of(decision))
-        if depth is None or (self._depth_limit > 0 and _depth_of(request) < depth):
+        if depth is None or (self._depth_limit > 0 and depth_of(request) < depth):
             return "now"
-        if not (self._late and self._list_new(decision, links)):
+        if not (self._late and self._list_new(decision, reader, links).links):
             return ""
         return LATE if self._owed else "now"  # a read-only crawl cannot keep them
 
-    def _list_new(self, decision: Decision, links: PageLinks) -> list[str]:
-        return self._known.list_new(links, decision.url, decision.match_url or "")
+    def _list_new(self, decision: Decision, reader: Reader, links: PageLinks) -> DroppedPage:
+        page = DroppedPage(decision.url, decision.match_url or "", [], reader.callback)
+        return page._replace(links=self._known.list_new(links, page))
 
     def note_followed(self, request: Request, page: JudgedPage) -> None:
         """Note that a page gives its links, so no near-duplicate has to give them."""
@@ -111,8 +118,14 @@ class Outlinks(Follower):
             return
         document = _original_of(page.decision)
         followed = self._followed.setdefault(page.reader.callback, {})
-        depth = _depth_of(request)
+        depth = depth_of(request)
         followed[document] = min(depth, followed.get(document, depth))
+
+    def note_asked(self, request: Request, page: JudgedPage | None) -> None:
+        """Note a request that a callback yielded, unless it waits or is too deep."""
+        waits = page is not None and page.late
+        if not (waits or 0 < self._depth_limit < depth_of(request)):
+            self._known.add_asked(request.url)
 
     def consumed(self, request: Request, page: JudgedPage) -> None:
         """Note that the output of a page's callback was consumed; not reached if it fails."""
@@ -121,75 +134,97 @@ class Outlinks(Follower):
 
     async def hold_back(self, entries: AsyncIterator[Any], page: JudgedPage) -> AsyncIterator[Any]:
         """Keep the requests of a callback's output until there is nothing else to do."""
-        # Items pass, and requests that cannot be kept.
+        # Items pass, and requests that cannot be kept, or of which no filter says that they are
+        # known: each of these is another one.
         held: list[Request] = []
         try:
             async for entry in entries:
-                if not isinstance(entry, Request):
+                if not isinstance(entry, Request) or entry.dont_filter or entry.method != "GET":
                     yield entry
                     continue
                 held.append(entry)
                 if len(held) == _MOST_HELD:
                     kept, held = held, []
-                    for request in await self._keep(kept, page.decision):
+                    for request in await self._keep(kept, page):
                         yield request
         except Exception:  # of the callback: what it yielded before is kept all the same
-            for request in await self._keep(held, page.decision):
+            for request in await self._keep(held, page):
                 yield request
             raise
-        for request in await self._keep(held, page.decision):
+        for request in await self._keep(held, page):
             yield request
 
-    async def _keep(self, requests: Sequence[Request], decision: Decision) -> list[Request]:
+    async def _keep(self, requests: Sequence[Request], page: JudgedPage) -> list[Request]:
         """Keep requests that nobody made so far; returns those to be made at once."""
+        decision, callback = page.decision, page.reader.callback
         made = self._list_made()
-        wanted = [each for each in requests if self._identify(each) not in made]
-        self._remember(decision, [request.url for request in wanted])
+        # Scrapy turns others away without a word to anybody.
+        own = [each for each in requests if self._is_own(each)]
+        others = [each for each in requests if each not in own]
+        wanted = [each for each in own if self._identify(each) not in made]
+        links = [request.url for request in wanted]
+        self._remember(DroppedPage(decision.url, decision.match_url or "", links, callback))
         assert self._owed is not None  # noqa: S101 - or else nothing waits
-        return await self._owed.keep_links(wanted, decision.url) if wanted else []
+        try:
+            return others + await self._owed.keep_links(wanted, decision.url)
+        except Exception as error:  # noqa: BLE001 - they are made, whatever it is
+            count(self._crawler, "failed/links")
+            logger.warning("Links are followed at once: %s", describe_error(error))
+            return list(requests)
+
+    def expects(self) -> bool:
+        """Whether pages came since it was found out which links are known by other addresses."""
+        return self._is_outdated and bool(self._elsewhere)
 
     async def list_requests(self, spider: Spider) -> Sequence[Request]:  # noqa: ARG002
-        """Forget requests that wait if others led to their pages since; `owed` makes the rest."""
+        """Hold back requests for pages that are known by other addresses; `owed` makes the rest."""
         if self._late and self._owed is not None and self._dropped:
-            waiting = {url for page in self._dropped for url in page.links}
-            left: dict[tuple[str, str], list[str]] = {}
-            for url, page in await asyncio.to_thread(self._known.list_unknown, self._dropped):
-                left.setdefault(page[:2], []).append(url)
-            self._dropped = [DroppedPage(*page, urls) for page, urls in left.items()]
-            self._remembered = sum(map(len, left.values()))
-            self._owed.forget_links(waiting.difference(*left.values()))
+            self._is_outdated = False
+            self._dropped, self._elsewhere = await asyncio.to_thread(
+                self._known.sort, self._dropped
+            )
+            self._remembered = sum(len(page.links) for page in self._dropped)
+            self._owed.hold_back(
+                self._elsewhere, {url for page in self._dropped for url in page.links}
+            )
         return ()
 
     # What is not
 
-    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
-        """Note the links of a page that was judged."""
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
+        """Note the links of a page that was judged; one that failed for now is no page."""
         decision = page.decision
         if decision.status == "new" or decision.action == PASS:
             # Its links count as followed before they are: if its callback fails, the page is
             # withdrawn, and those that were dropped for it are made again. Of an earlier crawl's
             # page that is not so.
             self.note_followed(request, page)
-        if len(decision.url) > _LONGEST:
+        if len(decision.url) > _LONGEST or response.status in self._no_answers:
             return
+        self._is_outdated = True
         loses = decision.action in _LOSING or page.late
-        if loses and not (self._late or decision.sink):
-            self._remember(decision, self._list_new(decision, page.links))
+        if loses and not (self._late or _is_wall(decision)):
+            self._remember(self._list_new(decision, page.reader, page.links))
         # At the limit of the depth nobody follows them.
-        followed = not (loses or 0 < self._depth_limit <= _depth_of(request))
-        self._known.add_page(decision.url, page.links.digests if followed else b"")
+        followed = not (loses or 0 < self._depth_limit <= depth_of(request))
+        digests = page.links.digests if followed else b""
+        self._known.add_page(decision.url, digests, page.reader.callback)
+        if not decision.is_near_duplicate and decision.document:
+            self._known.add_kept(decision.url)
 
-    def _remember(self, decision: Decision, links: list[str]) -> None:
+    def _remember(self, page: DroppedPage) -> None:
         left = max(0, _MOST_REMEMBERED - self._remembered)
-        self._missed += len(links[left:])
-        self._remembered += len(links[:left])
-        if links:
-            page = DroppedPage(decision.url, decision.match_url or "", links[:left])
-            self._dropped.append(page)
+        self._missed += len(page.links[left:])
+        self._remembered += len(page.links[:left])
+        if page.links:
+            self._dropped.append(page._replace(links=page.links[:left]))
 
     async def close(self) -> None:
         """Count the links that nobody followed, and find the page that has most of them."""
         if self._late or not self._detector.is_open:
+            if self._owed is not None and self._elsewhere:  # others of their kind brought nothing
+                count(self._crawler, "links/known_elsewhere", len(self._elsewhere))
+                self._owed.forget_links(self._elsewhere)
             return  # the requests that are left are owed
         unseen = await self._list_unseen()
         if number := len(unseen) + self._missed:
@@ -206,20 +241,20 @@ class Outlinks(Follower):
 
     def _find_unseen(self) -> dict[str, tuple[DroppedPage, set[bytes]]]:
         """Find the links that nobody requested, and all their identities."""
-        made, offsite = (
-            self._list_made(),
-            self._crawler.get_downloader_middleware(OffsiteMiddleware),
-        )
+        made = self._list_made()
         found: dict[str, tuple[DroppedPage, set[bytes]]] = {}
         for url, page in self._known.list_unknown(self._dropped):
             if url in found:
                 continue
             own = set(map(self._identify, self._known.find_counterparts(url, page)))
-            if b"" in own or not made.isdisjoint(own):
-                continue
-            if offsite is None or offsite.should_follow(Request(url), spider_of(self._crawler)):
+            if b"" not in own and made.isdisjoint(own) and self._is_own(Request(url)):
                 found[url] = page, own
         return found
+
+    def _is_own(self, request: Request) -> bool:
+        """Whether Scrapy does not turn a request away because the spider stays on its domains."""
+        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
+        return offsite is None or offsite.should_follow(request, spider_of(self._crawler))
 
     def _identify(self, link: Request | str) -> bytes:
         """Make the identity of the page that a link leads to; b"" if there can be no request."""
@@ -240,11 +275,12 @@ class Outlinks(Follower):
 
 def _original_of(decision: Decision) -> int:
     """Name the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
+    # The next run of a job has to find these names, so they do not come from `hash`.
     if decision.action == PASS or not decision.match_document:
-        return hash((decision.document, decision.url))
-    return hash((decision.match_document, decision.match_url))
+        return digest_link(f"{decision.document} {decision.url}")
+    return digest_link(f"{decision.match_document} {decision.match_url}")
 
 
-def _depth_of(request: Request) -> int:
-    depth = request.meta.get("depth", 0)
-    return depth if isinstance(depth, int) else 0
+def _is_wall(decision: Decision) -> bool:
+    """Whether there is nothing behind the links of a page."""
+    return decision.sink and (decision.new_links or 0) < MOSTLY_NEW

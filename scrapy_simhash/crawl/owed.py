@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
-from scrapy_simhash._printable import mask_password, plural
+from scrapy_simhash._printable import mask_password, plural, quote
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
-from scrapy_simhash.crawl.policy import PASS, count, identify_for, is_closing, spider_of
+from scrapy_simhash.crawl.policy import (
+    PASS,
+    SUCCESS,
+    count,
+    find_reader,
+    identify_for,
+    is_closing,
+    spider_of,
+)
 from scrapy_simhash.crawl.refetch import (
     DELIVERED,
     OWED,
@@ -29,6 +37,7 @@ from scrapy_simhash.pages.addresses import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from types import EllipsisType
 
     from scrapy import Spider
@@ -49,6 +58,8 @@ logger = logging.getLogger(__name__)
 
 # Actions that let a page pass with its items and its links.
 _WHOLE = {"", "flag", PASS}
+# Of pages that nobody will get.
+_GONE = {404, 410}
 # Made at one idle moment.
 _MOST_MADE = 1_000
 # Requests with credentials, in memory; of those beyond only the addresses are kept.
@@ -84,6 +95,7 @@ class OwedRequests(Follower):
         # Requests whose rows say nothing of how to make them, by their keys.
         self._held: dict[bytes, Request] = {}
         self._links: dict[str, bytes] = {}  # keys of links that wait, by their addresses
+        self._held_back: set[bytes] = set()  # those that are not made for now
         self._made: set[bytes] = set()
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
@@ -122,25 +134,44 @@ class OwedRequests(Follower):
                 self._lose(owed, request, decision)
             else:
                 self._forget(owed)
-        if key and key.startswith(Why.LOST.letter):
+        if key and key.startswith(Why.LOST.letter) and response.status in _GONE:
+            self._note_gone(key, response)
+        elif key and key.startswith(Why.LOST.letter):
             set_mark(request, OWED, key)  # it has to reach the spider
         elif key and response.status not in self._no_answers:  # or else a later crawl makes it
-            if page.scheduled and page.pending:
+            # Another one never reaches its callback.
+            arrives = page.scheduled and decision.action != "drop" and response.status in SUCCESS
+            if arrives or (page.scheduled and page.pending):
                 page.on_done.append(partial(self._forget, key))
             else:
                 self._forget(key)
+
+    def skipped(self, request: Request, response: Response) -> None:
+        """Note the answer to a request that no follower hears of."""
+        if (key := take_mark(request, OWED)) and response.status not in self._no_answers:
+            self._forget(key)
 
     def _lose(self, key: bytes, request: Request, decision: Decision) -> None:
         """Note that the page of a request was dropped for one whose items may not come through."""
         self._owes = True
         self._awaited.add(decision.match_document)
-        if not self.packing.pack(request):
-            self.hold(key, request)
+        self.hold(key, request)
 
     def hold(self, key: bytes, request: Request) -> None:
-        """Hold a request that must not be stored, or cannot be, as long as the crawl runs."""
+        """Hold a request as it is as long as the crawl runs; some cannot be stored."""
         if len(self._held) < _MOST_HELD:
             self._held[key] = request.copy()
+
+    def _note_gone(self, key: bytes, response: Response) -> None:
+        """Note that a lost page cannot be fetched again, so that no later crawl asks for it."""
+        count(self._crawler, "owed/gone")
+        logger.warning(
+            "Gone (%d): %s, which was dropped for a page whose items were never delivered",
+            response.status,
+            quote(response.url),
+            extra={"spider": self._crawler.spider},
+        )
+        self._forget(key)
 
     def _forget(self, key: bytes) -> None:
         self._held.pop(key, None)
@@ -186,23 +217,32 @@ class OwedRequests(Follower):
                 kept.append((request, self._describe(request, packed, page)))
             else:
                 at_once.append(request)
+        if not kept:
+            return at_once
         keys = await self._detector.commit(partial(_put, rows=[owed for _, owed in kept]), None)
         if keys is None:
             return list(requests)
-        for key, (request, owed) in zip(keys, kept, strict=True):
-            if not key:
-                count(self._crawler, "owed/not_kept")
+        for key, (request, _) in zip(keys, kept, strict=True):
+            if not key:  # the table is full
+                at_once.append(request)
                 continue
             self._links[request.url] = key
-            if not owed.request:
-                self.hold(key, request)
+            # Made from the store, it would have copies of what it shares with other requests.
+            self.hold(key, request)
         self._owes = self._outdated = True
         return at_once
 
+    def hold_back(self, urls: AbstractSet[str], wanted: AbstractSet[str]) -> None:
+        """Do not make some of the links that wait for now; forget all that nobody wants."""
+        self.forget_links(self._links.keys() - wanted)
+        held = {self._links[url] for url in urls & self._links.keys()}
+        self._outdated |= bool(self._held_back - held)
+        self._held_back = held
+
     def forget_links(self, urls: Iterable[str]) -> None:
         """Forget requests that `keep_links` kept, because others led to their pages."""
-        for url in urls:
-            if key := self._links.pop(url, None):
+        for key in [self._links.pop(url) for url in list(urls) if url in self._links]:
+            if key not in self._made:  # what is under way has to come through
                 self._forget(key)
 
     def _describe(self, request: Request, packed: bytes, page: str) -> Owed:
@@ -215,6 +255,7 @@ class OwedRequests(Follower):
             found_on=mask_password(page),
             time=time.time(),
             identity=identify_for(self._crawler, request),
+            reader=find_reader(spider_of(self._crawler), request),
         )
 
     def settled(self, marked: Marked, *, done: bool) -> None:
@@ -258,7 +299,9 @@ class OwedRequests(Follower):
                 return []
             for key in found.spent:
                 self._forget(key)
-            self._due = deque(key for key in found.due if key not in self._made)
+            self._due = deque(
+                key for key in found.due if key not in self._made and key not in self._held_back
+            )
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]
@@ -291,7 +334,9 @@ class OwedRequests(Follower):
             if request is None:
                 lost += 1
                 continue
-            if owed.why is not Why.LINK:  # which the spider may have asked for meanwhile
+            # A link may have been asked for meanwhile; one that an earlier crawl made is known to
+            # the filter of its job by that.
+            if owed.why is not Why.LINK or owed.taken:
                 request = request.replace(dont_filter=True)
             set_mark(request, OWED, key)
             count(self._crawler, _COUNTED[owed.why])

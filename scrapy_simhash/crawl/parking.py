@@ -34,6 +34,7 @@ from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import (
     SUCCESS,
     count,
+    depth_of,
     find_reader,
     identify_for,
     is_closing,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.owed import OwedRequests
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
+    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.parking import Parking, ParkingAnswer
     from scrapy_simhash.stores.rulebook import Asked
@@ -148,8 +150,9 @@ class ParkedRequests(Follower):
         self._fates_under: ActingRules | None = None
         self._sampled: Counter[_Place] = Counter()  # by rule and directory
         self._parked_in: defaultdict[_Place, _Drawn] = defaultdict(_Drawn)
-        # Names of normal forms, with the page of each that this crawl fetched.
-        self._fetched: OrderedDict[bytes, int] = OrderedDict()
+        # Names of normal forms, with the page of each that this crawl fetched, and its depth.
+        self._fetched: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         # Keys of parked requests whose form none of these pages has, by its name.
         self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes]]] = defaultdict(deque)
         self._waiting_number = 0
@@ -256,8 +259,9 @@ class ParkedRequests(Follower):
         for request, target in led:
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
-            form = self._name_form(target.form, request)
-            if form not in self._fetched and self._waiting_number >= _MOST_REMEMBERED:
+            form = self._name_form(target.form, find_reader(spider_of(self._crawler), request))
+            full = form not in self._fetched and self._waiting_number >= _MOST_REMEMBERED
+            if full or self._is_cut_off(request, form):
                 made.append(request)
             elif fate is None:
                 candidate = new.get(identity) or self._make_candidate(
@@ -293,7 +297,7 @@ class ParkedRequests(Follower):
             request.url,
             form,
             target.rules,
-            self._fetched.get(form, 0),
+            self._fetched.get(form, (0, 0))[0],
             identity,
             find_reader(spider_of(self._crawler), request),
             0.0 if expiry is None else time.time() - expiry * SECONDS_A_DAY,
@@ -302,10 +306,15 @@ class ParkedRequests(Follower):
         drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed) < SAMPLE_SHARE * 2**64
         return _Candidate(request, asked, (target.rules[-1], target.directory), drawn, [])
 
-    def _name_form(self, form: str, request: Request) -> bytes:
+    def _name_form(self, form: str, reader: Reader) -> bytes:
         from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
 
-        return name_form(form, find_reader(spider_of(self._crawler), request))
+        return name_form(form, reader)
+
+    def _is_cut_off(self, request: Request, form: bytes) -> bool:
+        """Whether the page that stands for a request's was met deeper, under DEPTH_LIMIT."""
+        depth = depth_of(request)
+        return self._depth_limit > 0 and depth < self._fetched.get(form, (0, depth))[1]
 
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
         """Whether a request might be made although a rule leads it to a known page."""
@@ -352,6 +361,7 @@ class ParkedRequests(Follower):
             # Where it is empty, the request could not be made again, and the store refuses it.
             request=b"" if only_ask else self._owed.packing.pack(request),
             time=time.time(),
+            reader=candidate.asked.reader,
         )
         return Parking(owed, candidate.asked, only_ask=only_ask)
 
@@ -456,8 +466,8 @@ class ParkedRequests(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
         """Note a page; if its request was made to check rules, it votes."""
         decision, meta = page.decision, request.meta
-        if decision.status != "unjudged":
-            self._note_fetched(request, decision)
+        if decision.status != "unjudged" and not decision.sink:
+            self._note_fetched(request, page)
         meta.pop(YIELDED, None)
         match SAMPLED in meta and take_mark(request, SAMPLED):
             case [[_, *_] as rules, url, target]:
@@ -466,14 +476,16 @@ class ParkedRequests(Follower):
                     outcome = await self._check(request, decision, (rules, url, target))
                 count(self._crawler, f"urls/sampled/{_OUTCOMES.get(outcome or '', 'grey')}")
 
-    def _note_fetched(self, request: Request, decision: Decision) -> None:
+    def _note_fetched(self, request: Request, page: JudgedPage) -> None:
         """Note that this crawl fetched a page, for all requests that rules lead to it."""
-        rules = self._detector.acting
+        rules, decision = self._detector.acting, page.decision
         form = rules.find_form(decision.url) if rules is not None else ""
         if not form:
             return
-        name = self._name_form(form, request)
-        self._fetched.setdefault(name, decision.document)
+        name = self._name_form(form, page.reader)
+        depth = depth_of(request)
+        number, least = self._fetched.get(name, (decision.document, depth))
+        self._fetched[name] = number, min(depth, least)
         waited = self._waiting.pop(name, ())
         self._waiting_number -= len(waited)
         for place, key in waited:

@@ -298,6 +298,12 @@ def identify_for(crawler: Crawler, request: Request) -> bytes:
     return identify(request, crawler.request_fingerprinter)
 
 
+def depth_of(request: Request) -> int:
+    """Get the depth of a request, as Scrapy's middleware noted it."""
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
+
+
 def find_encoding(response: Response) -> str | None:
     """Get the encoding that Scrapy finds for a response, or None."""
     encoding = None

@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy_simhash._printable import MOST_ERROR_CHARACTERS, describe_error, printable, quote
 from scrapy_simhash._shared import SharedByKey
@@ -346,11 +346,6 @@ class Detector:
         """Ask the store something once all marks are written; another answer if that fails."""
         return await self._wait_for(lambda writer: writer.ask(question), otherwise)
 
-    def tell(self, work: Callable[[Store], object]) -> None:
-        """Let the store do something once all marks are written; does not wait for it."""
-        if self._writer is not None:
-            self._writer.ask(work).add_done_callback(self._note_failure)
-
     async def _wait_for(
         self, ask: Callable[[GroupWriter], Future[Result]], otherwise: Otherwise
     ) -> Result | Otherwise:
@@ -361,14 +356,6 @@ class Detector:
         except StoreError as error:
             self._store_failed(error)
             return otherwise
-
-    def _note_failure(self, future: Future[Any]) -> None:
-        """Tell of a failure that nobody waits for."""
-        error = future.exception()
-        if isinstance(error, StoreError):
-            self._store_failed(error)
-        elif error is not None:
-            logger.error("The store was not told: %s", describe_error(error))
 
     async def settle(self) -> None:
         """Wait until everything marked so far is on disk; StoreUnavailableError if it is not."""

@@ -1,9 +1,12 @@
-"""Rows that a store keeps beside its documents: walls, requests that were not made, links.
+"""Rows that a store keeps beside its documents: walls, and requests that were not made.
 
 Records of documents are packed in the same way::
 
     octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
     octets 8-    MessagePack array, fields in the order of the class
+
+A row whose checksum is right, but whose fields are not, is one of another version of this package:
+crawls pass over it, `check` names it, and nothing drops it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import xxhash
 
-from scrapy_simhash.errors import DamagedError
+from scrapy_simhash.errors import DamagedError, OtherVersionError
 from scrapy_simhash.judging.documents import NOBODY, Reader
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class Why(StrEnum):
         return self.value[:2].encode()
 
 
-class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A request that has to be made, or may have to be.
 
     Attributes:
@@ -52,11 +55,11 @@ class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
         why: it is owed.
         spider: whose request it is.
         crawl: id of the crawl that owes it.
-        request: how to make it, see `crawl.refetch.pack_request`; b"" if that is not stored, so
+        request: how to make it, see `crawl.refetch.Packing`; b"" if that is not stored, so
             that only the same crawl can make it.
         page: number of a document: of a lost page its original, of a parked request its target.
         text_digest: of a lost page: of the text that it was dropped for.
-        reader: of a lost page: who is getting that text.
+        reader: of a lost page: who is getting that text; else who is to get the page.
         rules: of a parked request: ids of the rules that it takes to get to the target, the one
             that it is counted for first. If one of them is retired, the request is made.
         found_on: of a link: URL of the dropped page that has it.
@@ -132,8 +135,8 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise DamagedError(
-            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
+        raise OtherVersionError(
+            f"{kind.__name__.lower()} of another version at key {key.hex()}: {error}"
         ) from error
 
 

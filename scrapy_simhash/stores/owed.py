@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import xxhash
 from msgspec import structs
 
-from scrapy_simhash.judging.documents import counts
+from scrapy_simhash.judging.documents import State, counts, was_delivered
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.rows import OWED, Owed, Why, pack_row, read_rows
 from scrapy_simhash.pages.addresses import host_of
@@ -124,12 +124,16 @@ class Due:
         return not self.is_spent(owed)
 
     def is_spent(self, owed: Owed) -> bool:
-        """Whether somebody asked for the address of a link since it was found."""
+        """Whether the spider got the page of a link since that was found, for its callback."""
         if owed.why is not Why.LINK or not owed.identity:
             return False
         number = self._stored.find_number(owed.identity)
         record = get_sound(self._stored, number) if number else None
-        return record is not None and (record.crawl == owed.crawl or record.time >= owed.time)
+        if record is None or (record.crawl != owed.crawl and record.time < owed.time):
+            return False
+        if record.state == State.DUPLICATE:
+            return owed.reader == record.reader
+        return was_delivered(record, owed.reader)
 
     def _is_awaited(self, owed: Owed) -> bool:
         """Whether the original of a dropped page may still be delivered, with the same text."""
@@ -145,7 +149,7 @@ class Due:
         if self._acting is None:
             self._acting = ActingRules(list_acting(self._stored))
         original = find_stand_in(self._stored, self._acting, owed.url, owed.rules, owed.page)
-        return original is not None and (original.delivered or counts(original, self.alive))
+        return original is not None and counts(original, self.alive, owed.reader)
 
     def prefetch(self, rows: Iterable[Owed]) -> None:
         """Read ahead what tells of these requests."""
@@ -238,6 +242,7 @@ class OwedTable:
             is_due = Due(stored, crawl if ending else "")
             found: dict[Why, list[bytes]] = {why: [] for why in Why}
             spent, budget = [], _Budget(links or Allowance())
+            found_links: list[tuple[bool, bytes, str, bool]] = []
             rows = ((key, row) for key, row in stored.scan_rows(OWED) if name in row)
             for some in cut(read_rows(Owed, rows), _ROWS_PER_CALL):
                 is_due.prefetch(owed for _, owed in some)
@@ -246,8 +251,17 @@ class OwedTable:
                         continue
                     if is_due.is_spent(owed):
                         spent.append(key)
-                    elif is_due(owed) and (owed.why is not Why.LINK or budget.allows(owed)):
+                    elif owed.why is Why.LINK:
+                        found_links.append(
+                            (bool(owed.taken), key, host_of(owed.url), owed.released)
+                        )
+                    elif is_due(owed):
                         found[owed.why].append(key)
+            # What an earlier crawl tried in vain must not keep others from their turn.
+            found_links.sort()
+            found[Why.LINK] = [
+                key for _, key, host, wanted in found_links if wanted or budget.allows(host)
+            ]
             return Found([key for why in Why for key in found[why]], spent)
 
         return self._store.read(work)
@@ -281,7 +295,7 @@ class OwedTable:
         """Hand requests over to a crawl, as far as it may get them and still has to make them.
 
         Each is handed to a crawl once; a later crawl gets it unless it is forgotten. With `check`,
-        they are made to check the rules that they wait for.
+        they are made to check the rules that they wait for. Returns them as they were.
         """
 
         def work(stored: Documents) -> list[TakenRequest]:
@@ -289,12 +303,12 @@ class OwedTable:
             rows = list(read(stored, keys))
             is_due.prefetch(owed for _, owed in rows)
             taken = [
-                TakenRequest(key, structs.replace(owed, taken=crawl))
+                TakenRequest(key, owed)
                 for key, owed in rows
                 if _is_free(owed, stored.alive, crawl, spider) and (check or is_due(owed))
             ]
             for key, owed in taken:
-                stored.put_row(OWED, key, pack_row(key, owed))
+                stored.put_row(OWED, key, pack_row(key, structs.replace(owed, taken=crawl)))
             return taken
 
         return self._store.write(work) if keys else []
@@ -371,11 +385,8 @@ class _Budget:
         self._left = allowance.in_all
         self._of_hosts = Counter(allowance.of_hosts)
 
-    def allows(self, link: Owed) -> bool:
-        """Count a link, if it may be asked for; a person's wish is not counted."""
-        host = host_of(link.url)
-        if link.released:
-            return True
+    def allows(self, host: str) -> bool:
+        """Count a link, if it may be asked for."""
         if self._left <= 0 or self._of_hosts[host] >= self._allowance.of_host:
             return False
         self._left -= 1

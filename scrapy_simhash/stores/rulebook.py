@@ -76,7 +76,7 @@ _STATES: dict[str, RuleState] = {
 _VOTES = ("same", "different", "grey", "directories", "conflicts", "examples")
 
 
-class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+class Form(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A page that stands for a normal form, and the ids of the rules under which it does."""
 
     document: int
@@ -189,7 +189,9 @@ def _keep(documents: Documents, fresh: UrlRuleRecord, time: float) -> list[RuleC
     """Write the votes on a rule; returns what they changed."""
     record = get_rule(documents, fresh.rule.id)
     if record is None:
-        if documents.count_rows("rules") >= MOST_RULES:
+        # What a row that cannot be read says may be that this rule never acts.
+        unread = documents.get_row("rules", fresh.rule.key) is not None
+        if unread or documents.count_rows("rules") >= MOST_RULES:
             return []
         record = UrlRuleRecord(fresh.rule, created=time)
         record.become(RuleState.LEARNING, "two pairs of pages propose it", time)

@@ -72,7 +72,7 @@ _ARGUMENTS = {
 }
 
 
-class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=False, dict=True):
+class UrlRule(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
     """A rule; equal ones have one id.
 
     Attributes:
@@ -183,14 +183,14 @@ def _escape(word: str) -> str:
     )
 
 
-class ActingRule(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+class ActingRule(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A rule that acts, and the directories where it does; without any it does everywhere."""
 
     rule: UrlRule
     directories: tuple[str, ...] = ()
 
 
-class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
+class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A rule with its evidence.
 
     Attributes:

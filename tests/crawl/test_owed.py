@@ -13,8 +13,10 @@ import pytest
 from scrapy import signals
 from scrapy.http import FormRequest, JsonRequest, Request, Response
 from scrapy.spiders import CrawlSpider
+from scrapy.utils.request import fingerprint
 
 from scrapy_simhash.crawl.refetch import Packing, unpack_request
+from scrapy_simhash.judging.documents import Reader
 from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.owed import put
@@ -148,7 +150,8 @@ async def test_a_request_with_credentials_is_made_again_by_its_own_crawl_only(
     done = await crawl_twins(site, tmp_path / "a", spider=AskingSpider)
     assert done.paths == ["/one", "/twin"]
     assert list_owed_at(tmp_path / "a") == []
-    forgetting = failing(lambda: site.answers.pop("/twin", None), AskingSpider)
+    busy = Answer(b"", status=503)
+    forgetting = failing(partial(site.answers.__setitem__, "/twin", busy), AskingSpider)
     lost = await crawl_twins(site, tmp_path / "b", spider=forgetting)
     assert lost.counted["owed/lost"] == 1
     (owed,) = list_owed_at(tmp_path / "b")
@@ -164,6 +167,21 @@ async def test_a_request_with_credentials_is_made_again_by_its_own_crawl_only(
 def list_owed_at(folder: Path) -> list[Owed]:
     with open_store(str(folder), readonly=True) as store:
         return list_owed(store)
+
+
+@pytest.mark.parametrize("status", [404, 410, 403, 503])
+async def test_a_lost_page_that_is_gone_is_told_and_no_more_owed(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """One that is only refused may come later."""
+    gone = status in {404, 410}
+    answer = Answer(b"", status=status)
+    spider = failing(partial(site.answers.__setitem__, "/twin", answer), FailingSpider)
+    done = await crawl_twins(site, tmp_path, spider=spider, RETRY_ENABLED=False)
+    assert done.counted.get("owed/gone", 0) == gone
+    assert done.counted.get("owed/lost", 0) == (not gone)
+    assert (f"Gone ({status}): '{site.url('/twin')}', which was dropped for" in caplog.text) == gone
+    assert len(list_owed_at(tmp_path)) == (not gone)
 
 
 class CountingSpider(PagesSpider):
@@ -266,6 +284,8 @@ async def test_a_request_that_is_owed_is_made_whenever_a_crawl_is_killed(
     packed = Packing(PagesSpider(), (), cookies=True).pack(Request(site.url("/else")))
     with open_store(str(store)) as opened:
         row = Owed(site.url("/else"), Why.LINK, PagesSpider.name, "x", packed, released=True)
+        row.identity, row.time = fingerprint(Request(row.url)), time.time()
+        row.reader = Reader(PagesSpider.name, "parse")
         opened.write(lambda stored: put(stored, [row]))
     gate = hold(site, moment.held)
     held = [site.url(moment.held)] if moment.answered else []

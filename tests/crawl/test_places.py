@@ -17,6 +17,11 @@ SEEN = ["/a", "/b/c"]
 LINKS = ["/mirror/a", "/mirror/b/c", "/mirror/only", "/d"]
 
 
+def list_new(known: KnownLinks, links: Iterable[str], page: str, original: str) -> list[str]:
+    _, listed = read_links(list(links), page)
+    return known.list_new(listed, DroppedPage(page, original, []))
+
+
 def list_unknown(
     pairs: Iterable[tuple[str, str]], links: Iterable[str], seen: Iterable[str] = SEEN
 ) -> list[str]:
@@ -25,8 +30,8 @@ def list_unknown(
     for path in seen:
         known.add_page(A + path)
     for page, original in reversed(list(pairs)):
-        _, listed = read_links(list(links), A + page)
-        found = DroppedPage(A + page, A + original, known.list_new(listed, A + page, A + original))
+        new = list_new(known, links, A + page, A + original)
+        found = DroppedPage(A + page, A + original, new)
     return [url.removeprefix(A) for url, _ in known.list_unknown([found])]
 
 
@@ -49,7 +54,7 @@ def test_print_views_of_known_pages_are_known(pairs: list[tuple[str, str]]) -> N
     for path in SEEN:
         known.add_page(A + path)
     for page, original in pairs:
-        assert known.list_new(read_links([A + "/a"], A)[1], A + page, A + original) == []
+        assert list_new(known, [A + "/a"], A + page, A + original) == []
     urls = [A + link for link in links]
     left = [url for url, _ in known.list_unknown([DroppedPage(f"{A}/x", f"{A}/y", urls)])]
     assert left == [A + link for link in ("/b/c?x=1&print=1", "/d?print=1", "/a?y=1")]
@@ -62,8 +67,8 @@ def test_pages_of_a_list_are_not_its_print_views() -> None:
     pages = []
     for number in range(2, 8):
         url, original = f"{A}/list?page={number}", f"{A}/list"
-        _, listed = read_links([f"/item/{number}", f"/list?page={number + 1}"], A)
-        pages.append(DroppedPage(url, original, known.list_new(listed, url, original)))
+        links = [f"/item/{number}", f"/list?page={number + 1}"]
+        pages.append(DroppedPage(url, original, list_new(known, links, url, original)))
     known.add_page(pages[-1].url)
     assert {f"{A}/item/2", f"{A}/list?page=8"} <= {url for url, _ in known.list_unknown(pages)}
     # Without items that nobody knows, there is nothing to be found on them.
@@ -78,7 +83,7 @@ def test_a_session_that_changes_with_every_page_is_seen_through() -> None:
     links = [A + path for path in ("/a?sid=5", "/b?x=1&sid=6", "/b?x=2&sid=7")]
     for number in range(5):
         page = f"{A}/{number}?sid={number}", f"{A}/{number}?sid=9{number}"
-        known.list_new(read_links([], A)[1], *page)
+        list_new(known, [], *page)
     unknown = known.list_unknown([DroppedPage(*page, links)])
     assert [url for url, _ in unknown] == links[2:]
 
@@ -104,8 +109,8 @@ async def test_fifty_thousand_links_among_fifty_mirrors_do_not_hold_the_loop() -
     for place in range(60):
         for number in range(10):
             page, original = f"{A}/m{place}/p{number}", f"{A}/o/p{number}"
-            known.list_new(read_links([], A)[1], page, original)
-            known.list_new(read_links([], A)[1], f"{original}?k{place}=1", original)
+            list_new(known, [], page, original)
+            list_new(known, [], f"{original}?k{place}=1", original)
             links = [f"{A}/m{place}/new{n}?k{place}=2&z={number}" for n in range(85)]
             pages.append(DroppedPage(page, original, links))
     work = asyncio.ensure_future(asyncio.to_thread(known.list_unknown, pages))

@@ -82,16 +82,6 @@ async def test_store_that_fails_later_lets_pages_pass(
         assert len(warnings()) == 2  # another failure, another warning
 
 
-async def test_what_nobody_waits_for_fails_loudly(
-    store: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running(store) as detector:
-        detector.tell(lambda _: 1 / 0)
-    (record,) = caplog.records
-    assert record.levelname == "ERROR"
-    assert "ZeroDivisionError" in record.getMessage()
-
-
 async def test_whoever_comes_while_it_closes_is_told(store: Path) -> None:
     """Nobody waits for an answer that never comes, or gets one of a store that is closed."""
     answers: list[str] = []
