@@ -44,7 +44,7 @@ _MOST_KEPT = 20_000
 _LEAST_PAGES = 5
 _MOST_LEADING = 0.25
 # So many pages that were kept beside their counterparts, for each that was dropped.
-_MOST_REFUTING = 0.1
+_MOST_REFUTING = 0.05
 # Of the links that are known by a counterpart only, those that are followed all the same: the first
 # of each way, and a share.
 _FIRST_SAMPLED, SAMPLE_SHARE = 3, 0.05

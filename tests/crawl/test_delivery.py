@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from http import HTTPMethod, HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
@@ -88,6 +89,11 @@ class FailingSpider(PagesSpider):
             self.crawler.signals.connect(note, near_duplicate_found)
             await asyncio.wait_for(dropped.wait(), 30)
             raise RuntimeError("a bug of the spider's")
+
+
+def refusing(site: Site) -> Callable[[], object]:
+    """Make what has a site refuse the second page for now."""
+    return partial(site.answers.__setitem__, "/twin", Answer(b"", status=503))
 
 
 def failing(then: Callable[[], object], spider: type[Spider] = FailingSpider) -> type[Spider]:
@@ -289,9 +295,9 @@ async def test_an_inline_download_is_done_at_once_whatever_meta_it_has(
 async def test_a_page_is_requested_again_only_once_by_a_crawl(site: Site, tmp_path: Path) -> None:
     """It stays listed as lost until another crawl gets it."""
     twin = site.answers["/twin"]
-    forgetting = failing(lambda: site.answers.pop("/twin"))
+    forgetting = failing(refusing(site))
     done = await crawl_twins(site, tmp_path, spider=forgetting)
-    assert done.verdicts["/twin"].startswith("unjudged")  # 404
+    assert done.verdicts["/twin"].startswith("unjudged")  # 503
     assert (done.counted["requested_again"], done.counted["owed/lost"], lost(tmp_path)) == (1, 1, 1)
     site.answers["/twin"] = twin
     again = await crawl(tmp_path, [site.url("/else")])
@@ -393,7 +399,7 @@ async def test_another_crawl_requests_a_page_again_for_its_links(
 ) -> None:
     """Its items come once more if there is another text."""
     site.answers["/twin"] = Answer(LINKING.encode())
-    forgetting = failing(lambda: site.answers.pop("/twin", None), LinkingSpider)
+    forgetting = failing(refusing(site), LinkingSpider)
     first = await crawl_twins(site, tmp_path, spider=forgetting, **LINKED)
     assert (first.paths, first.counted["owed/lost"]) == (["/one", "/twin"], 1)
     changed = page(8, links=["/else"])
@@ -453,7 +459,7 @@ async def test_what_cannot_be_stored_is_requested_again_by_its_own_crawl(
 async def test_what_cannot_be_requested_again_is_listed(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    forgetting = failing(lambda: site.answers.pop("/twin"), ObjectSpider)
+    forgetting = failing(refusing(site), ObjectSpider)
     done = await crawl_twins(site, tmp_path, spider=forgetting)
     assert done.counted["owed/lost"] == lost(tmp_path) == 1
     assert "1 page dropped for originals whose items were never delivered" in caplog.text
