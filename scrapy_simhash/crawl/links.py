@@ -20,6 +20,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 from scrapy.utils.job import job_dir
@@ -29,7 +30,7 @@ from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, depth_of, identify_for, spider_of
-from scrapy_simhash.pages.links import MOSTLY_NEW, digest_link
+from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -276,9 +277,10 @@ class Outlinks(Follower):
 def _original_of(decision: Decision) -> int:
     """Name the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
     # The next run of a job has to find these names, so they do not come from `hash`.
-    if decision.action == PASS or not decision.match_document:
-        return digest_link(f"{decision.document} {decision.url}")
-    return digest_link(f"{decision.match_document} {decision.match_url}")
+    name = decision.document, decision.url
+    if decision.action != PASS and decision.match_document:
+        name = decision.match_document, decision.match_url or ""
+    return xxhash.xxh3_64_intdigest("{} {}".format(*name).encode("utf-8", "replace"))
 
 
 def _is_wall(decision: Decision) -> bool:

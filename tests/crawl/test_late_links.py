@@ -344,7 +344,7 @@ async def test_what_another_spider_got_is_still_owed(
     other = type("Other", (PagesSpider,), {"name": "other"})
     await crawl(tmp_path, [site.url(path) for path in left], other)
     again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **LATE)
-    assert set(first.paths) | set(again.paths) == DOCUMENTS
+    assert {*first.paths, *again.paths} >= DOCUMENTS
 
 
 async def test_jobdir_goes_on_with_what_was_lost_before(site: Site, tmp_path: Path) -> None:
