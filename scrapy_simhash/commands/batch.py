@@ -44,7 +44,7 @@ from scrapy_simhash.batch.planner import (
     list_extremes,
     widest_prefix,
 )
-from scrapy_simhash.commands.frame import Command, call, list_table, make_table, name_page
+from scrapy_simhash.commands.frame import Command, call, name_page, print_fields
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 from scrapy_simhash.simhash import FINGERPRINT_BITS
@@ -63,9 +63,6 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][0-9]{1,2})?)([kMGT]?)")
 _SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST = 2**FINGERPRINT_BITS
-_OPTIMA_A_LINE = 8
-_COLUMNS = ("tables", "p", "flips", "keys", "2^(d-p)", "candidates", "bytes", "us")
-_COSTS = ("keys", "prefix_candidates", "candidates", "bytes", "microseconds")
 _INPUT_AND_OUTPUT = (
     "Input and output have the format of seomoz/simhash-cpp. With --store and --urls, the pages "
     "with these fingerprints are shown instead; with --json as objects."
@@ -227,51 +224,15 @@ def _list_optimum(distance: int) -> list[tuple[int, int]]:
 
 
 def _print_plan(answer: Answer) -> Iterable[Part]:
-    yield (
-        f"{answer['documents']:,} documents (d = {answer['log2_documents']}), "
-        f"within {answer['distance']} bits"
-    )
-    yield from list_table(
-        {"design": "left", **dict.fromkeys(_COLUMNS, "right")},
-        (
-            [
-                row["design"],
-                str(row["tables"]),
-                "-".join(map(str, dict.fromkeys((row["narrowest_bits"], row["widest_bits"])))),
-                str(row["flips"]),
-                *(_short(row[key]) for key in _COSTS),
-            ]
-            for row in answer["designs"]
-        ),
-    )
-    yield from list_table(
-        {"without tables": "left", **dict.fromkeys(("keys", *_COLUMNS[-3:]), "right")},
-        (
-            [row["name"], *(_short(row[key]) for key in _COSTS if key != "prefix_candidates")]
-            for row in answer["extremes"]
-        ),
-    )
-    yield ""
-    yield "2^(d-p): fingerprints of a table with the same prefix; keys, candidates and"
-    yield "microseconds: of a query, in all tables; bytes: after packing"
-    yield ""
-    yield f"fewest tables for a prefix of at least p bits, X(64, {answer['distance']}, d):"
-    for start in range(0, len(answer["optimum"]), _OPTIMA_A_LINE):
-        part = answer["optimum"][start : start + _OPTIMA_A_LINE]
-        yield make_table(
-            {"tables": "left", **{_short(each["tables"]): "right" for each in part}},
-            (
-                [name, *(_short(each[key]) for each in part)]
-                for name, key in (("p", "narrowest_bits"), ("2^(d-p)", "prefix_candidates"))
-            ),
-        )
-    yield ""
-    choice = answer["choice"]
-    yield (
-        f"fastest within the bounds: {choice['tables']} tables, {_short(choice['bytes'])} bytes, "
-        f"{_short(choice['microseconds'])} us"
-    )
-    yield answer["setting"]
+    """Print the plan with numbers of three digits."""
+    tables = {
+        name: [
+            {key: each if isinstance(each, str) else _short(each) for key, each in row.items()}
+            for row in answer[name]
+        ]
+        for name in ("designs", "optimum", "extremes")
+    }
+    return print_fields(answer | tables | {"choice": answer["choice"]["design"]})
 
 
 def _short(number: float) -> str:

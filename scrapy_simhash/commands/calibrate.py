@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
 from scrapy_simhash.batch.joins import find_all
-from scrapy_simhash.commands.frame import format_ratio, format_share
+from scrapy_simhash.commands.frame import print_fields
 from scrapy_simhash.commands.look import print_explanation
 from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.evaluation.evaluation import judge_labels
@@ -147,7 +147,12 @@ def print_calibration(answer: dict[str, Any]) -> Iterable[Part]:
     if "pair" in answer:
         yield from _print_pair(answer["pair"])
     elif "by_distance" in answer:
-        yield from _print_results(answer)
+        advised = "keep them" if answer["recommended"] == answer["in_force"] else ""
+        settings = {"in force": answer["in_force"]}
+        if answer["recommended"] and not advised:
+            settings["recommended"] = answer["recommended"]
+        shown = {**answer, "in_force": (), "problems": (), "recommended": advised}
+        yield from print_fields({**shown, "settings": settings})
     else:
         yield from _wrap(printable(answer["note"]))
 
@@ -161,49 +166,3 @@ def _print_pair(pair: dict[str, Any]) -> Iterable[Part]:
 
 def _wrap(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent="   ")
-
-
-def _print_results(answer: dict[str, Any]) -> Iterable[str]:
-    labels = answer["labels"]
-    yield ""
-    yield f"{answer['documents']:,} documents, {answer['pairs']:,} pairs within 10 bits"
-    yield "labelled: " + ", ".join(f"{count:,} {name}" for name, count in labels.items())
-    if answer["share_looked_at"] < 1:
-        yield f"counted in a random sample with {answer['share_looked_at']:.2%} of the pairs"
-    yield from _print_distances(answer)
-    yield ""
-    yield from _print_setting("in force", answer["in_force"])
-    if answer["recommended"] is None:
-        yield from _wrap(f"no recommendation: {answer['why']}")
-        if answer["missing_labels"]:
-            yield f"label at least {answer['missing_labels']:,} more pairs that these settings drop"
-    elif answer["recommended"] == answer["in_force"]:
-        yield "recommended: keep them; no others are as precise and find more duplicates"
-    else:
-        yield from _print_setting("recommended", answer["recommended"])
-
-
-def _print_distances(answer: dict[str, Any]) -> Iterable[str]:
-    confirmed = answer["in_force"]["confirm"] is not None
-    prefix = "" if confirmed else "plain_"
-    rule = f"confirmed at {answer['in_force']['confirm']:g}" if confirmed else "distance alone"
-    yield ""
-    yield f"{'':<26}same at this |  within the distance, {rule}"
-    yield f"{'bits':>4}{'pairs':>12}{'labels':>7}   distance   | {'precision':<21}recall"
-    for row in answer["by_distance"]:
-        yield (
-            f"{row['distance']:>4}{row['pairs']:>12,}{row['labelled']:>7}   "
-            f"{format_ratio(row['same_at']):<10} | "
-            f"{format_share(row, f'{prefix}precision'):<21}{format_share(row, f'{prefix}recall')}"
-        )
-    yield "recall: among the duplicates in these pairs; others are not known"
-
-
-def _print_setting(title: str, figures: dict[str, Any]) -> Iterable[str]:
-    confirm = figures["confirm"]
-    yield f"{title}: SIMHASH_DISTANCE = {figures['distance']}, SIMHASH_CONFIRM = {confirm}"
-    yield (
-        f"  precision {format_share(figures, 'precision')}, "
-        f"recall {format_share(figures, 'recall')}, "
-        f"about {figures['wrong_pairs']:,.0f} wrong"
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import plural, printable
@@ -13,17 +12,13 @@ from scrapy_simhash.commands.calibrate import calibrate, print_calibration
 from scrapy_simhash.commands.frame import (
     Command,
     call,
-    format_ratio,
-    format_share,
-    list_table,
-    make_table,
     name_page,
+    print_fields,
 )
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
 from scrapy_simhash.inspection.evaluation.crawling import crawl_labelled
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate_labelled
 from scrapy_simhash.inspection.whatif import what_if
-from scrapy_simhash.judging.rule import PLAIN_DISTANCE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,21 +27,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
 
 
-_TALLY_COLUMNS = {
-    "precision": "precision",
-    "recall": "recall",
-    "false_positives": "wrong",
-    "false_negatives": "missed",
-}
-_DISTANCE_COLUMNS = {
-    "precision": "precision",
-    "recall": "recall",
-    "false_positives": "wrong",
-    "plain_precision": "plain precision",
-    "plain_recall": "plain recall",
-}
 _ORDERS = 3
-_WIDTH = 100
 _WHAT_IF_LIMITS = (
     "This fetches and changes nothing. It judges the stored pages one after the other, in the "
     "order in which they arrived, starting with only the imported fingerprints. A page that was "
@@ -57,19 +38,6 @@ _WHAT_IF_LIMITS = (
     "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
     "no fingerprint of their whole text, so they are found by their main text only."
 )
-_CRAWL_COLUMNS = {
-    "dropped": "dropped",
-    "right": "right",
-    "wrong": "wrong",
-    "cannot_tell": "unclear",
-    "wrong_share": "share",
-    "redundant": "redundant",
-    "found_share": "found",
-    "lost": "lost",
-    "perhaps_lost": "perhaps",
-}
-
-
 # The options that suit only one of three ways of judging.
 _STORED, _LABELLED, _TO_LABEL = "stored pages", "labelled pages", "pairs to be labelled"
 _OPTIONS = {
@@ -120,111 +88,19 @@ def _evaluate_labelled(
 def _print_evaluation(answer: dict[str, Any]) -> Iterable[Part]:
     """Print what came of any of the ways to judge."""
     if "orders" in answer:
-        return _print_crawl(answer)
+        # The drops and pages that an order names stand below the table of all orders.
+        orders, mean = answer["orders"], {"seed": "mean", **answer["mean"]}
+        table = [
+            {name: value for name, value in row.items() if not isinstance(value, list)}
+            for row in (*orders, mean)
+        ]
+        wrong = [{"order": row["seed"], **drop} for row in orders for drop in row["wrong_drops"]]
+        return print_fields({**answer, "mean": {}, "orders": table, "wrong_drop": wrong})
     if "by_source" in answer:
-        return _print_pairs(answer)
+        names = ("site_known", "site_unknown", "plain")
+        states = {name.replace("_", " "): answer[name] for name in names}
+        return print_fields(answer | dict.fromkeys((*names, "problems"), ()) | {"rule": states})
     return _print_what_if(answer) if "changes" in answer else print_calibration(answer)
-
-
-def _print_pairs(answer: dict[str, Any]) -> Iterable[Part]:
-    """Print precision and recall, the errors and the costs."""
-    yield from _print_rule(answer)
-    links = answer["duplicates_with_new_links"]
-    yield f"duplicates with mostly new links: {links['mostly_new']} of {links['with_links']}"
-    yield from _print_unjudged(answer)
-    if costs := answer["milliseconds_per_page"]:
-        yield "milliseconds a page: " + ", ".join(f"{name} {costs[name]}" for name in costs)
-    if "note" in answer:
-        yield answer["note"]
-    for title, columns, rows in (
-        ("bits", _DISTANCE_COLUMNS, {row["distance"]: row for row in answer["by_distance"]}),
-        ("source", _TALLY_COLUMNS, answer["by_source"]),
-    ):
-        yield from list_table(
-            {title: "left", **dict.fromkeys(columns.values(), "right")},
-            ([key, *(_cell(row[name]) for name in columns)] for key, row in rows.items()),
-        )
-    for error in answer.get("errors", ()):
-        yield ""
-        yield f"{error['label']}, judged {error['judged']} ({plural(error['distance'], 'bit')})"
-        yield from (f"  {printable(error[key])}" for key in ("first", "second", "why"))
-        yield from _list_tests(error["tests"])
-
-
-def _print_rule(answer: dict[str, Any]) -> Iterable[Part]:
-    """Print how often the current rule is right; for comparison plain simhash and other seeds."""
-    yield f"{answer['pages']:,} pages, {answer['pairs']:,} pairs, {answer['unknown']:,} unknown"
-    yield _name_rule(answer)
-    states = {
-        "site known": answer["site_known"],
-        "site unknown": answer["site_unknown"],
-        f"plain simhash, {PLAIN_DISTANCE_BITS} bits": answer["plain"],
-    }
-    yield make_table(
-        {"": "whole", "precision": "left", "recall": "left", "wrong": "right", "missed": "right"},
-        (
-            (
-                state,
-                *(format_share(row, name) for name in ("precision", "recall")),
-                row["false_positives"],
-                row["false_negatives"],
-            )
-            for state, row in states.items()
-        ),
-    )
-    yield f"known is the site of {answer['site_known']['known']:,} pairs, by the pages beside them"
-
-
-def _name_rule(answer: dict[str, Any]) -> str:
-    """Name the settings in force, before what they give."""
-    confirm = answer["confirm"]
-    rule = "without confirmation" if confirm is None else f"confirmed at {confirm:g}"
-    return f"within {answer['distance']} bits, {rule}:"
-
-
-def _print_unjudged(answer: dict[str, Any]) -> Iterable[str]:
-    for reason, count in answer["unjudged"].items():
-        yield f"not judged: {plural(count, 'page')} ({printable(reason)})"
-
-
-def _print_crawl(answer: dict[str, Any]) -> Iterable[Part]:
-    """Print what crawls of the pages dropped, a row an order, and name the wrong drops."""
-    yield f"{answer['pages']:,} pages of {plural(answer['documents'], 'document')}, in one store"
-    yield from _print_unjudged(answer)
-    yield _name_rule(answer)
-    yield make_table(
-        {"order": "whole", **dict.fromkeys(_CRAWL_COLUMNS.values(), "right")},
-        (
-            [row.get("seed", "mean"), *(_crawl_cell(row, name) for name in _CRAWL_COLUMNS)]
-            for row in (*answer["orders"], answer["mean"])
-        ),
-    )
-    yield "Share: wrong ones of the drops that labels can tell of. Found: of the redundant pages."
-    yield "Lost: documents of which no page was kept; perhaps, if nobody can tell of their drops."
-    for order in answer["orders"]:
-        for drop in order["wrong_drops"]:
-            yield ""
-            yield f"order {order['seed']}, wrong drop ({plural(drop['distance'], 'bit')})"
-            for role in ("dropped", "kept"):
-                yield f"  {role}: {printable(drop[role])} {printable(drop[f'{role}_url'])}"
-            yield from _list_tests(drop["tests"])
-
-
-def _list_tests(tests: Iterable[str]) -> Iterable[str]:
-    for test in tests:
-        yield from wrap(printable(test), _WIDTH, initial_indent="  ", subsequent_indent="    ")
-
-
-def _crawl_cell(row: dict[str, Any], name: str) -> str:
-    """Write a share, a count or a mean of counts; "" for what a row does not have."""
-    if name not in row:
-        return ""
-    share = row[name] is None or name.endswith("_share")
-    return format_ratio(row[name]) if share else f"{row[name]:,.5g}"
-
-
-def _cell(value: float | None) -> str:
-    return str(value) if isinstance(value, int) else format_ratio(value)
 
 
 def _read_similarity(text: str) -> float | str:
@@ -240,29 +116,14 @@ def _read_similarity(text: str) -> float | str:
 
 
 def _print_what_if(answer: dict[str, Any]) -> Iterable[Part]:
-    confirm = "none (plain simhash)" if answer["confirm"] is None else f"{answer['confirm']:g}"
-    scope = f", scope {answer['scope']}" if answer["scope"] else ""
-    yield f"with distance {answer['distance']}, confirm {confirm}{scope}:"
-    yield f"pages judged again: {answer['documents']:,}"
-    if answer["left_out"]:
-        yield f"left out, see --help: {answer['left_out']:,}"
-    yield f"dropped: {answer['dropped_before']:,} before, {answer['dropped_then']:,} then"
-    yield f"kept -> dropped: {answer['kept_to_dropped']:,}"
-    yield f"dropped -> kept: {answer['dropped_to_kept']:,}"
-    yield f"dropped both times, for another page: {answer['other_original']:,}"
-    yield from list_table(
-        {"change": "left", "bits": "right", "alike": "right", "page, and of which": "whole"},
-        (cells for row in answer["changes"] for cells in _describe_change(row)),
-    )
+    yield from print_fields({**answer, "changes": ()})
+    for row in answer["changes"]:
+        alike = "" if row["similarity"] is None else f", {row['similarity']:.2f} alike"
+        yield f"{row['change']}  {printable(row['url'])}"
+        yield f"    {plural(row['distance'], 'bit')}{alike}, of {name_page(row['match_url'])}"
     more = answer["kept_to_dropped"] + answer["dropped_to_kept"] - len(answer["changes"])
     if more:
         yield f"and {more:,} more; --top N lists more of them, --json all"
-
-
-def _describe_change(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
-    alike = "" if row["similarity"] is None else f"{row['similarity']:.2f}"
-    yield row["change"], row["distance"], alike, row["url"]
-    yield "", "", "", f"of {name_page(row['match_url'])}"
 
 
 def _read_count(given: str) -> int:

@@ -34,21 +34,83 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # A file of answers with such a name has JSON lines.
 JSON_SUFFIXES = {".json", ".jsonl", ".jl"}
+_TIMES = {"created", "time", "first_time", "last_time"}
+_WHOLE = 1_000
+_DIGITS = tuple("0123456789-")
+_WIDTH, _COLUMN_GAP = 80, 2
 _FOUND, _NOTHING_FOUND, _ASKED_WRONGLY = 0, 1, 2
 # Shells use 128 plus the number of the signal.
 _INTERRUPTED = 130
 
 
-def print_fields(answer: Answer, indent: str = "") -> Iterable[str]:
-    """Print an answer, one field a line."""
+def print_fields(answer: Answer, indent: str = "") -> Iterable[Part]:
+    """Print an answer: a field a line, then a table for each list of objects; no empty ones.
+
+    Objects that have lists are printed one below the other. A share has its interval behind it.
+    """
+    tables: dict[str, list[Answer]] = {}
     for key, value in answer.items():
         name = f"{indent}{key.replace('_', ' ')}"
-        if isinstance(value, dict):
+        parts = (
+            list(value.values() if isinstance(value, dict) else value) if _is_many(value) else ()
+        )
+        if parts and all(isinstance(part, dict) for part in parts):
+            named = value.items() if isinstance(value, dict) else ()
+            tables[name] = [{"": of, **part} for of, part in named] or parts
+        elif isinstance(value, dict) and parts:
             yield f"{name}:"
-            for inner, count in value.items():
-                yield f"{indent}  {printable(inner) or '(global)'}: {_format(inner, count)}"
-        else:
-            yield f"{name}: {_format(key, value)}"
+            for inner in value:
+                yield f"{indent}  {printable(inner) or '(global)'}: {format_cell(value, inner)}"
+        elif parts and not key.endswith(_INTERVAL):
+            yield f"{name}:"
+            yield from (f"{indent}  {printable(part)}" for part in parts)
+        elif not _is_many(value):
+            yield f"{name}: {format_cell(answer, key)}"
+    for title, rows in tables.items():
+        yield from list_rows(rows, title)
+
+
+_INTERVAL = "_interval"
+
+
+def _is_many(value: object) -> bool:
+    return isinstance(value, list | tuple | dict)
+
+
+def list_rows(rows: Sequence[Answer], title: str) -> Iterable[Part]:
+    """Print objects as a table, or one below the other if they have lists of their own."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = [name for name in names if not name.endswith(_INTERVAL)]
+    if any(_is_many(row.get(name)) for row in rows for name in names):
+        for row in rows:
+            yield f"\n{title}:"
+            yield from print_fields(row, "  ")
+        return
+    cells = [[format_cell(row, name) for name in names] for row in rows]
+    sides, least = {}, 0
+    for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        header = name.replace("_", " ")
+        numbers = all(cell[:1] in _DIGITS for cell in column) and name not in {"crawl", *_TIMES}
+        # An address or an id is never broken.
+        whole = name == "crawl" or any("://" in cell for cell in column)
+        sides[header] = "right" if numbers else "whole" if whole else "left"
+        least += _COLUMN_GAP + max(
+            map(len, [*header.split(), *(column if numbers else ())]), default=0
+        )
+    if least > _WIDTH:
+        # No number is cut: the table is wider than the terminal.
+        sides[header] = "whole"
+    yield from list_table(sides, cells, f"{title}:")
+
+
+def format_cell(row: Answer, name: str) -> str:
+    """Format a value of an object: with its interval, if it is a share; "-" for none."""
+    value = row.get(name)
+    if value is None:
+        return "-"
+    if f"{name}{_INTERVAL}" in row:
+        return format_share(row, name)
+    return _format(name, value)
 
 
 class Command(NamedTuple):
@@ -212,11 +274,14 @@ def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> 
         table.add_column(
             Text(title),
             justify="right" if side == "right" else "left",
-            no_wrap=side != "left",
+            no_wrap=side == "whole",
             overflow="ignore" if side == "whole" else "fold",
         )
     for row in rows:
         table.add_row(*(Text(_format("", cell)) for cell in row))
+    for column in table.columns:
+        if column.justify == "right":  # only its title may be broken, between words
+            column.min_width = max(len(str(cell)) for cell in column.cells)
     return table
 
 
@@ -238,10 +303,14 @@ def style(text: str, colour: str) -> Text:
 
 def _format(key: str, value: object) -> str:
     """Format a value for display; its key tells whether a float is a time."""
-    if key in {"created", "time"} and isinstance(value, float):
+    if key in _TIMES and isinstance(value, float):
         return f"{format_time(value)} UTC"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
     return printable(value)
 
 
@@ -261,11 +330,6 @@ def format_share(figures: dict[str, Any], name: str) -> str:
         return "-"
     low, high = figures[f"{name}_interval"]
     return f"{figures[name]:.3f} ({low:.3f}-{high:.3f})"
-
-
-def format_ratio(share: float | None) -> str:
-    """Write a share without interval."""
-    return "-" if share is None else f"{share:.3f}"
 
 
 def read_count(text: str) -> int:

@@ -12,7 +12,6 @@ from scrapy_simhash._progress import show_progress
 from scrapy_simhash.commands.frame import (
     Command,
     format_time,
-    list_table,
     name_page,
     print_fields,
     style,
@@ -46,7 +45,6 @@ _TOP = 10
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
 _PASSAGES_SHOWN, _WORDS_SHOWN = 2, 4
-_LEFT, _RIGHT, _WHOLE = "left", "right", "whole"
 
 
 def _count_store(config: Config) -> Iterator[dict[str, Any]]:
@@ -58,19 +56,9 @@ def _count_store(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def _print_stats(answer: Answer) -> Iterable[Part]:
-    tables = {"walls": "walls, and an address that led there", "groups": "most dropped for"}
-    yield from print_fields({key: value for key, value in answer.items() if key not in tables})
-    for name, title in tables.items():
-        rows = (cells for row in answer[name] for cells in _describe_group(row))
-        yield from list_table({"drops": _RIGHT, title: _WHOLE}, rows)
+    yield from print_fields(answer)
     yield ""
     yield from (style(line, "dim") for line in _STATS_TERMS.splitlines())
-
-
-def _describe_group(row: dict[str, Any]) -> Iterable[tuple[object, ...]]:
-    yield row["near_duplicates"], name_page(row["url"])
-    if "addresses" in row:
-        yield "", f"  {name_page(row['addresses'][-1])}"
 
 
 def _print_log(answer: Answer) -> Iterable[Part]:
@@ -107,36 +95,14 @@ def _describe_match(answer: Answer, prefix: str = "") -> str:
 
 
 def _print_summary(answer: Answer) -> Iterable[Part]:
-    crawls = answer["crawls"]
-    all_dropped = answer["actions"].keys() <= DROPPING
-    noun = "drops" if all_dropped else "near-duplicates"
-    yield f"pages: {answer['pages']:,} in {plural(len(crawls), 'crawl')}"
-    if len(crawls) > 1:
+    dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
+    shown = {name: value for name, value in answer.items() if name != "largest_groups"}
+    shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
+    yield from print_fields(
+        {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
+    )
+    if len(answer["crawls"]) > 1:
         yield "A page counts once in each crawl that met it; --crawl ID (or last) shows one."
-    columns = {"new": "new", "near_duplicate": "dropped" if all_dropped else "near-dup."}
-    columns |= {"revisit": "revisit", "unjudged": "unjudged"}
-    if any(row[NOT_FETCHED] for row in crawls):
-        columns[NOT_FETCHED] = "not fetched"
-    yield from list_table(
-        {"crawl": _WHOLE, "began (UTC)": _LEFT, **dict.fromkeys(columns.values(), _RIGHT)},
-        (
-            (row["crawl"], format_time(row["first_time"]), *(row[key] for key in columns))
-            for row in crawls
-        ),
-    )
-    statuses = sorted(answer["statuses"].items(), key=lambda item: -item[1])
-    yield from list_table({"pages": _RIGHT, "status": _LEFT}, ((n, name) for name, n in statuses))
-    if not all_dropped:
-        yield from list_table(
-            {noun: _RIGHT, "what was done": _LEFT},
-            ((n, action or "nothing (import)") for action, n in answer["actions"].items()),
-        )
-    yield from list_table({"bits": _RIGHT, noun: _RIGHT}, answer["distances"].items())
-    yield from list_table(
-        {noun: _RIGHT, "page": _WHOLE},
-        ((n, url) for url, n in answer["largest_groups"].items()),
-        f"Pages that caused the most {noun}:",
-    )
 
 
 def _query(

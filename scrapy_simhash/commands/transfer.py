@@ -14,6 +14,7 @@ from scrapy_simhash.commands.frame import (
     Command,
     call,
     name_page,
+    print_fields,
     style,
 )
 from scrapy_simhash.errors import PartlyFailedError
@@ -30,32 +31,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.config import Config
 
 
-def _print_backup(answer: Answer) -> Iterable[str]:
-    yield from map(printable, answer["problems"])
-    if answer["folder"]:
-        yield (
-            f"{printable(answer['folder'])}: {plural(answer['documents'], 'document')}, "
-            f"{plural(answer['fingerprints'], 'fingerprint')}, {answer['file_bytes']:,} bytes; "
-            f"{'no problems' if answer['checked'] else 'not checked'}"
-        )
-
-
-def _print_merge(answer: Answer) -> Iterable[str]:
-    how = "copied unchanged" if answer["copied"] else "judged in the order of time"
-    yield (
-        f"{', '.join(map(printable, answer['sources']))} into {printable(answer['into'])}: "
-        f"{plural(answer['documents'], 'document')}, {how}"
-    )
-    kinds = {
-        "done": "done",
-        "pending": "pending",
-        "near_duplicates": "near-duplicates",
-        "known": "there already",
-    }
-    if told := [f"{answer[key]:,} {kind}" for key, kind in kinds.items() if answer[key]]:
-        yield f"  {', '.join(told)}"
-
-
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
     from scrapy_simhash.batch.archive import Archive  # noqa: PLC0415 - loads numpy
     from scrapy_simhash.transfer.importing import import_sources  # noqa: PLC0415 - loads trafilatura
@@ -65,28 +40,8 @@ def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _print_import(answer: Answer) -> Iterable[Part]:
-    if "into" in answer:
-        yield from _print_merge(answer)
-        return
-    source = f"{printable(answer['source'])} ({answer['kind']})"
-    if "records" not in answer:
-        new = f", {answer['new']:,} of them new" if "new" in answer else ""
-        if answer["kind"] == "archive":
-            new += "; no documents, so no URLs to find, explain or delete"
-        documents = f"{answer['documents']:,} documents, " if "documents" in answer else ""
-        yield f"{source}: {documents}{plural(answer.get('fingerprints', 0), 'fingerprint')}{new}"
-        return
-    again = answer.get("resumed_at")
-    yield (
-        f"{source}: {plural(answer['pages'], 'page')} of {plural(answer['records'], 'record')}"
-        + (f", the first {again:,} of them in an earlier run" if again else "")
-        + ("" if answer["complete"] else "; not read to the end")
-    )
-    for counted in ("verdicts", "skipped"):
-        by_count = sorted(answer.get(counted, {}).items(), key=lambda item: -item[1])
-        if by_count:
-            yield f"  {counted}: " + ", ".join(f"{n:,} {printable(name)}" for name, n in by_count)
-    if answer["without_address"]:
+    yield from print_fields(answer)
+    if answer.get("without_address"):
         yield style(
             f"  {answer['without_address']:,} pages have only the URL of their file. A crawl will "
             "judge the real pages as near-duplicates of these and drop them with their links, even "
@@ -124,12 +79,8 @@ def _list_duplicates(
     yield {"file": str(listed_path), "kept": pages, "duplicates": duplicates}
 
 
-def _print_duplicates(answer: Answer) -> Iterable[str]:
-    if "kept" not in answer:
-        yield from _print_kept(answer)
-        return
-    kept, duplicates = answer["kept"], plural(answer["duplicates"], "duplicate")
-    yield f"{printable(answer['file'])}: {plural(kept, 'kept page')} with {duplicates}"
+def _print_duplicates(answer: Answer) -> Iterable[Part]:
+    yield from print_fields(answer) if "kept" in answer else _print_kept(answer)
 
 
 def _print_kept(page: Answer) -> Iterable[str]:
@@ -176,7 +127,6 @@ _WRITTEN = {
         Command(
             back_up,
             _STORE,
-            _print_backup,
             more={"no-check": {"action": "store_false", "dest": "check"}},
         ),
     ),

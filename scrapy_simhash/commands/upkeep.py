@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.stores.store import Store
 
 
-_SIZES = {
-    "table_bytes_per_fingerprint": "table bytes a fingerprint",
-    "file_bytes": "bytes of the file",
-}
+_SIZES = ("table_bytes_per_fingerprint", "file_bytes")
 
 
 def open_to_change(config: Config) -> Store:
@@ -101,18 +98,9 @@ def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
 
 
 def _print_check(answer: Answer) -> Iterable[Part]:
-    if "problems" in answer:
-        yield from map(printable, answer["problems"])
-        if not answer["problems"]:
-            yield (
-                f"no problems: {answer['tables']} tables of {answer['fingerprints']:,} "
-                "fingerprints compared with each other and with the documents"
-            )
-    elif "design" in answer:
-        yield from print_fields(answer)
-    for name, unit in _SIZES.items():
-        if f"{name}_before" in answer:
-            yield f"{answer[f'{name}_before']:,} -> {answer[f'{name}_after']:,} {unit}"
+    if answer.get("problems") == []:
+        yield "no problems: the tables agree with each other and with the documents"
+    yield from print_fields(answer)
     if answer.get("shrunk") is False:
         yield (
             "the file was not shrunk because another process has the store open; new data will "

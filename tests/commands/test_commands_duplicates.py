@@ -80,7 +80,7 @@ def test_one_file(run: Run, store: Path, options: tuple[str, ...], *, as_json: b
     if "--json" in options:
         assert done.answers == [{"file": options[1], "kept": 2, "duplicates": 3}]
     else:
-        assert done.out == f"{options[1]}: 2 kept pages with 3 duplicates\n"
+        assert done.out == f"file: {options[1]}\nkept: 2\nduplicates: 3\n"
     again = run("export", "duplicates", *options, "--store", store)
     assert again.exit_code == 2
     assert "--overwrite" in again.err

@@ -187,10 +187,8 @@ def test_compact(run: Run, tmp_path: Path) -> None:
     assert answer["file_bytes_after"] < answer["file_bytes_before"]
     assert answer["shrunk"] is True
     done = run("check", "--compact", "--store", "new")
-    assert [line.partition(" -> ")[2].partition(" ")[2] for line in done.out.splitlines()] == [
-        "table bytes a fingerprint",
-        "bytes of the file",
-    ]
+    assert re.search(r"^file bytes before: [\d,]+\nfile bytes after: ", done.out, re.MULTILINE)
+    assert done.out.endswith("\nshrunk: yes\n")
 
 
 def test_compact_beside_others(run: Run, folder: Path) -> None:
@@ -204,7 +202,8 @@ def test_compact_beside_others(run: Run, folder: Path) -> None:
 
 def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert run.text("check", "--store", folder) == (
-        "no problems: 4 tables of 3 fingerprints compared with each other and with the documents\n"
+        "no problems: the tables agree with each other and with the documents\n"
+        "tables: 4\nfingerprints: 3\n"
     )
     expected = {"problems": [], "tables": 4, "fingerprints": 3}
     assert run.answers("check", "--store", folder) == [expected]
@@ -212,7 +211,7 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     done = run("check", "--store", folder)
     assert done.exit_code == 1
     assert "is not in both table 0 and 1\n" in done.out
-    found = done.out.splitlines()
+    found = [line.strip() for line in done.out.splitlines() if line.startswith("  ")]
     assert f"{len(found)} problems; --rebuild mends the tables" in done.err
     (answer,) = run("check", "--json", "--store", folder).answers
     assert answer["problems"] == found

@@ -65,17 +65,10 @@ def test_a_larger_distance_and_one_scope_drop_more(run: Run, store: Path) -> Non
     answer = run.answer(*asked)
     assert answer["changes"] == []
     assert run.text(*asked, "--scope", "global") == (
-        "with distance 5, confirm none (plain simhash), scope global:\n"
-        "pages judged again: 4\n"
-        "left out, see --help: 1\n"
-        "dropped: 2 before, 3 then\n"
-        "kept -> dropped: 1\n"
-        "dropped -> kept: 0\n"
-        "dropped both times, for another page: 0\n"
-        "\n"
-        "change           bits  alike  page, and of which\n"
-        f"kept -> dropped     5         {SITE}a5\n"
-        f"                              of {SITE}a\n"
+        "distance: 5\nconfirm: -\nscope: global\ndocuments: 4\nleft out: 1\n"
+        "dropped before: 2\ndropped then: 3\nkept to dropped: 1\ndropped to kept: 0\n"
+        "other original: 0\n"
+        f"kept -> dropped  {SITE}a5\n    5 bits, of {SITE}a\n"
     )
 
 
