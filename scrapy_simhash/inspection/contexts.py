@@ -131,7 +131,7 @@ class FolderContexts:
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names that are asked, each with the pages that have it."""
-        host = host_of(page.url)
+        host = host_of(page.url) if page.sketch else ""  # as a store does
         for part, name in list_parts(page.title, page.heading).items():
             called = self._called.get((host, part), [])
             # Of the two documents, the one that is kept has it.
