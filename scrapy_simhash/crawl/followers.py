@@ -15,10 +15,11 @@ import asyncio
 import logging
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Request
 
 from scrapy_simhash._printable import printable, quote
 from scrapy_simhash.crawl.policy import META_KEY, count, is_closing, list_redirects
@@ -27,12 +28,12 @@ from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import sink_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from weakref import WeakKeyDictionary
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Request, Response
+    from scrapy.http import Response
 
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_WALLS_NAMED = 10
+_MOST_HELD = 64
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -85,6 +87,32 @@ class Follower:
 
     async def close(self) -> None:
         """Settle what is open; the store is still there."""
+
+
+async def sift(
+    entries: AsyncIterator[Any],
+    may_be_held: Callable[[Request], bool],
+    choose: Callable[[Sequence[Request]], Awaitable[Sequence[Request]]],
+) -> AsyncIterator[Any]:
+    """Pass on a callback's output, but of some requests, 64 at a time, only those chosen."""
+    # They come last, so that one commit is enough for them.
+    held: list[Request] = []
+    try:
+        async for entry in entries:
+            if not isinstance(entry, Request) or not may_be_held(entry):
+                yield entry
+                continue
+            held.append(entry)
+            if len(held) == _MOST_HELD:
+                asked, held = held, []
+                for request in await choose(asked):
+                    yield request
+    except Exception:  # of the callback: what it yielded before is chosen from all the same
+        for request in await choose(held):
+            yield request
+        raise
+    for request in await choose(held):
+        yield request
 
 
 class IdleWork:

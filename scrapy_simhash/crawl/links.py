@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import xxhash
@@ -27,7 +27,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import LATE
-from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.crawl.followers import Follower, sift
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, depth_of, identify_for, spider_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
@@ -56,8 +56,6 @@ _STATE_KEY = "simhash_followed"
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
 _MOST_REMEMBERED = 50_000
 _LONGEST = 2_000
-# Of a callback that wait for one commit.
-_MOST_HELD = 64
 
 
 class Outlinks(Follower):
@@ -133,27 +131,9 @@ class Outlinks(Follower):
         if page.decision.action not in _LOSING and not page.late:
             self.note_followed(request, page)
 
-    async def hold_back(self, entries: AsyncIterator[Any], page: JudgedPage) -> AsyncIterator[Any]:
+    def hold_back(self, entries: AsyncIterator[Any], page: JudgedPage) -> AsyncIterator[Any]:
         """Keep the requests of a callback's output until there is nothing else to do."""
-        # Items pass, and requests that cannot be kept, or of which no filter says that they are
-        # known: each of these is another one.
-        held: list[Request] = []
-        try:
-            async for entry in entries:
-                if not isinstance(entry, Request) or entry.dont_filter or entry.method != "GET":
-                    yield entry
-                    continue
-                held.append(entry)
-                if len(held) == _MOST_HELD:
-                    kept, held = held, []
-                    for request in await self._keep(kept, page):
-                        yield request
-        except Exception:  # of the callback: what it yielded before is kept all the same
-            for request in await self._keep(held, page):
-                yield request
-            raise
-        for request in await self._keep(held, page):
-            yield request
+        return sift(entries, _may_wait, partial(self._keep, page=page))
 
     async def _keep(self, requests: Sequence[Request], page: JudgedPage) -> list[Request]:
         """Keep requests that nobody made so far; returns those to be made at once."""
@@ -281,6 +261,11 @@ def _original_of(decision: Decision) -> int:
     if decision.action != PASS and decision.match_document:
         name = decision.match_document, decision.match_url or ""
     return xxhash.xxh3_64_intdigest("{} {}".format(*name).encode("utf-8", "replace"))
+
+
+def _may_wait(request: Request) -> bool:
+    """Whether a request may wait; of one past the filter nobody tells that it is known."""
+    return request.method == "GET" and not request.dont_filter
 
 
 def _is_wall(decision: Decision) -> bool:

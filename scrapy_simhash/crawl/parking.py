@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import xxhash
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import SECONDS_A_DAY
-from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.crawl.followers import Follower, sift
 from scrapy_simhash.crawl.policy import (
     SUCCESS,
     count,
@@ -47,11 +46,11 @@ from scrapy_simhash.judging.rows import Owed, Why
 from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
     from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage
@@ -60,8 +59,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.stores.documents import Documents
-    from scrapy_simhash.stores.parking import Parking, ParkingAnswer
-    from scrapy_simhash.stores.rulebook import Asked
+    from scrapy_simhash.stores.rulebook import KnownPage, Parking
     from scrapy_simhash.urls.applying import ActingRules, Target
 
 logger = logging.getLogger(__name__)
@@ -75,8 +73,6 @@ _FIRST_SAMPLED = 3
 _MOST_REMEMBERED = 100_000
 # Of a directory, those that may be checked at the end.
 _MOST_KEPT = 64
-# Requests of one callback that are parked by one commit.
-_MOST_HELD = 64
 # At the end of a crawl; and at an idle moment, of those that wait for a page.
 _MOST_CHECKED = 1_000
 _MOST_MADE = 1_000
@@ -84,8 +80,6 @@ _MOST_MADE = 1_000
 _OUTCOMES = {"s": "same", "d": "different"}
 # Why a page was not judged that says nothing of the page.
 _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "skipped: truncated"}
-# A request, and where rules lead it.
-_Led: TypeAlias = "tuple[Request, Target]"
 # A rule, and the directory of a normal form.
 _Place: TypeAlias = "tuple[str, str]"
 # Of a request that checks rules: their ids, its URL, and the number of the document that would have
@@ -97,7 +91,7 @@ class _Candidate(NamedTuple):
     """A request that rules lead elsewhere."""
 
     request: Request
-    asked: Asked
+    parking: Parking  # without what it takes to make it
     place: _Place
     drawn: bool  # for the sample
     twins: list[Request]  # all of this identity, this one first
@@ -173,27 +167,12 @@ class ParkedRequests(Follower):
         request.meta.pop(SAMPLED, None)  # of another one, whose meta was copied
         request.meta[YIELDED] = request.url
 
-    async def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Park those requests of a callback's output that may be parked; passes on the rest."""
-        # Those that rules lead elsewhere come last, so that one commit parks them.
-        held: list[_Led] = []
-        try:
-            async for entry in entries:
-                target = self._find_target(entry) if isinstance(entry, Request) else None
-                if target is None:
-                    yield entry
-                    continue
-                held.append((entry, target))
-                if len(held) == _MOST_HELD:
-                    asked, held = held, []
-                    for request in await self._choose(asked):
-                        yield request
-        except Exception:  # of the callback: what it yielded before is made all the same
-            for request in await self._choose(held):
-                yield request
-            raise
-        for request in await self._choose(held):
-            yield request
+        return sift(entries, self._may_lead, self._choose)
+
+    def _may_lead(self, request: Request) -> bool:
+        return self._find_target(request) is not None
 
     # As they are about to be made
 
@@ -205,10 +184,10 @@ class ParkedRequests(Follower):
         if meta.get(YIELDED) != request.url or SAMPLED in meta:
             return None
         target = self._find_target(request)
-        return self._turn_away(request, target) if target is not None else None
+        return self._turn_away(request) if target is not None else None
 
-    async def _turn_away(self, request: Request, target: Target) -> None:
-        if not await self._choose([(request, target)]):
+    async def _turn_away(self, request: Request) -> None:
+        if not await self._choose([request]):
             request.errback = None  # it may be made later, so it has not failed
             raise IgnoreRequest("a URL rule leads to a page that the store has")
 
@@ -245,18 +224,21 @@ class ParkedRequests(Follower):
             and not is_never_dropped(self._config, request.url)
         )
 
-    async def _choose(self, led: Sequence[_Led]) -> list[Request]:
+    async def _choose(self, requests: Sequence[Request]) -> list[Request]:
         """Park what may be parked, durably; returns the requests that are to be made."""
+        found = {request: self._find_target(request) for request in requests}
+        led = {request: target for request, target in found.items() if target is not None}
+        made = [request for request in requests if request not in led]  # rules have changed
         try:
-            return await self._park(led)
+            return made + await self._park(led)
         except Exception as error:  # noqa: BLE001 - they are made, whatever it is
             self._fail(error)
-            return [request for request, _ in led]
+            return list(requests)
 
-    async def _park(self, led: Sequence[_Led]) -> list[Request]:
+    async def _park(self, led: Mapping[Request, Target]) -> list[Request]:
         made: list[Request] = []
         new: dict[bytes, _Candidate] = {}
-        for request, target in led:
+        for request, target in led.items():
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
             form = self._name_form(target.form, find_reader(spider_of(self._crawler), request))
@@ -290,21 +272,29 @@ class ParkedRequests(Follower):
     def _make_candidate(
         self, request: Request, form: bytes, identity: bytes, target: Target
     ) -> _Candidate:
-        from scrapy_simhash.stores.rulebook import Asked  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.stores.rulebook import Parking  # noqa: PLC0415 - loads lmdb
 
-        expiry = self._config.expire_days
-        asked = Asked(
+        *others, rule = target.rules
+        owed = Owed(
             request.url,
+            Why.PARKED,
+            spider_of(self._crawler).name,
+            self._detector.crawl,
+            rules=(rule, *others),
+            identity=identity,
+            reader=find_reader(spider_of(self._crawler), request),
+            time=time.time(),
+        )
+        expiry = self._config.expire_days
+        parking = Parking(
+            owed,
             form,
-            target.rules,
             self._fetched.get(form, (0, 0))[0],
-            identity,
-            find_reader(spider_of(self._crawler), request),
-            0.0 if expiry is None else time.time() - expiry * SECONDS_A_DAY,
+            0.0 if expiry is None else owed.time - expiry * SECONDS_A_DAY,
         )
         # Keyed, so that a site cannot choose addresses that are never made.
         drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed) < SAMPLE_SHARE * 2**64
-        return _Candidate(request, asked, (target.rules[-1], target.directory), drawn, [])
+        return _Candidate(request, parking, (rule, target.directory), drawn, [])
 
     def _name_form(self, form: str, reader: Reader) -> bytes:
         from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
@@ -321,7 +311,7 @@ class ParkedRequests(Follower):
         new = self._sampled[candidate.place] < _FIRST_SAMPLED
         return new or candidate.drawn or not self.skips
 
-    def _is_made(self, candidate: _Candidate, answer: ParkingAnswer) -> bool:
+    def _is_made(self, candidate: _Candidate, answer: KnownPage) -> bool:
         """Whether a request that might be sampled is made, now that its page is known or not."""
         if answer.reason:
             return True
@@ -332,38 +322,24 @@ class ParkedRequests(Follower):
         if not self._may_be_sampled(candidate):  # by now
             return False
         self._sampled[candidate.place] += 1
-        rules = candidate.asked.rules
-        mark = [*rules], candidate.request.url, answer.page.document
+        rules = candidate.parking.owed.rules
+        mark = [*rules], candidate.request.url, answer.document
         set_mark(candidate.request, SAMPLED, mark)
-        self._remember(candidate, _Fate(rules[-1], mark))
+        self._remember(candidate, _Fate(rules[0], mark))
         return True
 
     async def _ask(
         self, candidates: Sequence[_Candidate], *, only_ask: bool = False
-    ) -> list[tuple[_Candidate, ParkingAnswer]]:
+    ) -> list[tuple[_Candidate, KnownPage]]:
         """Park requests unless something is against it, or only ask whether anything is."""
         if not candidates:
             return []
-        described = [self._describe(each, only_ask=only_ask) for each in candidates]
-        answers = await self._detector.commit(partial(_park, wanted=described), None)
+        wanted = [each.parking._replace(only_ask=only_ask) for each in candidates]
+        if not only_ask:  # Where it is empty, the request could not be made again.
+            for each in candidates:
+                each.parking.owed.request = self._owed.packing.pack(each.request)
+        answers = await self._detector.commit(partial(_park, wanted=wanted), None)
         return list(zip(candidates, answers or _refuse(candidates), strict=True))
-
-    def _describe(self, candidate: _Candidate, *, only_ask: bool) -> Parking:
-        """Describe a request to the store."""
-        from scrapy_simhash.stores.parking import Parking  # noqa: PLC0415 - loads lmdb
-
-        request = candidate.request
-        owed = Owed(
-            request.url,
-            Why.PARKED,
-            spider_of(self._crawler).name,
-            self._detector.crawl,
-            # Where it is empty, the request could not be made again, and the store refuses it.
-            request=b"" if only_ask else self._owed.packing.pack(request),
-            time=time.time(),
-            reader=candidate.asked.reader,
-        )
-        return Parking(owed, candidate.asked, only_ask=only_ask)
 
     def _note_unpackable(self, request: Request) -> None:
         count(self._crawler, "urls/unpackable")
@@ -374,9 +350,9 @@ class ParkedRequests(Follower):
             quote(request.url),
         )
 
-    def _note_parked(self, candidate: _Candidate, answer: ParkingAnswer) -> None:
+    def _note_parked(self, candidate: _Candidate, answer: KnownPage) -> None:
         """Count and log a request that was parked; the log has each one once a crawl."""
-        name, form, page = candidate.asked.rules[-1], candidate.asked.form, answer.page
+        name, form = candidate.place[0], candidate.parking.form
         self._remember(candidate, _Fate(name, None))
         count(self._crawler, "urls/parked")
         rules = self._detector.acting
@@ -391,15 +367,15 @@ class ParkedRequests(Follower):
             self._waiting_number += 1
         decision = self._detector.pass_over(candidate.request.url, 0)
         decision.status, decision.rule, decision.body_bytes = NOT_FETCHED, rule, None
-        decision.match_url, decision.match_document = page.url, page.document
-        decision.match_pending = page.pending
+        decision.match_url, decision.match_document = answer.url, answer.document
+        decision.match_pending = answer.pending
         if self._detector.log is not None:
             self._detector.log.write(decision)
         logger.debug(
             "Not fetched %s: %s leads to %s",
             quote(candidate.request.url),
             rule,
-            quote(page.url),
+            quote(answer.url),
             extra={"spider": self._crawler.spider},
         )
 
@@ -415,7 +391,7 @@ class ParkedRequests(Follower):
     def _remember(self, candidate: _Candidate, fate: _Fate) -> None:
         if len(self._fates) >= _MOST_REMEMBERED:
             self._fates.clear()
-        self._fates[candidate.asked.identity] = fate
+        self._fates[candidate.parking.owed.identity] = fate
 
     def _fail(self, error: Exception) -> None:
         """Note that requests are made because something broke, with one line in the log."""
@@ -457,8 +433,7 @@ class ParkedRequests(Follower):
         )
         made = [] if is_closing(self._crawler) else self._owed.make(taken, spider)
         for (_, owed), request in made:
-            rule, *others = owed.rules
-            set_mark(request, SAMPLED, ([*others, rule], owed.url, owed.page))
+            set_mark(request, SAMPLED, ([*owed.rules], owed.url, owed.page))
         return [request for _, request in made]
 
     # As their pages arrive
@@ -527,14 +502,14 @@ def _tells(decision: Decision, status: int) -> bool:
     return status in SUCCESS and bool(decision.body_bytes) and decision.reason not in _TELLS_NOTHING
 
 
-def _park(stored: Documents, wanted: Sequence[Parking]) -> list[ParkingAnswer]:
+def _park(stored: Documents, wanted: Sequence[Parking]) -> list[KnownPage]:
     from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads lmdb
 
     return park(stored, wanted)
 
 
-def _refuse(candidates: Sequence[_Candidate]) -> list[ParkingAnswer]:
+def _refuse(candidates: Sequence[_Candidate]) -> list[KnownPage]:
     """Say that requests must be made, because the store cannot be written."""
-    from scrapy_simhash.stores.parking import ParkingAnswer  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.rulebook import KnownPage  # noqa: PLC0415 - loads lmdb
 
-    return [ParkingAnswer("unavailable")] * len(candidates)
+    return [KnownPage("unavailable")] * len(candidates)

@@ -32,7 +32,7 @@ from scrapy_simhash.judging.comparison import (
     compare_pages,
     group_of,
 )
-from scrapy_simhash.judging.documents import Reader, Record, State, counts, was_delivered
+from scrapy_simhash.judging.documents import Record, State, counts, was_delivered
 from scrapy_simhash.judging.judge import get_sound
 from scrapy_simhash.judging.rows import COUNTERS, grow_version, pack_row, read_rows
 from scrapy_simhash.judging.sinks import is_sink, may_vote
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_simhash.judging.interface import Documents
+    from scrapy_simhash.judging.rows import Owed
     from scrapy_simhash.judging.rule import Rule
     from scrapy_simhash.urls.applying import ActingRules
 
@@ -218,50 +219,50 @@ def find_form(documents: Documents, name: bytes) -> Form:
     return next((form for _, form in rows), Form(0))
 
 
-class Asked(NamedTuple):
-    """A request that rules lead to a normal form.
+class Parking(NamedTuple):
+    """A request that a crawl asks to park.
 
     Attributes:
-        url: of the request.
-        form: name of the normal form, for its reader.
-        rules: ids of the rules that lead there, in their order.
+        owed: the request, with the rules that lead to its normal form.
+        form: name of that form, for the request's reader.
         known: number of the page with this form that the same crawl fetched for this reader;
             0 if there is none.
-        identity: of the request, as of documents.
-        reader: who is to get it.
         not_before: seconds since 1970, UTC; what was last fetched before then spares no request.
+        only_ask: park nothing, only tell what would be done.
     """
 
-    url: str
+    owed: Owed
     form: bytes
-    rules: tuple[str, ...]
-    known: int
-    identity: bytes
-    reader: Reader
+    known: int = 0
     not_before: float = 0.0
+    only_ask: bool = False
 
 
 class KnownPage(NamedTuple):
-    """Whether a page stands for that of a request.
+    """Whether a page stands for that of a request, and the request was parked.
 
     Attributes:
-        reason: "" if one does. Else make the request, because: `known` (its page is a document, and
+        reason: "" if so. Else make the request, because: `known` (its page is a document, and
             no near-duplicate), `unproven` (a rule does not act any more), `no_target` (no page of
-            this form, or its pages never were the same), `not_delivered`,
-            `callback` (of another one), `expired`, `sink`.
+            this form, or its pages never were the same), `not_delivered`, `callback` (of another
+            one), `expired`, `sink`, `unpackable` (it could not be made later), `full` (a million
+            requests are owed), or `unavailable` (the store cannot be written).
         document: number of the page, or 0.
         url: of the page, or "".
         pending: the page is pending.
+        key: of the parked request; b"" if nothing was parked.
     """
 
     reason: str
     document: int = 0
     url: str = ""
     pending: bool = False
+    key: bytes = b""
 
 
-def find_known_page(stored: Documents, asked: Asked, alive: Callable[[str], bool]) -> KnownPage:
+def find_known_page(stored: Documents, wanted: Parking, alive: Callable[[str], bool]) -> KnownPage:
     """Find the page that stands for that of a request, if one does."""
+    asked = wanted.owed
     if _is_known(stored, asked.identity):
         return KnownPage("known")
     keys = {rule: bytes.fromhex(rule) for rule in asked.rules}
@@ -270,9 +271,9 @@ def find_known_page(stored: Documents, asked: Asked, alive: Callable[[str], bool
     )
     if len(acting) < len(keys):
         return KnownPage("unproven")
-    form = find_form(stored, asked.form)
+    form = find_form(stored, wanted.form)
     voted = all(rule in form.rules or not acting[key].directories for rule, key in keys.items())
-    number = asked.known or form.document
+    number = wanted.known or form.document
     record = get_sound(stored, number) if number and voted else None
     if record is None:
         return KnownPage("no_target")
@@ -285,7 +286,7 @@ def find_known_page(stored: Documents, asked: Asked, alive: Callable[[str], bool
         reason = "not_delivered"
     elif not counts(original, alive, asked.reader):
         reason = "callback"
-    elif record.time < asked.not_before:
+    elif record.time < wanted.not_before:
         reason = "expired"
     pending = original is not None and not was_delivered(original, asked.reader)
     return KnownPage(reason, number, record.url, pending)

@@ -15,7 +15,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from twisted.python.failure import Failure
 
-from scrapy_simhash.crawl import owed, parking
+from scrapy_simhash.crawl import followers, owed, parking
 from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.documents import Reader
@@ -499,8 +499,8 @@ async def test_a_known_page_whose_callback_fails_is_none(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is lost that it yielded before: parked, and made when the crawl is idle, or made."""
-    monkeypatch.setattr(parking, "_MOST_HELD", 8)
-    number = 2 * parking._MOST_HELD + 5
+    monkeypatch.setattr(followers, "_MOST_HELD", 8)
+    number = 2 * followers._MOST_HELD + 5
 
     class Failing(YieldingSpider):
         def parse(self, response: Response) -> Iterator[Any]:

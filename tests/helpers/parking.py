@@ -8,8 +8,15 @@ from scrapy_simhash.judging.rows import Owed, Sink, Why, Witness, pack_row
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import octets
 from scrapy_simhash.stores.owed import forget
-from scrapy_simhash.stores.parking import Parking, ParkingAnswer, park
-from scrapy_simhash.stores.rulebook import Asked, Form, get_rule, note_form, put_rule
+from scrapy_simhash.stores.parking import park
+from scrapy_simhash.stores.rulebook import (
+    Form,
+    KnownPage,
+    Parking,
+    get_rule,
+    note_form,
+    put_rule,
+)
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.rules import RuleState, UrlRule, UrlRuleRecord, parse_rule
@@ -69,20 +76,21 @@ def make_parking(
     """Make a request that these rules lead to the page of a name."""
     query = "&".join(f"{rule.args[0]}={sid}" for rule in rules)
     url = f"{SITE}/{path}?{query}"
+    *others, rule = [rule.id for rule in rules]
     owed = Owed(url, Why.PARKED, spider, crawl, request=b"request", time=1.0)
-    ids = tuple(rule.id for rule in rules)
-    identity = b"identity of %s" % url.encode()[-40:]
-    return Parking(owed, Asked(url, name(path), ids, 0, identity, READER))
+    owed.rules, owed.reader = (rule, *others), READER
+    owed.identity = b"identity of %s" % url.encode()[-40:]
+    return Parking(owed, name(path))
 
 
-def park_requests(store: Store, *wanted: Parking) -> list[ParkingAnswer]:
+def park_requests(store: Store, *wanted: Parking) -> list[KnownPage]:
     """Park requests as a crawl does, in a commit of its own."""
-    answers: list[ParkingAnswer] = []
+    answers: list[KnownPage] = []
     store.find_and_add([], works=[partial(_park, wanted, answers)])
     return answers
 
 
-def _park(wanted: Sequence[Parking], answers: list[ParkingAnswer], stored: Documents) -> None:
+def _park(wanted: Sequence[Parking], answers: list[KnownPage], stored: Documents) -> None:
     answers[:] = park(stored, wanted)
 
 

@@ -12,9 +12,8 @@ from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sinks import WITNESSES, Siblings, note_address
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.keyvalues import octets
-from scrapy_simhash.stores.parking import Parking, ParkingAnswer
 from scrapy_simhash.stores.parking import park as park_all
-from scrapy_simhash.stores.rulebook import KnownPage
+from scrapy_simhash.stores.rulebook import KnownPage, Parking
 from scrapy_simhash.stores.store import Store
 from tests.helpers.documents import CRAWL, begin_crawl, document
 from tests.helpers.owing import list_owed, release, take_owed
@@ -62,7 +61,7 @@ def urls(*sids: int, path: str = "a") -> list[str]:
 
 def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) -> None:
     (answer,) = park_requests(acting, make_parking("a", 7))
-    assert (answer.reason, answer.page) == ("", KnownPage("", 1, f"{SITE}/a"))
+    assert answer._replace(key=b"") == KnownPage("", 1, f"{SITE}/a")
     (parked,) = list_owed(acting)
     assert parked.url == f"{SITE}/a?sid=7"
     assert (parked.rules, parked.page) == ((RULE.id,), 1)
@@ -75,7 +74,7 @@ def test_a_request_is_parked_with_all_that_it_takes_to_make_it(acting: Store) ->
 def test_requests_for_one_url_may_be_several(acting: Store) -> None:
     """As for a request fingerprinter that looks at the language asked for."""
     german = make_parking("a")
-    french = german._replace(asked=german.asked._replace(identity=b"french"))
+    french = german._replace(owed=structs.replace(german.owed, identity=b"french"))
     assert [each.reason for each in park_requests(acting, german, french)] == ["", ""]
     release(acting)
     assert take(acting) == urls(1, 1)
@@ -90,16 +89,16 @@ def test_what_may_not_be_parked_is_refused_with_its_reason(acting: Store) -> Non
     prove(acting, RULE)
 
     def ask(parking: Parking = wanted, **fields: Any) -> Parking:
-        return parking._replace(asked=parking.asked._replace(**fields))
+        return parking._replace(owed=structs.replace(parking.owed, **fields))
 
     refused = {
         "known": ask(identity=own.identity),
         "no_target": make_parking("nothing"),
         # For another spider or callback; pages of this form that were not the same by this rule.
-        "no_target ": ask(form=name("a", Reader("other", "parse"))),
+        "no_target ": wanted._replace(form=name("a", Reader("other", "parse"))),
         "no_target  ": make_parking("c"),
         "callback": ask(reader=Reader("spider", "parse_other")),
-        "expired": ask(not_before=1.0),
+        "expired": wanted._replace(not_before=1.0),
         "unproven": make_parking("a", rules=(OTHER_RULE, RULE)),
         "unpackable": wanted._replace(owed=structs.replace(wanted.owed, request=b"")),
     }
@@ -185,8 +184,8 @@ def test_a_pinned_rule_stands_for_the_page_that_a_crawl_got_itself(acting: Store
     add_target(acting, "b", B)
     acting.mark_done([2], CRAWL)
     wanted = make_parking("b", spider="other")
-    wanted = wanted._replace(asked=wanted.asked._replace(form=name("b", Reader("other", "parse"))))
-    known = wanted._replace(asked=wanted.asked._replace(known=2))
+    wanted = wanted._replace(form=name("b", Reader("other", "parse")))
+    known = wanted._replace(known=2)
     assert [each.reason for each in park_requests(acting, wanted, known)] == ["no_target", ""]
     prove(acting, RULE)
     assert [each.reason for each in park_requests(acting, wanted, known)] == ["no_target"] * 2
@@ -226,14 +225,14 @@ def test_to_take_many_requests_takes_few_round_trips(
 def test_one_transaction_judges_and_parks(acting: Store) -> None:
     """A page that comes in the same group may be the target; its mark rides along."""
     add_target(acting, "b", B)
-    answers: list[ParkingAnswer] = []
+    answers: list[KnownPage] = []
 
     def work(stored: Documents) -> None:
         answers[:] = park_all(stored, [make_parking("b"), make_parking("none")])
 
     verdicts = acting.find_and_add([document("c", C)], crawl=CRAWL, done=[2], works=[work])
     assert verdicts[0].status == "new"
-    assert [(answer.reason, answer.page.pending) for answer in answers] == [
+    assert [(answer.reason, answer.pending) for answer in answers] == [
         ("", False),
         ("no_target", False),
     ]
