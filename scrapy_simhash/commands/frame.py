@@ -100,7 +100,8 @@ def list_rows(rows: Sequence[Answer], title: str) -> Iterable[Part]:
     if least > _WIDTH:
         # No number is cut: the table is wider than the terminal.
         sides[header] = "whole"
-    yield from list_table(sides, cells, f"{title}:")
+    yield f"\n{title}:"
+    yield make_table(sides, cells)
 
 
 def format_cell(row: Answer, name: str) -> str:
@@ -283,15 +284,6 @@ def make_table(columns: Mapping[str, str], rows: Iterable[Sequence[object]]) -> 
         if column.justify == "right":  # only its title may be broken, between words
             column.min_width = max(len(str(cell)) for cell in column.cells)
     return table
-
-
-def list_table(
-    columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: str = ""
-) -> Iterable[Part]:
-    """Print a table below a blank line and a title; nothing if there are no rows."""
-    if cells := list(rows):
-        yield f"\n{title}" if title else ""
-        yield make_table(columns, cells)
 
 
 def style(text: str, colour: str) -> Text:

@@ -2,13 +2,8 @@
 
 import csv
 import io
-import json
-import os
-import pty
 import re
-import subprocess
 import sys
-import termios
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +16,6 @@ from scrapy_simhash.inspection.evaluation.labels import COLUMNS
 from tests.helpers.calibrating import Kind, make_store
 from tests.helpers.commanding import HOSTILE, HOSTILE_TITLE, Done, Run, assert_printable
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
-from tests.helpers.processes import environment, wait_until
 
 KINDS = (
     Kind(1, 0, same=True, pairs=6),
@@ -249,38 +243,3 @@ def test_labels_stand_beside_the_log(run: Run, made: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
     assert run("evaluate", "--label", "--store", made).exit_code == 0
     (made / "calibration.csv").unlink()
-
-
-@pytest.mark.slow
-def test_single_keys_on_a_terminal(made: Path, labels: Path, tmp_path: Path) -> None:
-    """The left arrow ends in a D, which is no answer; nor are two keys at once."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "scrapy", "simhash", "evaluate", "--label", "--json"),
-            *("--store", str(made), str(labels)),
-        ],
-        cwd=tmp_path,
-        env=environment(),
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        os.close(theirs)
-        assert process.stdout
-        notes: list[str] = []
-        for keys in (b"\x1b[D", b"ss", b"d", b"u", b"\x04"):
-            # A pair before the first key and after each label, a note after what is none.
-            if not notes or notes[-1] in {"different", "unknown"}:
-                assert "pair" in json.loads(process.stdout.readline())
-            wait_until(lambda: not termios.tcgetattr(ours)[3] & termios.ICANON)
-            os.write(ours, keys)
-            if keys != b"\x04":
-                notes.append(json.loads(process.stdout.readline())["note"])
-        (results,) = map(json.loads, process.stdout.read().splitlines())
-        assert process.wait() == 0
-    os.close(ours)
-    assert [note.split()[0] for note in notes[2:]] == ["different", "unknown"]
-    assert all("is not an answer" in note for note in notes[:2])
-    assert results["labels"] == {"same": 0, "different": 1, "unknown": 1}
