@@ -4,12 +4,12 @@ Every commit gets a number, `seq`, and the server remembers what the last commit
 sends the number of the last commit when it began to read. If that is still the last one, the server
 writes everything in one script. Otherwise it writes nothing and returns the commits in between: if
 none of them matters, the same commit is tried again with the new number, else everything is read
-and judged again. So the result is as if commits ran one after the other (docs/redis.md).
+and judged again. So the result is as if commits ran one after the other (docs/redis-commits.md).
 
 In a cluster no script can write to two slots at once. So the script that decides on a commit adds
 it to the log, with all its writes: from then on the commit is valid. Its process then applies the
 writes to their slots or, if it died, the next process does when it begins to read. No process reads
-before all commits in the log are in all slots. docs/redis.md explains why that is enough.
+before all commits in the log are in all slots. docs/redis-commits.md explains why that is enough.
 """
 
 from __future__ import annotations
