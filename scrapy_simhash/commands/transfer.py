@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._files import open_whole
 from scrapy_simhash._printable import mask_passwords, plural, printable
+from scrapy_simhash._progress import show_progress
 from scrapy_simhash.batch import export_archive
 from scrapy_simhash.commands.frame import (
     JSON_SUFFIXES,
@@ -17,18 +21,31 @@ from scrapy_simhash.commands.frame import (
     print_fields,
     style,
 )
-from scrapy_simhash.errors import PartlyFailedError
+from scrapy_simhash.errors import PartlyFailedError, StoreDamagedError
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.opening import open_as_it_is
-from scrapy_simhash.transfer.exchange import back_up, list_kept
 from scrapy_simhash.transfer.sources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from scrapy_simhash.commands.frame import Answer, Part
     from scrapy_simhash.config import Config
+    from scrapy_simhash.judging.documents import StoredDocument
+    from scrapy_simhash.stores.store import Store
+
+
+def _back_up(config: Config, folder: Path, *, check: bool) -> Iterator[dict[str, Any]]:
+    """Copy the store into a new folder while crawls write; `check` checks the copy first."""
+    with open_as_it_is(config.store) as store:
+        try:
+            with show_progress("copying, and comparing the copy" if check else "copying"):
+                made = store.backup(folder, check=check)
+        except StoreDamagedError as error:
+            yield {"folder": None, "problems": error.problems}
+            raise PartlyFailedError(str(error)) from error
+        yield {**made, "problems": []}
 
 
 def _import(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
@@ -49,6 +66,60 @@ def _print_import(answer: Answer) -> Iterable[Part]:
             "into a new store",
             "yellow",
         )
+
+
+_SHOWN_OF_KEPT = ("url", "document", "state", "title", "canonical", "file", "crawl", "time")
+_SHOWN = ("url", "document", "distance", "similarity", "crawl", "time", "undone")
+_get_shown = attrgetter(*_SHOWN[:-1], "spared")
+
+
+def list_kept(
+    store: Store, crawl: str | None = None, *, every: bool = False
+) -> Iterator[dict[str, Any]]:
+    """List the kept pages of a store, each with its near-duplicates, in order of their arrival.
+
+    Reads every record once and the kept ones again; holds some 300 bytes for each near-duplicate.
+
+    Args:
+        store: to read.
+        crawl: only near-duplicates of this crawl; None for all.
+        every: also the kept pages that have none.
+
+    Yields:
+        `url`, `document`, `state`, `title`, `canonical`, `file`, `crawl` and `time` of the kept
+        page, and `duplicates`: `url`, `document`, `distance`, `similarity`, `crawl`, `time` and
+        `undone` of each. A page that was deleted or cannot be read has its number only; the
+        near-duplicates of imported fingerprints come last, with `document` 0.
+    """
+    originals: dict[int, int] = {}
+    found: list[tuple[Any, ...]] = []
+    groups: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+
+    def note(document: StoredDocument) -> None:
+        if document.state == "duplicate":
+            originals[document.document] = document.original
+            if crawl in {None, document.crawl}:
+                found.append(_get_shown(document))
+        elif every:
+            groups[document.document] = []
+
+    store.visit(note)
+    for shown in found:
+        duplicate = dict(zip(_SHOWN, shown, strict=True))
+        groups[_find_kept(duplicate["document"], originals)].append(duplicate)
+    for number in sorted(groups, key=lambda number: number or inf):
+        kept = store.get_document(number) if number else None
+        page = {name: getattr(kept, name, None) for name in _SHOWN_OF_KEPT}
+        yield {**page, "document": number, "duplicates": groups[number]}
+
+
+def _find_kept(number: int, originals: Mapping[int, int]) -> int:
+    """Find the page that was kept: an original whose crawl died may be a near-duplicate by now."""
+    seen: set[int] = set()
+    while number in originals and number not in seen:
+        seen.add(number)
+        number = originals[number]
+    return number
 
 
 def _list_duplicates(
@@ -125,7 +196,7 @@ _WRITTEN = {
     "store": (
         "Copy the whole store while crawls write, and check the copy",
         Command(
-            back_up,
+            _back_up,
             _STORE,
             more={"no-check": {"action": "store_false", "dest": "check"}},
         ),

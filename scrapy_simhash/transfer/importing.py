@@ -10,17 +10,16 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from scrapy.utils.project import data_path
 
 from scrapy_simhash._progress import show_progress
 from scrapy_simhash.detector.log import IMPORT_PREFIX, new_crawl
-from scrapy_simhash.errors import PartlyFailedError, SourceError
+from scrapy_simhash.errors import ArchiveError, PartlyFailedError, SourceError
 from scrapy_simhash.pages.fingerprint import make_recipe
 from scrapy_simhash.stores.opening import folder_of, open_store, show_url
-from scrapy_simhash.transfer.exchange import OpenArchive, import_archive, open_to_fill
-from scrapy_simhash.transfer.merging import merge_stores
+from scrapy_simhash.transfer.merging import merge_stores, open_to_fill
 from scrapy_simhash.transfer.parquet import ParquetSource
 from scrapy_simhash.transfer.seeding import (
     SPIDER,
@@ -43,10 +42,14 @@ from scrapy_simhash.transfer.warc import open_wacz, open_warc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
+    import numpy as np
+    from numpy.typing import NDArray
     from scrapy.settings import Settings
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.pages.recipe import Recipe
 
 
 # A copy, because the store's constant is in a module that loads lmdb.
@@ -113,6 +116,54 @@ def open_sources(
     if kind == "warc":
         return [open_warc(path, most_bytes)]
     return [FeedSource(path, kind, url_field, (html_field,) if html_field else HTML_FIELDS)]
+
+
+_PROBLEMS_SHOWN = 3
+
+
+class FingerprintArchive(Protocol):
+    """What is read of an archive, see `batch.archive.Archive`."""
+
+    count: int
+    seed: int
+    recipe: Recipe | None
+
+    def verify(self) -> list[str]:
+        """Verify all checksums; returns what is wrong."""
+
+    def read_all(self) -> NDArray[np.uint64]:
+        """Read all fingerprints, sorted; shape (n,)."""
+
+
+OpenArchive: TypeAlias = "Callable[[Path], AbstractContextManager[FingerprintArchive]]"
+
+
+def import_archive(
+    config: Config, archive_path: Path, open_archive: OpenArchive, *, dry_run: bool
+) -> dict[str, Any]:
+    """Bulk-load an archive into the store; a new store adopts its seed and recipe."""
+    # All checksums of the archive are verified first; after an error, the store is unchanged.
+    answer = {"source": str(archive_path), "kind": "archive"}
+    with open_archive(archive_path) as archive:
+        if dry_run:
+            return {**answer, "fingerprints": archive.count}
+        if problems := archive.verify():
+            more = len(problems) - _PROBLEMS_SHOWN
+            raise ArchiveError(
+                "; ".join(problems[:_PROBLEMS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+            )
+        fingerprints = archive.read_all()
+        seed, recipe = archive.seed, archive.recipe
+    recipe = recipe or make_recipe(config.extractor, config.features)
+    with open_to_fill(config, recipe, seed) as store:
+        added = store.bulk_load(fingerprints)
+        return {
+            **answer,
+            "store": store.url,
+            "design": store.design,
+            "fingerprints": fingerprints.size,
+            "new": added,
+        }
 
 
 def import_sources(  # noqa: PLR0913, PLR0917  # the options, each by its name

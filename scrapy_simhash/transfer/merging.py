@@ -44,17 +44,31 @@ from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.stores.opening import open_as_it_is, open_store, show_url
 from scrapy_simhash.stores.owed import read
 from scrapy_simhash.tables.permutation import contains
-from scrapy_simhash.transfer.exchange import open_to_fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scrapy_simhash.config import Config
+    from scrapy_simhash.pages.recipe import Recipe
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.store import Store
 
 # As many as a crawl writes at once: this locks the target for some milliseconds.
 _ROWS_PER_GROUP = 64
+
+
+def open_to_fill(
+    config: Config, recipe: Recipe, seed: int | None = None, *, tables: str = "", url: str = ""
+) -> Store:
+    """Open a store for writing, by default that of the settings; make it if it does not exist."""
+    return open_store(
+        url or config.store,
+        config.distance_to_open,
+        tables or config.tables,
+        recipe,
+        confirm=config.confirm,
+        seed=seed,
+    )
 
 
 class Row(NamedTuple):

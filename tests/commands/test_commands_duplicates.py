@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrapy_simhash.transfer.exchange import list_kept
+from scrapy_simhash.commands.transfer import list_kept
 from tests.helpers.commanding import HOSTILE, Run, assert_printable
 from tests.helpers.documents import CRAWL, begin_crawl, document, open_in_crawl, open_lmdb
 
