@@ -232,11 +232,8 @@ def explained(folder: Path) -> Iterator[None]:
 def mark_suspect(folder: Path, reason: str) -> None:
     """Make the next process that opens the store verify it first."""
     with suppress(OSError):  # the disk may have failed
-        mark = os.open(folder / _SUSPECT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-        try:
-            os.write(mark, reason.encode())
-        finally:
-            os.close(mark)
+        (folder / _SUSPECT_FILE).touch(FILE_MODE)
+        (folder / _SUSPECT_FILE).write_text(reason, "utf-8")
 
 
 def is_suspect(folder: Path) -> bool:
