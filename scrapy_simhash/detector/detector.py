@@ -82,8 +82,7 @@ class Detector:
     """Judges the pages of one crawl. Raises SettingError if a setting names something unknown."""
 
     # `log` is the decision log, once it is open; None if none is written. The caller writes a
-    # decision there once the action is chosen, too. `acting` are the URL rules that act; None if
-    # there are none.
+    # decision there once the action is chosen, too.
 
     def __init__(self, config: Config, prefix: str = "") -> None:
         self._config = config
@@ -102,7 +101,7 @@ class Detector:
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
-        self.acting: ActingRules | None = None
+        self.acting: ActingRules | None = None  # the URL rules that act; None if there are none
         self._learning: Learning | None = None
         self._relay = Relay()
         self._on_their_way = 0  # pages that are being fingerprinted

@@ -81,7 +81,8 @@ class _Candidate(NamedTuple):
     """A stored document near to the one that is judged, or called like it.
 
     Candidates sort by these fields. The distance of one that was found by `name` is -1 until its
-    record is read, and only then it is known whether it `stands` for a page that its reader gets.
+    record is read, and only then it is known whether it `stands` for a page that its reader gets,
+    and whether that reader has its items (`settled`).
     """
 
     distance: int
@@ -89,6 +90,7 @@ class _Candidate(NamedTuple):
     fingerprint: int
     name: str = ""
     stands: bool = True
+    settled: bool = True
 
 
 @dataclass
@@ -172,7 +174,7 @@ class Matcher:
         own: int,
     ) -> Iterator[list[_Asked]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
-        asked, across = candidates[:MOST_CANDIDATES], page.across_spiders
+        asked, reader, across = candidates[:MOST_CANDIDATES], page.reader, page.across_spiders
         for start in range(0, len(asked), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
             for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
@@ -181,8 +183,10 @@ class Matcher:
                     if not candidate.number:
                         found.append((candidate, record))
                 elif counts(record, self.alive) and record.time >= page.not_before:
-                    stands = counts(record, self.alive, page.reader, across_spiders=across)
-                    found.append((_locate(candidate, page, record)._replace(stands=stands), record))
+                    settled = was_delivered(record, reader, across_spiders=across)
+                    stands = settled or counts(record, self.alive, reader, across_spiders=across)
+                    located = _locate(candidate, page, record)
+                    found.append((located._replace(stands=stands, settled=settled), record))
             yield self._ask(page, found, own)
 
     def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
@@ -271,9 +275,6 @@ def _rank_parted(asked: _Asked) -> tuple[bool, float, _Candidate]:
 
 def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
     candidate, record, answer = asked
-    settled = record is None or was_delivered(
-        record, page.reader, across_spiders=page.across_spiders
-    )
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
         links = page.links if answer.duplicate else NO_LINKS
@@ -288,7 +289,7 @@ def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
         answer.similarity,
         (answer.proposal, *(answer.tests if answer.duplicate else answer.why)),
         new_links,
-        pending=not (kept or settled),
+        pending=not (kept or candidate.settled),
         kept=kept,
         evidence=answer.evidence,
     )
@@ -328,7 +329,8 @@ class Judge(Matcher):
 
     def _leads_to_sink(self, document: Document, original: int) -> bool:
         """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
-        if self.writing is None or self.siblings is None or not original:
+        # A file is a picture or an empty answer, not a page in place of others.
+        if self.writing is None or self.siblings is None or not original or document.file:
             return is_sink(self.documents, original, document)
         return note_address(self.writing, original, document, self.siblings)
 

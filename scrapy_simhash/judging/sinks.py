@@ -201,8 +201,6 @@ def _is_suspicious(sink: Sink) -> bool:
 
 def note_address(documents: Documents, number: int, page: Document, siblings: Siblings) -> bool:
     """Note the address of a near-duplicate of a document; returns whether it ended at a sink."""
-    if page.file:  # a picture or an empty answer, not a page in place of others
-        return False
     sink = get_sink(documents, number)
     if sink is not None and _ends(sink, page):
         return True

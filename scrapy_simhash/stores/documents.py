@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.tables.permutation import Design
 
 _Query: TypeAlias = tuple[int, int, int | None, bool]
+# Table, key and member of a set.
+_Row: TypeAlias = tuple[str, bytes, bytes]
 BULK_LOADED = bytes(16)
 _MEMBER = np.dtype([("key", ">u8"), ("member", "V16")])
 _ADDRESS_KEY_BYTES = 2
@@ -122,11 +124,17 @@ class Documents:
         return {number_of(key): record for key, record in read_rows(Record, rows)}
 
     def put(
-        self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()
+        self,
+        number: int,
+        record: Record,
+        text: str | None = None,
+        names: Iterable[bytes] = (),
+        leads: Iterable[_Row] = (),
     ) -> None:
         """Write a record, its text unless that is None, and let these identities lead to it.
 
-        Its own one does in any case, others unless they lead to another document.
+        Its own one does in any case, others unless they lead to another document. `leads` are added
+        to their sets.
         """
         values, key = self.values, octets(number)
         rows = {name: pack_identity(name, number) for name in names}
@@ -140,6 +148,8 @@ class Documents:
                 values.add(ALIASES, key, name)
             elif before is not None:
                 values.discard(ALIASES, before[:8], name)
+        for lead in leads:
+            values.add(*lead)
         if text is not None:
             values.put(TEXTS, key, zlib.compress(text.encode()))
 
@@ -163,21 +173,17 @@ class Documents:
             The number of the document.
         """
         number = number or self.next_number()
-        self.put(number, record, text, (record.identity, *aliases))
-        if record.url:
-            self.values.add(ADDRESSES, *address_row(record.url, number))
-        if record.state == State.DUPLICATE:
-            self.values.add(DUPLICATES, octets(record.original), octets(number))
-        else:
+        leads = leads_of(number, record)
+        self.put(number, record, text, (record.identity, *aliases), leads)
+        if record.state != State.DUPLICATE:
             self._index(number, record)
         return number
 
     def take_out(self, number: int, record: Record) -> None:
         """Delete every entry by which a document is found from elsewhere; its record stays."""
-        if record.url:
-            self.values.discard(ADDRESSES, *address_row(record.url, number))
+        for lead in leads_of(number, record):
+            self.values.discard(*lead)
         if record.state == State.DUPLICATE:
-            self.values.discard(DUPLICATES, octets(record.original), octets(number))
             self.values.delete(OWED, key_of_lost(number))
         else:
             self._unindex(number, record)
@@ -594,6 +600,14 @@ def address_row(url: str, number: int) -> tuple[bytes, bytes]:
     return digest[:_ADDRESS_KEY_BYTES], member
 
 
+def leads_of(number: int, record: Record) -> list[_Row]:
+    """List table, key and member that lead to a document by its URL, or by its original."""
+    leads = [(ADDRESSES, *address_row(record.url, number))] if record.url else []
+    if record.state == State.DUPLICATE:
+        leads.append((DUPLICATES, octets(record.original), octets(number)))
+    return leads
+
+
 def number_in(member: bytes) -> int:
     """Get the number of the document from a row of the index of URLs."""
     return number_of(member[-_NUMBER_BYTES:])
@@ -620,7 +634,7 @@ def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
     }
 
 
-def rows_of_site(number: int, record: Record, seed: int) -> list[tuple[str, bytes, bytes]]:
+def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     """List table, key and member of the rows by which a document's site is known.
 
     Near-duplicates, kept or not, and stubs tell nothing of a site, and without a sketch nothing can

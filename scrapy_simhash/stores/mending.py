@@ -37,7 +37,7 @@ from scrapy_simhash.judging.rows import (
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.documents import (
     BULK_LOADED,
-    address_row,
+    leads_of,
     number_in,
     pack_identity,
     rows_of_site,
@@ -441,12 +441,10 @@ def _list_entries(table: str, number: int, record: Record) -> list[Entry]:
     """List the entries of a table that lead to a document, as its record says."""
     if table == IDENTITIES:
         return [(record.identity, pack_identity(record.identity, number))]
-    if table == ADDRESSES:
-        return [address_row(record.url, number)] if record.url else []
-    if (table == DUPLICATES) != (record.state == State.DUPLICATE):
+    if table != FINGERPRINTS:
+        return [lead[1:] for lead in leads_of(number, record) if lead[0] == table]
+    if record.state == State.DUPLICATE:
         return []
-    if table == DUPLICATES:
-        return [(octets(record.original), octets(number))]
     row = scope_hash(record.scope) + octets(number)
     return [(octets(fingerprint), row) for fingerprint in record.fingerprints]
 
