@@ -290,7 +290,7 @@ class Tables:
         for key, value in self.transaction.cursor(self.databases.base):
             if not value:
                 marked.add(key)
-            elif len(value) % (ROW_BYTES - key_end):
+            elif len(key) == key_end and len(value) % (ROW_BYTES - key_end):
                 problems.append(f"key {key.hex()} has {len(value)} octets, not whole rows")
         for database in (self.databases.base, *self.databases.single, self.databases.hot):
             problems += [
