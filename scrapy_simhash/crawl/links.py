@@ -190,7 +190,7 @@ class Outlinks(Follower):
         followed = not (loses or 0 < self._depth_limit <= depth_of(request))
         digests = page.links.digests if followed else b""
         self._known.add_page(decision.url, digests, page.reader.callback)
-        if not decision.is_near_duplicate and decision.document:
+        if decision.status != "near_duplicate" and decision.document:
             self._known.add_kept(decision.url)
 
     def _remember(self, page: DroppedPage) -> None:

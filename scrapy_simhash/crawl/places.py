@@ -91,10 +91,13 @@ class SeenLinks:
         return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
 
 
+_digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
+
+
 def _read_halves(digests: bytes, callback: str) -> NDArray[np.uint32]:
     """Read digests as those that they are for a callback."""
     read = np.frombuffer(digests, _DIGEST)
-    return (read ^ _DIGEST.type(digest_link(callback)) if callback else read).view(_HALF)
+    return (read ^ _DIGEST.type(_digest_name(callback)) if callback else read).view(_HALF)
 
 
 class DroppedPage(NamedTuple):
