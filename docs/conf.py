@@ -37,5 +37,5 @@ nitpick_ignore_regex = [
     ("py:class", r"Row|Marked|(.*\.)?(Documents|Result|CrawlRecord|Learned)"),
     ("py:class", r"(.*\.)?(Allowance|Found|Asked|KnownPage)"),
     # An alias of `Literal`; and what stands before a colon in a sentence, taken for a type.
-    ("py:class", r"RuleAction|XXH3-64|.*\s.*"),
+    ("py:class", r"RuleAction|Kept|XXH3-64|.*\s.*"),
 ]
