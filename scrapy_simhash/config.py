@@ -13,7 +13,12 @@ from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
 from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
-from scrapy_simhash.pages.recipe import DEFAULT_FEATURES, default_extractor
+from scrapy_simhash.pages.recipe import (
+    DEFAULT_EXTRACTOR,
+    DEFAULT_FEATURES,
+    SECOND_EXTRACTOR,
+    default_extractor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +92,10 @@ class Config:
         workers: processes that extract text, 0 to 1024; 0 extracts on the event loop, for debugging
         keep_text: keep main texts in the store, compressed, so that `explain` can show how two
             pages differ
-        hand_over_text: put the main text of a page that was read into
-            `response.meta["simhash_text"]`, see [the main text](text.md)
+        hand_over_text: put the main text of each page that goes on to the spider into
+            `response.meta["simhash_text"]`, as one of these reads it: `turbohtml` (`True` is the
+            same), `trafilatura`, `html2txt` (all visible text), or the import path of a function
+            from HTML to text. See [the main text](text.md)
         log: path of the decision log; a relative one is below the project's folder, or without a
             project below the current folder. `None` writes no log
         expire_days: a page causes no more drops this many days after it was last fetched; above 0.
@@ -146,7 +153,9 @@ class Config:
         default_factory=_default_workers
     )
     keep_text: _Flag = False
-    hand_over_text: _Flag = False
+    hand_over_text: Annotated[
+        bool | _Text, Meta(description="True or False, or the name of a reader")
+    ] = False
     log: Annotated[str | None, Meta(description="a path, or None")] = DEFAULT_LOG
     expire_days: Annotated[_Positive | None, Meta(description="above 0, or None")] = None
     readonly: _Flag = False
@@ -178,6 +187,13 @@ class Config:
         # A store that was seeded with another design may reach less than the default.
         automatic = self.tables == "auto" and self.distance == default_distance(self.confirm)
         return None if automatic else self.distance
+
+    @property
+    def text_reader(self) -> str:
+        """The reader of the text that is handed over; "" if none is."""
+        if self.hand_over_text is not True:
+            return self.hand_over_text or ""
+        return "trafilatura" if default_extractor() == SECOND_EXTRACTOR else DEFAULT_EXTRACTOR
 
     @property
     def rule(self) -> Rule:
@@ -219,6 +235,8 @@ def _read(name: str, value: Any) -> Any:
         given = (value,)  # one pattern, because a comma may be part of it
     elif name == "secret_headers" and isinstance(value, str):
         given = tuple(filter(None, value.replace(",", " ").split()))
+    elif name == "hand_over_text" and str(value).lower() in ("true", "false", "1", "0"):
+        given = str(value).lower() in ("true", "1")
     elif value in ("", "None", "none") and type(None) in get_args(admitted[0]):
         given = None
     try:

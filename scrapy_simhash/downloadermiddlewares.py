@@ -32,6 +32,7 @@ from scrapy_simhash.crawl.policy import (
     TEXT_KEY,
     Actions,
     count,
+    find_encoding,
     find_reader,
     find_skip_reason,
     make_page,
@@ -87,7 +88,7 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
-        self._warned_of_unnamed = False
+        self._warned_of_unnamed = self._warned_of_text = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, self.links.find_way, looking=self.looking)
@@ -299,9 +300,27 @@ class SimhashDownloaderMiddleware:
         for made in read:
             if made.second_opinion:
                 count(self._crawler, f"second_opinion/{made.second_opinion}")
-            if self.config.hand_over_text and not made.is_file:
-                request.meta[TEXT_KEY] = made.text
+            # What is dropped needs no text, and no reader is as quick as the one that judges by.
+            if self.config.text_reader and not made.is_file and page.decision.action != "drop":
+                request.meta[TEXT_KEY] = await self._read_text(response)
         return page
+
+    async def _read_text(self, response: Response) -> str:
+        """Read the main text to hand over; all visible text where the reader fails, counted."""
+        encoding = find_encoding(response)
+        text, failed = await self._detector.read_text(response.url, response.body, encoding)
+        if failed:
+            count(self._crawler, "failed/text")
+            logger.log(
+                logging.DEBUG if self._warned_of_text else logging.WARNING,
+                "%s found no main text of %s, whose whole text is handed over: %s",
+                self.config.text_reader,
+                quote(response.url),
+                failed,
+                extra={"spider": self._crawler.spider},
+            )
+            self._warned_of_text = True
+        return text
 
     def _not_followed(self, response: Response, error: Exception) -> None:
         count(self._crawler, "failed/page")

@@ -28,7 +28,9 @@ from scrapy_simhash.pages.fingerprint import (
     load_reader,
     make_recipe,
 )
+from scrapy_simhash.pages.main_text import load_text_reader
 from scrapy_simhash.pages.scopes import SCOPES_WITHOUT_TEXT, load_scope, on_one_site
+from scrapy_simhash.pages.text import WHOLE_TEXT
 from scrapy_simhash.stores.header import describe_other_reader
 from scrapy_simhash.stores.opening import check_store_url, folder_of, open_store
 
@@ -95,9 +97,10 @@ class Detector:
             check_store_url(config.store)
         with _naming("SIMHASH_SCOPE"):
             self._scope = load_scope(config.scope)
-        self._keep_text = (
-            config.keep_text or config.hand_over_text or config.scope not in SCOPES_WITHOUT_TEXT
-        )
+        with _naming("SIMHASH_HAND_OVER_TEXT"):
+            if config.text_reader:
+                load_text_reader(config.text_reader)
+        self._keep_text = config.keep_text or config.scope not in SCOPES_WITHOUT_TEXT
         self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
@@ -226,6 +229,22 @@ class Detector:
             told = quote(page.url), error.reason, detail
             logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *told)
         return decision
+
+    async def read_text(self, url: str, body: bytes, encoding: str | None) -> tuple[str, str]:
+        """Read the main text of a page to hand over, or else all its visible text.
+
+        Returns:
+            The text, and why it is not that of the reader; "" if it is.
+        """
+        failed = ""
+        for reader in (self._config.text_reader, WHOLE_TEXT):
+            try:
+                if text := await self._workers.read_text(body, encoding, url, reader):
+                    return text, failed
+                failed = failed or "no text"
+            except UnjudgedError as error:
+                failed = failed or printable(f"{error.reason}: {error.detail}")
+        return "", failed
 
     def _choose_level(self, reason: str) -> int:
         """Warn of the first pages that the user's code fails on; the stats count all."""

@@ -28,7 +28,8 @@ import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -36,6 +37,7 @@ from scrapy_simhash._printable import describe_error
 from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.judging.rule import MIN_FEATURES
 from scrapy_simhash.pages.fingerprint import PageFingerprint, fingerprint_page, make_recipe
+from scrapy_simhash.pages.main_text import load_text_reader, read_text
 from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR
 
 if TYPE_CHECKING:
@@ -77,24 +79,26 @@ class Order(NamedTuple):
     memory_bytes: int
     timeout_seconds: float
     second_opinion: str = ""  # why only the second reader shall read it
+    text_reader: str = ""  # of the main text that is handed over, where nothing else is wanted
 
 
 class _Answer(msgspec.Struct, array_like=True):
-    """What a worker found: the fingerprint of a page, or the reason why there is none."""
+    """What a worker found: a page's fingerprint or text, or the reason why there is none."""
 
     # Not pickled: what native code made of a hostile page must not become objects of any kind in
     # the crawl's process.
     number: int
-    made: PageFingerprint | None = None
+    made: PageFingerprint | str | None = None
     reason: str = ""
     detail: str = ""
 
 
+Found: TypeAlias = PageFingerprint | str | UnjudgedError
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Answer).decode
 
 
-def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
+def pack_answer(number: int, found: Found) -> bytes:
     """Make the message with what was found on a page."""
     if isinstance(found, UnjudgedError):
         detail = found.detail.encode("utf-8", "backslashreplace").decode()
@@ -107,12 +111,12 @@ def pack_answer(number: int, found: PageFingerprint | UnjudgedError) -> bytes:
 
 def take_answers(
     received: bytearray,
-) -> tuple[list[tuple[int, PageFingerprint | UnjudgedError]], bool]:
+) -> tuple[list[tuple[int, Found]], bool]:
     """Take the whole answers from what was received, and whether all of it is sane.
 
     One that is damaged, or has a text that is not UTF-8, is the last one.
     """
-    answers: list[tuple[int, PageFingerprint | UnjudgedError]] = []
+    answers: list[tuple[int, Found]] = []
     place = 0
     try:
         while len(received) >= place + _LENGTH.size:
@@ -216,7 +220,7 @@ def _warm_up() -> None:
 def _answer(order: Order, place: Place, bound: MemoryBound) -> bytes:
     """Read a page; the process ends if that takes more memory than it may."""
     number, memory_bytes = order.number, order.memory_bytes
-    found: PageFingerprint | UnjudgedError
+    found: Found
 
     @contextmanager
     def loading() -> Iterator[None]:
@@ -242,8 +246,11 @@ def _answer(order: Order, place: Place, bound: MemoryBound) -> bytes:
 
 def work(
     order: Order, loading: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> PageFingerprint:
-    """Fingerprint a page in this process; raises UnjudgedError or MemoryError, nothing else."""
+) -> PageFingerprint | str:
+    """Read a page in this process; raises UnjudgedError or MemoryError, nothing else."""
+    if name := order.text_reader:
+        with _load(name, partial(load_text_reader, name), loading):
+            return read_text(order.body, order.encoding, name)
     # A page that breaks the fast reader is read by the second one: at once if that raises.
     recipe, second_opinion = order.recipe, order.second_opinion
     made = None
@@ -260,23 +267,33 @@ def work(
     return made if order.keep_text else replace(made, text="")
 
 
-# Whose readers this process has loaded.
-_loaded: set[Recipe] = set()
+# Recipes, and names of readers of text, that this process has loaded.
+_loaded: set[Recipe | str] = set()
 
 
 def _read(
     order: Order, recipe: Recipe, loading: Callable[[], AbstractContextManager[None]]
 ) -> PageFingerprint:
-    """Read a page by a recipe, whose readers are loaded first: trafilatura takes 1 s and 60 MB."""
-    if recipe not in _loaded:
-        _loaded.add(recipe)
-        # What cannot be loaded is told when the page is read.
-        with loading(), suppress(Exception):
-            make_recipe(recipe.extractor, recipe.features)
-    try:
+    with _load(recipe, partial(make_recipe, recipe.extractor, recipe.features), loading):
         return fingerprint_page(
             order.body, order.encoding, recipe, order.seed, order.url, MIN_FEATURES
         )
+
+
+@contextmanager
+def _load(
+    what: Recipe | str,
+    load: Callable[[], object],
+    loading: Callable[[], AbstractContextManager[None]],
+) -> Iterator[None]:
+    """Read a page in the block by what is loaded first: trafilatura takes 1 s and 60 MB."""
+    if what not in _loaded:
+        _loaded.add(what)
+        # What cannot be loaded is told when the page is read.
+        with loading(), suppress(Exception):
+            load()
+    try:
+        yield
     except (UnjudgedError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a page does, the worker goes on

@@ -30,19 +30,19 @@ from scrapy_simhash.config import PAGE_MEMORY_BYTES
 from scrapy_simhash.detector.worker import (
     OUT_OF_MEMORY_EXIT_CODE,
     READY,
+    Found,
     Order,
     Place,
     take_answers,
     work,
 )
 from scrapy_simhash.errors import UnjudgedError
-from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR
+from scrapy_simhash.pages.recipe import DEFAULT_EXTRACTOR, SECOND_EXTRACTOR, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_simhash.pages.fingerprint import PageFingerprint
-    from scrapy_simhash.pages.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -118,12 +118,31 @@ class Workers:
 
         In the event loop that `start` was called in.
         """
+        return self._submit(self._order(body, encoding, url, recipe, seed, keep_text))
+
+    def read_text(
+        self, body: bytes, encoding: str | None, url: str, reader: str
+    ) -> asyncio.Future[str]:
+        """Read the main text of a page that is handed over; UnjudgedError like `fingerprint`."""
+        order = self._order(body, encoding, url, _NO_RECIPE, 0, keep_text=True)
+        return self._submit(order._replace(text_reader=reader))
+
+    def _order(
+        self,
+        body: bytes,
+        encoding: str | None,
+        url: str,
+        recipe: Recipe,
+        seed: int,
+        keep_text: bool,
+    ) -> Order:
         bounds = self._page_memory_bytes, self._page_timeout_seconds
-        order = Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
+        return Order(next(_numbers), body, encoding, url, recipe, seed, keep_text, *bounds)
+
+    def _submit(self, order: Order) -> asyncio.Future[Any]:
         if self._crew is not None:
             return self._crew.submit(order)
-        found: PageFingerprint | UnjudgedError
-        found = UnjudgedError("worker_died", "the workers are not running")
+        found: Found = UnjudgedError("worker_died", "the workers are not running")
         try:
             if not self._count:
                 found = work(order)
@@ -137,18 +156,19 @@ class Workers:
 
 
 _numbers = itertools.count(1)
+_NO_RECIPE = Recipe(SECOND_EXTRACTOR)  # a text is read by none
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A page on its way to a fingerprint."""
+    """A page on its way to a fingerprint or text."""
 
     order: Order
-    future: asyncio.Future[PageFingerprint]
+    future: asyncio.Future[Any]
     deaths: int = 0  # of workers that were at it
     returns: int = 0  # from workers that ended before they answered it; it goes alone then
 
-    def answer(self, found: PageFingerprint | UnjudgedError) -> None:
+    def answer(self, found: Found) -> None:
         """Hand what was found to whoever waits for it, if anybody still does."""
         if self.future.done():
             return
@@ -186,7 +206,7 @@ class Crew:
                 "does without, for debugging"
             )
 
-    def submit(self, order: Order) -> asyncio.Future[PageFingerprint]:
+    def submit(self, order: Order) -> asyncio.Future[Any]:
         """Have a page read; the future may have an UnjudgedError."""
         job = Job(order, self.loop.create_future())
         self._waiting.append(job)

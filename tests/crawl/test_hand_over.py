@@ -1,5 +1,7 @@
 """The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/text.md says."""
 
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,13 +10,15 @@ import pytest
 import trafilatura
 from scrapy.http import Request, Response
 
+from scrapy_simhash.errors import SettingError
 from scrapy_simhash.pages.fingerprint import read_page
+from scrapy_simhash.pages.main_text import read_main_text, read_text
 from scrapy_simhash.signals import near_duplicate_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.beside import run_block
 from tests.helpers.crawling import PagesSpider, crawl
 from tests.helpers.pages import make_words, page
-from tests.helpers.server import Answer, Site
+from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
 GUIDE = "text.md"
@@ -52,23 +56,30 @@ class TextSpider(PagesSpider):
         yield {"path": path}
 
 
-def main_text(html: str) -> str:
-    return read_page(html.encode(), "utf-8", "turbohtml").main
+def raise_or_say_nothing(html: str) -> str:
+    """A reader of the user's, which has its bad pages."""
+    if "second" in html:
+        raise ValueError("as a reader may")
+    if "third" in html:
+        time.sleep(60)
+    return "" if "fourth" in html else "what it found"
 
 
-async def test_callbacks_get_the_text_that_was_compared(site: Site, tmp_path: Path) -> None:
+async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
+    site: Site, tmp_path: Path
+) -> None:
     done = await crawl(
         tmp_path, site.urls(), TextSpider, SIMHASH_HAND_OVER_TEXT=True, SIMHASH_FILES=True
     )
     spider = done.spider
     assert spider.texts == {
-        "one": main_text(page(1)),
-        "two": main_text(page(2)),
+        "one": read_main_text(page(1)),
+        "two": read_main_text(page(2)),
         "file": None,
         "empty": None,
     }
-    assert " ".join(make_words(1)[1:50]) in spider.texts["one"]
-    assert spider.signalled == [main_text(page(1))]
+    assert " ".join(make_words(1)[1:50]) in " ".join(spider.texts["one"].split())
+    assert spider.signalled == [None]
     # Neither store nor log has it.
     assert all(TEXT not in decision for decision in done.decisions)
     with open_store(str(tmp_path), readonly=True) as store:
@@ -93,7 +104,8 @@ async def test_texts_are_kept_and_handed_over(site: Site, tmp_path: Path, worker
     )
     with open_store(str(tmp_path), readonly=True) as store:
         (document,) = store.find_document(site.url("/one"))
-        assert document.text == done.spider.texts["one"] == main_text(page(1))
+        assert document.text == read_page(page(1).encode(), "utf-8", "turbohtml").main
+        assert done.spider.texts["one"] == read_main_text(page(1))
 
 
 class CopyingSpider(TextSpider):
@@ -116,9 +128,9 @@ async def test_the_text_does_not_follow_copied_meta(site: Site, tmp_path: Path) 
     site.answers["/copied"] = Answer(b"")
     done = await crawl(tmp_path, [site.url("/one")], CopyingSpider, SIMHASH_HAND_OVER_TEXT=True)
     assert done.spider.texts == {
-        "one": main_text(page(1)),
+        "one": read_main_text(page(1)),
         "in the copy": None,
-        "afterwards": main_text(page(1)),
+        "afterwards": read_main_text(page(1)),
         "copied": None,
     }
 
@@ -127,27 +139,91 @@ async def test_the_spider_of_the_guide(site: Site, tmp_path: Path) -> None:
     names = run_block(GUIDE, "class ArticlesSpider")
     spider = type("Spider", (names["ArticlesSpider"], PagesSpider), {})
     done = await crawl(tmp_path, [site.url("/one")], spider, SIMHASH_HAND_OVER_TEXT=True)
-    assert done.items == [{"url": site.url("/one"), "text": main_text(page(1))}]
+    assert done.items == [{"url": site.url("/one"), "text": read_main_text(page(1))}]
 
 
-async def test_the_text_of_trafilatura_for_every_page(site: Site, tmp_path: Path) -> None:
-    names = run_block(GUIDE, '^SIMHASH_EXTRACTOR = "trafilatura"')
-    del names["SIMHASH_STORE"]
-    given = {key: value for key, value in names.items() if key.isupper()}
-    done = await crawl(tmp_path, [site.url("/one")], TextSpider, **given)
-    text = done.spider.texts["one"]
-    assert text == read_page(page(1).encode(), "utf-8", "trafilatura").main
-    assert done.decisions[0]["extractor"] == "trafilatura"
-
-
-async def test_the_text_of_trafilatura_for_kept_pages(site: Site, tmp_path: Path) -> None:
-    names = run_block(GUIDE, "class MarkdownSpider")
-    spider = type("Spider", (names["MarkdownSpider"], PagesSpider), {})
-    done = await crawl(tmp_path, [site.url("/one"), site.url("/copy")], spider)
-    (item,) = done.items
-    url = site.url("/one")
-    assert item == {
-        "url": url,
-        "text": trafilatura.extract(page(1), url=url, output_format="markdown"),
+@pytest.mark.parametrize("workers", ["0", "1"])
+async def test_a_reader_that_fails_costs_no_page(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, workers: str
+) -> None:
+    """It raises, it hangs, it finds nothing: the page has its whole text, and is counted."""
+    # Nothing can end what hangs on the event loop.
+    names = ["first", "second", *(["third"] if workers == "1" else []), "fourth"]
+    pages = {f"/{name}": page(place, menu=name) for place, name in enumerate(names)}
+    with serve(pages) as served:
+        done = await crawl(
+            tmp_path,
+            served.urls(),
+            TextSpider,
+            SIMHASH_HAND_OVER_TEXT=f"{__name__}.raise_or_say_nothing",
+            SIMHASH_PAGE_TIMEOUT=2.0,
+            SIMHASH_WORKERS=workers,
+        )
+    texts = done.spider.texts
+    assert texts.pop("first") == "what it found"
+    assert texts == {
+        name: read_page(pages[f"/{name}"].encode(), "utf-8", "turbohtml").whole
+        for name in names[1:]
     }
-    assert item["text"]
+    assert done.counted["failed/text"] == len(names) - 1
+    assert caplog.text.count("whose whole text is handed over") == 1
+    assert {each["status"] for each in done.decisions} == {"new"}
+
+
+@pytest.mark.parametrize("reader", ["trafilatura", "html2txt"])
+async def test_a_reader_is_named(site: Site, tmp_path: Path, reader: str) -> None:
+    done = await crawl(tmp_path, [site.url("/one")], TextSpider, SIMHASH_HAND_OVER_TEXT=reader)
+    html = ANSWERS["/one"]
+    assert isinstance(html, str)
+    assert done.spider.texts["one"] == read_text(html.encode(), "utf-8", reader)
+    assert done.decisions[0]["extractor"] == "turbohtml"
+
+
+async def test_a_reader_that_does_not_exist_stops_the_crawl_before_it_starts(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SettingError, match="SIMHASH_HAND_OVER_TEXT: 'nothing' is none of"):
+        await crawl(tmp_path, [], TextSpider, SIMHASH_HAND_OVER_TEXT="nothing")
+
+
+SHORT, LONG = "A short text", "A text that is longer"
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<frameset><frame src=a></frameset>", ""),
+        ("<header>Name</header><p>Text<p>More<nav>List</nav><script>x()</script>", "Text More"),
+        (f"<div class=Site-Footer>{SHORT}</div><p>{LONG}", LONG),
+        # What has most of the text is the text, whatever it is called.
+        (f"<div class=comments>{LONG}</div><p>{SHORT}", f"{LONG} {SHORT}"),
+        (f"<p>{LONG}<main>{SHORT}</main>", SHORT),
+        (f"<p>{LONG}<main>x</main>", f"{LONG} x"),
+        ("<p>&#xd800;</p>", "\ufffd"),
+    ],
+)
+def test_what_the_main_text_is(html: str, expected: str) -> None:
+    assert " ".join(read_text(html.encode(), "utf-8", "turbohtml").split()) == expected
+
+
+def test_a_page_of_nested_menus_takes_no_time() -> None:
+    html = "<p>" + "words " * 100_000 + "<div class=menu>" * 3_000 + "more " * 100_000
+    began = time.process_time()
+    assert read_main_text(html).count("words") == 100_000
+    assert time.process_time() - began < 5
+
+
+async def test_a_reader_of_one_s_own(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = run_block(GUIDE, "def read_markdown")
+    monkeypatch.setattr(sys.modules[__name__], "read_markdown", names["read_markdown"], False)
+    done = await crawl(
+        tmp_path,
+        [site.url("/one")],
+        TextSpider,
+        SIMHASH_HAND_OVER_TEXT=f"{__name__}.read_markdown",
+        SIMHASH_WORKERS=0,
+    )
+    html = ANSWERS["/one"]
+    assert done.spider.texts["one"] == trafilatura.extract(html, output_format="markdown")
