@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from scrapy_simhash.batch.archive import compression
 from scrapy_simhash.batch.archive.compression import (
     BlockDecoder,
     count_symbols,
@@ -89,6 +90,15 @@ def canonical_names(code: NDArray[np.uint8]) -> dict[int, str]:
         names[symbol], bits = f"{number:0{length}b}", length
         number += 1
     return names
+
+
+def test_more_than_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "_FINGERPRINTS_PER_CHUNK", 500)
+    values = np.sort(np.random.default_rng(4).integers(0, MOST, 5_003, np.uint64, endpoint=True))
+    code, packed, _ = encode(values, 256)
+    assert BlockDecoder([code], 256).decode(packed)[0].tolist() == values.tolist()
+    monkeypatch.undo()
+    assert (encode(values, 256)[1] == packed).all()
 
 
 def test_a_million_times_the_same() -> None:

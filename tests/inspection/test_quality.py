@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scrapy_simhash.batch.joins import find_all
 from scrapy_simhash.inspection.evaluation.quality import (
+    LEAST_LABELS,
     Judged,
     Sample,
     describe_distance,
@@ -182,6 +183,15 @@ def sample_of(
         for _ in range(count)
     ]
     return Sample(pairs, {**sizes_of(pairs), **(unseen or {})})
+
+
+def test_too_few_labels_make_no_recommendation() -> None:
+    advised = recommend(sample_of((1, 1.0, True, 40), (9, 0.5, False, 20)), IN_FORCE, 7)
+    assert advised.rule is None
+    assert advised.missing == 51 - 40  # 51 / (51 + z^2) is .93, rounded
+    enough = sample_of((1, 1.0, True, LEAST_LABELS), (9, 0.5, False, 20))
+    assert recommend(enough, IN_FORCE, 7).rule == IN_FORCE
+    assert recommend(sample_of(), IN_FORCE, 7).missing == LEAST_LABELS
 
 
 def test_one_wrong_drop_takes_more_labels() -> None:
