@@ -323,7 +323,7 @@ def compare_pages(
         return compared | {"note": _NO_TEXT}
     features = store.recipe.features if store else config.features
     asked = {number for site in context.sites for number in site.numbers}
-    others = store.get_documents([*asked]) if store else []
+    others = filter(None, map(store.get_document, asked)) if store else ()
     template = list_template([each.text for each in others if each.text is not None])
     return {
         **compared,

@@ -224,3 +224,19 @@ def test_names_are_counted_as_when_the_page_was_judged() -> None:
         assert (count(5, 6, 2.5), count(6, 5, 2.5), count(1, 6, 0.5)) == (1, 1, 0)
         store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
         assert count(1, 6) == 3
+
+
+def test_what_other_pages_of_the_site_have_is_greyed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notice = "We have sold kiwis and nothing else since 1900."
+    html = {
+        name: page.replace("</p>", f".</p><p>{notice}</p>", 1).replace("enu", "enu.")
+        for name, page in SITE.items()
+    }
+    monkeypatch.setitem(globals(), "SITE", html)
+    asyncio.run(crawl_site(tmp_path / "noticed"))
+    answer = run.answer("explain", f"http://{HOST}/copy/", "--store", tmp_path / "noticed")
+    rows = answer["side_by_side"]
+    assert [row for row in rows if row.get("template")] == [{"same": notice, "template": True}]
+    assert any("first" in row for row in rows)
