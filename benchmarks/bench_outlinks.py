@@ -6,6 +6,8 @@ Each crawl is a process of its own, with pages from memory. Sites:
 * `handbook`: the Debian handbook in all languages, a folder of HTML files;
 * `sessions`: a manual whose every link has a session that is another one in each crawl, `?sid=`; in
   the second crawl it has 30 new pages, and 30 that changed by 60 words;
+* `flat`: two dozen pages in one folder, each linked with and without a slash at its end, and three
+  more in the second crawl;
 * `linked`: pages of real sites, listed in `site.csv` (url, id, path, cluster) beside `seeds.txt`;
 * `endless`: a list whose every page has one text and links to pages that nobody has seen.
 
@@ -50,8 +52,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "late": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "late"},
     # With the store that `False` left.
     "again": {**_OURS, "SIMHASH_FOLLOW_NEW_LINKS": "False"},
+    # URL rules, which the second crawl learns from the store of the first one.
+    "skip": {**_OURS, "SIMHASH_URL_RULES": "skip"},
+    "skip again": {**_OURS, "SIMHASH_URL_RULES": "skip"},
 }
+_DEFAULT = ("off", "False", "True", "late", "again")
 _CHANGED, _ADDED_WORDS = 30, 60
+_FLAT, _FLAT_ADDED = 24, 3
 _MOST_ENDLESS = 20_000  # pages of a list without end, after which its crawl is given up
 _HREF = re.compile(rb"""(<a\b[^>]*?\shref=["'])([^"'#:]*\.html)""")
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
@@ -131,6 +138,30 @@ class Sessions(Folder):
         return Answer(found.document, _HREF.sub(rb"\1\2?sid=s%d" % self._crawl, body))
 
 
+class Flat:
+    """Pages in one folder, each under two addresses; the second crawl meets some more."""
+
+    starts = ("http://flat.example/",)
+
+    def __init__(self, crawl: int) -> None:
+        self._pages = {f"/page-{n}" for n in range(_FLAT + _FLAT_ADDED * crawl)}
+
+    def answer(self, url: str) -> Answer:
+        """Answer a request for an absolute URL."""
+        path = urlsplit(url).path
+        name = path.rstrip("/")
+        if name and name not in self._pages:
+            return Answer("")
+        links = "".join(f'<a href="{page}">A</a> <a href="{page}/">B</a> ' for page in self._pages)
+        text = _write(name, 300)
+        head = f"<html><head><title>{text[:30]}</title></head><body><p>{text}</p>"
+        return Answer(name or "/", f"{head}{links if path == '/' else ''}".encode())
+
+    def has(self, url: str) -> bool:
+        """Whether a spider follows a link."""
+        return bool(self.answer(url).document)
+
+
 class Linked:
     """Pages of many sites; an address leads to one whatever its scheme, `www.` and ending."""
 
@@ -201,6 +232,7 @@ def make_site(name: str, seed: int, crawl: int, folder: str) -> Any:
     makes = {
         "handbook": lambda: Folder(Path(folder), *_list_editions(Path(folder))),
         "sessions": lambda: Sessions(Path(folder), "index.html", crawl),
+        "flat": lambda: Flat(crawl),
         "linked": lambda: Linked(Path(folder)),
         "endless": Endless,
     }
@@ -313,7 +345,8 @@ def measure(name: str, seed: int, folder: str, kinds: Sequence[str], stores: Pat
     figures: dict[str, dict[str, Any]] = {}
     pages: dict[int, dict[str, str]] = {}
     for kind in kinds:
-        number, store = int(kind == "again"), "False" if kind == "again" else kind
+        number = int(kind.endswith("again"))
+        store = "False" if kind == "again" else kind.removesuffix(" again")
         if number not in pages:
             off = crawl(name, seed, number, folder, {})
             pages[number] = {url: document for url, document in off["fetched"] if document}
@@ -350,15 +383,17 @@ def print_table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     """Print the figures as a Markdown table."""
     titles = ["site", "crawl", "requests", "pages never requested", "documents unreached"]
     titles += ["documents delivered", "new ones of the second crawl", "late", "links unseen"]
+    titles += ["saved"]
     print(f"| {' | '.join(titles)} |\n| --- | --- |{' ---: |' * (len(titles) - 2)}")
     keys = ("requests", "never_requested", "unreached", "delivered")
     for site, kinds in results.items():
         for kind, found in kinds.items():
             cells = [site, kind, *(f"{found[key]:,}" for key in keys)]
-            cells += [found["new"] if kind == "again" else ""]
+            cells += [found["new"] if kind.endswith("again") else ""]
             counted = found["counted"]
             cells += [f"{counted.get('links/requested_late', 0):,}"]
             cells += [f"{counted.get('links/only_on_dropped_pages', 0):,}"]
+            cells += [f"{1 - found['requests'] / found['without']:.1%}"]
             print(f"| {' | '.join(cells)} |")
     print()
 
@@ -373,6 +408,9 @@ def find_faults(site: str, kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[s
     never = kinds.get("False", {"unreached": 0, "warnings": ()})
     if never["unreached"] and "SIMHASH_FOLLOW_NEW_LINKS" not in " ".join(never["warnings"]):
         yield f"{site}: no warning of links that nobody followed"
+    for kind in ("again", "skip again"):
+        if kind in kinds and len({*kinds[kind]["new"].split(" of ")}) > 1:
+            yield f"{site}, {kind}: found {kinds[kind]['new']} new documents"
 
 
 def main() -> None:
@@ -380,7 +418,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sites", default="example,shelf", help="such as shelf")
     parser.add_argument("--seeds", type=int, default=3, help="of `shelf`")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="such as off,late")
+    parser.add_argument("--kinds", default=",".join(_DEFAULT), help="such as off,late")
     parser.add_argument("--handbook", default="", help="folder of debian-handbook's html")
     parser.add_argument("--manual", default="", help="folder of postgresql-doc's html")
     parser.add_argument("--linked", default="", help="folder with site.csv")
