@@ -199,8 +199,9 @@ async def test_commands_show_walls_and_undo_their_drops(
         done = run("explain", site.url(members(number)), "--store", store)
         assert ("a wall: perhaps a login" in done.out) is wall
     shown = run("stats", "--store", store).out
-    assert "drops  kind   walls, and an address that led there" in shown
-    assert f"    8  login  {site.url(members(WALL_BEGINS))}" in shown
+    wall_shown = shown.partition("\nwalls:\n")[2]
+    assert f"  near duplicates: 8\n  url: {site.url(members(WALL_BEGINS))}\n" in wall_shown
+    assert f"\n  addresses:\n    {site.url('/')}" in wall_shown
     (stats,) = run("stats", "--store", store, "--json").answers
     assert (stats["sinks"], stats["walls"][0]["near_duplicates"]) == (1, 8)
     assert run("log", "--store", store).out.count(", a wall\n") == MEMBERS - RECOGNISED
