@@ -6,7 +6,7 @@ Each crawl is a process of its own, with pages from memory. Sites:
 * `handbook`: the Debian handbook in all languages, a folder of HTML files;
 * `sessions`: a manual whose every link has a session that is another one in each crawl, `?sid=`; in
   the second crawl it has 30 new pages, and 30 that changed by 60 words;
-* `flat`: two dozen pages in one folder, each linked with and without a slash at its end, and three
+* `flat`: forty pages in one folder, each linked with and without a slash at its end, and three
   more in the second crawl;
 * `linked`: pages of real sites, listed in `site.csv` (url, id, path, cluster) beside `seeds.txt`;
 * `endless`: a list whose every page has one text and links to pages that nobody has seen.
@@ -58,7 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 _DEFAULT = ("off", "False", "True", "late", "again")
 _CHANGED, _ADDED_WORDS = 30, 60
-_FLAT, _FLAT_ADDED = 24, 3
+_FLAT, _FLAT_ADDED = 40, 3
 _MOST_ENDLESS = 20_000  # pages of a list without end, after which its crawl is given up
 _HREF = re.compile(rb"""(<a\b[^>]*?\shref=["'])([^"'#:]*\.html)""")
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
