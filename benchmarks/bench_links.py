@@ -72,13 +72,26 @@ def make_links() -> Outlinks:
     return Outlinks(crawler, Config(), detector, None)  # type: ignore[arg-type]  # as much as it needs
 
 
-def judge(links: Outlinks, action: str) -> Callable[[tuple[Request, PageFingerprint]], None]:
-    """Make a function that hands the links of a page over, as the middleware does."""
+def keep(links: Outlinks) -> Callable[[tuple[Request, PageFingerprint, list[Request]]], None]:
+    """Make a function that hands over what a callback yields for a page, all its links."""
 
-    def work(page: tuple[Request, PageFingerprint]) -> None:
-        request, made = page
+    def work(page: tuple[Request, PageFingerprint, list[Request]]) -> None:
+        request, made, yielded = page
+        judged = JudgedPage(Decision(url=request.url, status="new"), links=made.targets)
+        for each in yielded:
+            links.asked(each, judged)
+        links.consumed(request, judged)
+
+    return work
+
+
+def drop(links: Outlinks) -> Callable[[tuple[Request, PageFingerprint, list[Request]]], None]:
+    """Make a function that hands the links of a dropped page over, as the middleware does."""
+
+    def work(page: tuple[Request, PageFingerprint, list[Request]]) -> None:
+        request, made, _ = page
         url = request.url
-        decision = Decision(url=url, status="", action=action, match_url=f"{url}?print=1")
+        decision = Decision(url=url, status="", action="drop", match_url=f"{url}?print=1")
         noted = links.judged(request, Response(url), JudgedPage(decision, links=made.targets))
         with suppress(StopIteration):  # it awaits nothing
             noted.send(None)
@@ -91,8 +104,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=9, help="passes over all pages (default: 9)")
     runs = parser.parse_args().runs
-    pages = [(Request(url), page) for url, page in read_pages().items()]
-    made = [page for _, page in pages]
+    pages = [
+        (Request(url), page, list(map(Request, page.targets.addresses.decode().split())))
+        for url, page in read_pages().items()
+    ]
+    made = [page for _, page, _ in pages]
     bare = [pack_answer(1, replace(page, targets=NO_LINKS)) for page in made]
     full = [pack_answer(1, page) for page in made]
     kept, dropped = make_links(), make_links()
@@ -103,8 +119,10 @@ def main() -> None:
     rows = {
         "to take an answer without links": time_pages(take, bare, runs),
         "to take an answer with links": time_pages(take, full, runs),
-        "to note the links of a page that is kept": time_pages(judge(kept, ""), pages, runs),
-        "to look for new links on a dropped page": time_pages(judge(dropped, "drop"), pages, runs),
+        "to note the links and requests of a page that is kept": time_pages(
+            keep(kept), pages, runs
+        ),
+        "to look for new links on a dropped page": time_pages(drop(dropped), pages, runs),
     }
     links = sum(len(page.targets.digests) for page in made) / 8 / len(made)
     size = sum(map(len, full)) / len(made) - sum(map(len, bare)) / len(made)

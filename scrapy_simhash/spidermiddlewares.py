@@ -118,7 +118,7 @@ class SimhashSpiderMiddleware:
             if isinstance(entry, Request):
                 clear_inherited(entry, response)
                 note_found(entry, response)
-                judging.links.note_asked(entry, page)
+                judging.links.asked(entry, page)
                 if judging.parked is not None:
                     judging.parked.note_yielded(entry)
             elif entry is not None and page is not None:

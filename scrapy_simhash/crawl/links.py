@@ -7,9 +7,8 @@ the page's own callback runs, its items are dropped, and its requests go on::
                or most links are new, and SIMHASH_FOLLOW_NEW_LINKS is True
     late       any link is new, and it is "late": the requests wait, see `owed`
 
-Those that wait are made when the crawl has nothing else to do, but for most of those whose pages
-are known by other addresses: these wait until some of their kind were made, and are forgotten at
-the end unless these brought new pages. What is left is counted. `places` says which links are new.
+Those that wait are made when the crawl has nothing else to do; of those to pages that are known by
+other addresses only a sample. What is left is counted. `places` says which links are new.
 """
 
 from __future__ import annotations
@@ -71,12 +70,13 @@ class Outlinks(Follower):
         self._late = config.follow_new_links == LATE
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self._known = KnownLinks()
-        self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
         self._dropped: list[DroppedPage] = []
         self._remembered = 0
-        self._missed = 0
-        self._elsewhere: set[str] = set()  # links that wait, known by other addresses only
-        self._is_outdated = False  # whether pages came since these were looked at
+        self._missed: Counter[str] = Counter()  # by callback, those beyond
+        # Callbacks that were shown links, and whether they made requests.
+        self._asks: dict[str, bool] = {}
+        self._left_out: set[str] = set()  # links to pages that are known by other addresses
+        self._outdated = False  # whether pages came since these were found
         # When the crawl has ended: the dropped page with most links that nobody saw, and how many.
         self.unseen_on = ("", 0)
 
@@ -108,7 +108,7 @@ class Outlinks(Follower):
         return LATE if self._owed else "now"  # a read-only crawl cannot keep them
 
     def _list_new(self, decision: Decision, reader: Reader, links: PageLinks) -> DroppedPage:
-        page = DroppedPage(decision.url, decision.match_url or "", [], reader.callback)
+        page = DroppedPage(decision.url, decision.match_url or "", reader.callback, [])
         return page._replace(links=self._known.list_new(links, page))
 
     def note_followed(self, request: Request, page: JudgedPage) -> None:
@@ -120,16 +120,23 @@ class Outlinks(Follower):
         depth = depth_of(request)
         followed[document] = min(depth, followed.get(document, depth))
 
-    def note_asked(self, request: Request, page: JudgedPage | None) -> None:
-        """Note a request that a callback yielded, unless it waits or is too deep."""
-        waits = page is not None and page.late
-        if not (waits or 0 < self._depth_limit < depth_of(request)):
+    def asked(self, request: Request, page: JudgedPage | None) -> None:
+        """Note a request that a callback made; what waits was not made so far."""
+        if page is None or not page.late:
             self._known.add_asked(request.url)
+        if page is not None:
+            page.asks = self._asks[page.reader.callback] = True
 
     def consumed(self, request: Request, page: JudgedPage) -> None:
         """Note that the output of a page's callback was consumed; not reached if it fails."""
         if page.decision.action not in _LOSING and not page.late:
             self.note_followed(request, page)
+            # Other links it leaves out, on this page and on others. That is a guess, good enough
+            # for a warning: late ones are left out by the callback itself.
+            if page.asks and not self._late:
+                self._known.add_links(page.links.digests, page.reader.callback)
+            elif page.links.digests:
+                self._asks.setdefault(page.reader.callback, False)
 
     def hold_back(self, entries: AsyncIterator[Any], page: JudgedPage) -> AsyncIterator[Any]:
         """Keep the requests of a callback's output until there is nothing else to do."""
@@ -144,7 +151,7 @@ class Outlinks(Follower):
         others = [each for each in requests if each not in own]
         wanted = [each for each in own if self._identify(each) not in made]
         links = [request.url for request in wanted]
-        self._remember(DroppedPage(decision.url, decision.match_url or "", links, callback))
+        self._remember(DroppedPage(decision.url, decision.match_url or "", callback, links))
         assert self._owed is not None  # noqa: S101 - or else nothing waits
         try:
             return others + await self._owed.keep_links(wanted, decision.url)
@@ -154,83 +161,73 @@ class Outlinks(Follower):
             return list(requests)
 
     def expects(self) -> bool:
-        """Whether pages came since it was found out which links are known by other addresses."""
-        return self._is_outdated and bool(self._elsewhere)
+        """Whether links that were left out may have to be made after all."""
+        return self._outdated and bool(self._left_out)
 
     async def list_requests(self, spider: Spider) -> Sequence[Request]:  # noqa: ARG002
-        """Hold back requests for pages that are known by other addresses; `owed` makes the rest."""
+        """Leave out requests for pages that are known by other addresses; `owed` makes the rest."""
         if self._late and self._owed is not None and self._dropped:
-            self._is_outdated = False
-            self._dropped, self._elsewhere = await asyncio.to_thread(
-                self._known.sort, self._dropped
-            )
-            self._remembered = sum(len(page.links) for page in self._dropped)
-            self._owed.hold_back(
-                self._elsewhere, {url for page in self._dropped for url in page.links}
-            )
+            self._outdated = False
+            _, elsewhere = await asyncio.to_thread(self._known.sort, self._dropped)
+            self._left_out = {link for link, *_ in elsewhere} - self._known.draw(elsewhere)
+            self._owed.leave_out(self._left_out)
         return ()
 
     # What is not
 
-    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:
-        """Note the links of a page that was judged; one that failed for now is no page."""
+    async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
+        """Note a page that was judged, and its links if they are lost."""
         decision = page.decision
         if decision.status == "new" or decision.action == PASS:
             # Its links count as followed before they are: if its callback fails, the page is
             # withdrawn, and those that were dropped for it are made again. Of an earlier crawl's
             # page that is not so.
             self.note_followed(request, page)
-        if len(decision.url) > _LONGEST or response.status in self._no_answers:
+        if len(decision.url) > _LONGEST:
             return
-        self._is_outdated = True
-        loses = decision.action in _LOSING or page.late
-        if loses and not (self._late or _is_wall(decision)):
+        self._outdated = True
+        if decision.action in _LOSING and not (self._late or _is_wall(decision)):
             self._remember(self._list_new(decision, page.reader, page.links))
-        # At the limit of the depth nobody follows them.
-        followed = not (loses or 0 < self._depth_limit <= depth_of(request))
-        digests = page.links.digests if followed else b""
-        self._known.add_page(decision.url, digests, page.reader.callback)
-        if decision.status != "near_duplicate" and decision.document:
-            self._known.add_kept(decision.url)
+        kept = decision.status in {"new", "revisit"}
+        self._known.add_page(decision.url, decision.text_digest if kept else "")
 
     def _remember(self, page: DroppedPage) -> None:
         left = max(0, _MOST_REMEMBERED - self._remembered)
-        self._missed += len(page.links[left:])
+        self._missed[page.callback] += len(page.links[left:])
         self._remembered += len(page.links[:left])
         if page.links:
             self._dropped.append(page._replace(links=page.links[:left]))
 
     async def close(self) -> None:
         """Count the links that nobody followed, and find the page that has most of them."""
-        if self._late or not self._detector.is_open:
-            if self._owed is not None and self._elsewhere:  # others of their kind brought nothing
-                count(self._crawler, "links/known_elsewhere", len(self._elsewhere))
-                self._owed.forget_links(self._elsewhere)
-            return  # the requests that are left are owed
-        unseen = await self._list_unseen()
-        if number := len(unseen) + self._missed:
-            count(self._crawler, "links/only_on_dropped_pages", number)
-            pages = Counter(page.url for page in unseen.values())
-            self.unseen_on = next(iter(pages.most_common(1)), ("", 0))
+        if not self._detector.is_open:
+            return
+        if self._late:  # the requests that are left are owed
+            if self._owed is not None and not self._outdated:
+                self._owed.forget_left_out()
+        else:
+            pages = await asyncio.to_thread(self._find_unseen)
+            missed = sum(n for each, n in self._missed.items() if self._asks.get(each, True))
+            if number := pages.total() + missed:
+                count(self._crawler, "links/only_on_dropped_pages", number)
+                self.unseen_on = next(iter(pages.most_common(1)), ("", 0))
+        if self._left_out:
+            count(self._crawler, "links/known_elsewhere", len(self._left_out))
 
-    async def _list_unseen(self) -> dict[str, DroppedPage]:
-        """List the links that are still unseen, each with the first page that has it."""
-        left = await asyncio.to_thread(self._find_unseen)
-        asked = sorted(set().union(*(own for _, own in left.values())))
-        known: set[bytes] = await self._detector.ask(lambda s: s.find_known(asked), set())
-        return {url: page for url, (page, own) in left.items() if known.isdisjoint(own)}
-
-    def _find_unseen(self) -> dict[str, tuple[DroppedPage, set[bytes]]]:
-        """Find the links that nobody requested, and all their identities."""
-        made = self._list_made()
-        found: dict[str, tuple[DroppedPage, set[bytes]]] = {}
-        for url, page in self._known.list_unknown(self._dropped):
-            if url in found:
-                continue
-            own = set(map(self._identify, self._known.find_counterparts(url, page)))
-            if b"" not in own and made.isdisjoint(own) and self._is_own(Request(url)):
-                found[url] = page, own
-        return found
+    def _find_unseen(self) -> Counter[str]:
+        """Count the links that nobody asked for by the dropped pages that have them."""
+        made, found = self._list_made(), set[str]()
+        pages: Counter[str] = Counter()
+        dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]
+        new, elsewhere = self._known.sort(dropped)
+        self._left_out = {link for link, *_ in elsewhere}
+        for page in new:
+            for url in set(page.links).difference(found):
+                identity = self._identify(url)
+                if identity and identity not in made and self._is_own(Request(url)):
+                    found.add(url)
+                    pages[page.url] += 1
+        return pages
 
     def _is_own(self, request: Request) -> bool:
         """Whether Scrapy does not turn a request away because the spider stays on its domains."""
@@ -247,8 +244,8 @@ class Outlinks(Follower):
 
     def _list_made(self) -> AbstractSet[bytes]:
         """List the fingerprints that Scrapy's duplicate filter has; none of another filter."""
-        # No method asks it without adding to it. Only there are requests of which neither a kept
-        # page nor the store knows: their addresses were made up, and they failed.
+        # No method asks it without adding to it. It knows addresses in any spelling, and those that
+        # no callback asked for.
         scheduler = getattr(getattr(self._crawler.engine, "_slot", None), "scheduler", None)
         found = getattr(getattr(scheduler, "df", None), "_fingerprints", None)
         return found if isinstance(found, set) else set()

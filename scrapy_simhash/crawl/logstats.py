@@ -139,6 +139,8 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
         return f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
+    if known := get("links/known_elsewhere"):
+        parts.append(f"left out {plural(known, 'link')} to pages that have other addresses")
     line = ", ".join(parts)
     owed = {
         f"{plural(number, what)}{more}": number

@@ -95,7 +95,7 @@ class OwedRequests(Follower):
         # Requests whose rows say nothing of how to make them, by their keys.
         self._held: dict[bytes, Request] = {}
         self._links: dict[str, bytes] = {}  # keys of links that wait, by their addresses
-        self._held_back: set[bytes] = set()  # those that are not made for now
+        self._left_out: set[bytes] = set()  # those that are not made for now
         self._made: set[bytes] = set()
         # Those that are to be made, as of the last look.
         self._due: deque[bytes] = deque()
@@ -232,18 +232,16 @@ class OwedRequests(Follower):
         self._owes = self._outdated = True
         return at_once
 
-    def hold_back(self, urls: AbstractSet[str], wanted: AbstractSet[str]) -> None:
-        """Do not make some of the links that wait for now; forget all that nobody wants."""
-        self.forget_links(self._links.keys() - wanted)
-        held = {self._links[url] for url in urls & self._links.keys()}
-        self._outdated |= bool(self._held_back - held)
-        self._held_back = held
+    def leave_out(self, urls: AbstractSet[str]) -> None:
+        """Do not make these of the links that wait, for now."""
+        left_out = {self._links[url] for url in urls & self._links.keys()}
+        self._outdated |= bool(self._left_out - left_out)
+        self._left_out = left_out
 
-    def forget_links(self, urls: Iterable[str]) -> None:
-        """Forget requests that `keep_links` kept, because others led to their pages."""
-        for key in [self._links.pop(url) for url in list(urls) if url in self._links]:
-            if key not in self._made:  # what is under way has to come through
-                self._forget(key)
+    def forget_left_out(self) -> None:
+        """Forget the links that were left out, unless they are under way."""
+        for key in self._left_out - self._made:
+            self._forget(key)
 
     def _describe(self, request: Request, packed: bytes, page: str) -> Owed:
         return Owed(
@@ -299,9 +297,7 @@ class OwedRequests(Follower):
                 return []
             for key in found.spent:
                 self._forget(key)
-            self._due = deque(
-                key for key in found.due if key not in self._made and key not in self._held_back
-            )
+            self._due = deque(key for key in found.due if key not in self._made)
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]
@@ -320,7 +316,8 @@ class OwedRequests(Follower):
             return None
         from scrapy_simhash.stores.owed import Allowance  # noqa: PLC0415 - loads lmdb
 
-        return Allowance(MOST_LATE - self._late.total(), MOST_LATE_OF_HOST, self._late)
+        most = MOST_LATE - self._late.total()
+        return Allowance(most, MOST_LATE_OF_HOST, self._late, self._left_out)
 
     def make(
         self, taken: Iterable[TakenRequest], spider: Spider

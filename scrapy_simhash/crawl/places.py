@@ -1,22 +1,22 @@
 """Which links lead to pages that are known, perhaps by other addresses.
 
-A link is known if a callback asked for its page, if that was fetched, or if a page that was kept
-has it and went to the same callback, which would do the same with it again. Otherwise one of its
-counterparts may be known::
+A link is known if its page was asked for or fetched, or if the same callback met it on a page of
+which it followed others. Where it is not, one of its counterparts may be::
 
     in the place of the original    where `/a?print=1` is a near-duplicate of `/a`, and has the link
                                     `/b?print=1`: `/b`
     without idle parameters         sessions, say: pages differ from their originals in it only,
                                     and three quarters of these lead to nothing new
 
-That holds where enough pages were dropped for their counterparts, and hardly any was kept beside
-it: pages of a list, translations and editions have addresses as mirrors and sessions have. A few of
-the links that are known in this way only are followed all the same, to find that out.
+That is believed where five pages were dropped for their counterparts, and hardly any was kept that
+has another text: editions and translations have addresses as mirrors and sessions have. To find
+that out, a sample of the links that are known in this way only is followed, and the first page of
+it that is kept ends the belief.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -43,21 +43,23 @@ _MOST_QUERIED = 5_000
 _MOST_KEPT = 20_000
 _LEAST_PAGES = 5
 _MOST_LEADING = 0.25
-# So many pages that were kept beside their counterparts, for each that was dropped.
+# Of those that were dropped, so many may have been kept beside their counterparts: one in 66 print
+# views of the example site, one in 16 pages of an old edition.
 _MOST_REFUTING = 0.05
-# Of the links that are known by a counterpart only, those that are followed all the same: the first
-# of each way, and a share.
-_FIRST_SAMPLED, SAMPLE_SHARE = 3, 0.05
+# Of the pages that have another address, those that are asked for by it all the same: some of each
+# pair of places, and a share.
+_LEAST_SAMPLED, _SAMPLE_SHARE = 3, 0.05
 # Host and name: `a.example?sid`.
 _Parameter: TypeAlias = str
 # Two places.
 _Pair: TypeAlias = "tuple[str, str]"
+_Carry: TypeAlias = "Callable[[str], str]"
 
 
 class SeenLinks:
     """Digests of addresses: 32 bits of each, in the slot that 21 others name.
 
-    Some are added and found for a callback only.
+    An address is there for all callbacks, or for one of them only.
     """
 
     # A later digest takes the slot of an earlier one. So none is found that was not added, but for
@@ -67,35 +69,36 @@ class SeenLinks:
     def __init__(self) -> None:
         self._tags = np.zeros(2**_SLOT_BITS, np.uint32)  # the system gives pages as they are used
 
-    def add(self, digests: bytes, callback: str = "") -> None:
-        """Add the digests of a page's links, as `PageLinks` has them."""
+    def add(self, digests: bytes, callback: str) -> None:
+        """Add the digests of a page's links, as `PageLinks` has them, for a callback."""
         halves = _read_halves(digests, callback)
         self._tags[halves[::2] & _SLOTS] = halves[1::2]
 
     def add_url(self, url: str) -> None:
-        """Add an address."""
+        """Add an address for all callbacks."""
         digest = digest_link(url)
         self._tags[digest & _SLOTS] = digest >> _HALF_BITS
 
-    def find_new(self, digests: bytes, callback: str = "") -> list[int]:
-        """Find the places of the digests that were not added, nor for this callback."""
+    def find_new(self, digests: bytes, callback: str) -> list[int]:
+        """Find the places of the digests that are there neither for all nor for this callback."""
         new = np.ones(len(digests) // _DIGEST.itemsize, np.bool_)
-        for each in {"", callback}:
+        for each in ("", callback):
             halves = _read_halves(digests, each)
             new &= self._tags[halves[::2] & _SLOTS] != halves[1::2]
         found: list[int] = np.flatnonzero(new).tolist()
         return found
 
-    def __contains__(self, url: object) -> bool:
-        digest = digest_link(str(url))
-        return bool(self._tags[digest & _SLOTS] == digest >> _HALF_BITS)
+    def has(self, url: str, callback: str = "") -> bool:
+        """Whether an address is there for all callbacks, or for this one."""
+        digest = digest_link(url)
+        ours = (digest, digest ^ digest_link(callback)) if callback else (digest,)
+        return any(self._tags[each & _SLOTS] == each >> _HALF_BITS for each in ours)
 
 
 _digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
 
 
 def _read_halves(digests: bytes, callback: str) -> NDArray[np.uint32]:
-    """Read digests as those that they are for a callback."""
     read = np.frombuffer(digests, _DIGEST)
     return (read ^ _DIGEST.type(_digest_name(callback)) if callback else read).view(_HALF)
 
@@ -105,149 +108,148 @@ class DroppedPage(NamedTuple):
 
     url: str
     original: str
+    callback: str
     links: list[str]
-    callback: str = ""
 
 
 class KnownLinks:
-    """Knows what a crawl asked for and which links its pages had, and what else leads there."""
+    """Knows what a crawl asked for, what its callbacks left out, and what else leads there."""
 
     def __init__(self) -> None:
         self._seen = SeenLinks()
-        self._kept = SeenLinks()
-        self._kept_urls: list[str] = []
         self._queried: list[str] = []  # pages with parameters
+        # Pages that are no near-duplicates: all, and the last ones with digests of their texts.
+        self._kept = SeenLinks()
+        self._last_kept: deque[tuple[str, str]] = deque(maxlen=_MOST_KEPT)
         # Dropped pages by their place and that of their original, and by what they differ in.
         self._places: Counter[_Pair | None] = Counter()
-        self._carries: dict[_Pair, Callable[[str], str]] = {}
+        self._carries: dict[_Pair, tuple[_Carry, _Carry]] = {}  # to and fro, of folders and hosts
         self._differing: Counter[_Parameter] = Counter()
-        self._refuted: frozenset[_Pair | _Parameter] = frozenset()
+        self._refuted: set[_Pair | _Parameter] = set()
         self._idle: frozenset[_Parameter] = frozenset()
         self._bare: frozenset[str] = frozenset()  # the queried ones without idle parameters
-        self._sampled: set[str] = set()
+        self._sampled: dict[str, str] = {}  # links, by the addresses that are known
         self._samples: Counter[_Pair | None] = Counter()
 
     def add_asked(self, url: str) -> None:
-        """Note that a callback asked for a page."""
-        self._seen.add_url(url)
+        """Note the address of a page that a callback asked for."""
+        self._seen.add_url(url.partition("#")[0])
 
-    def add_page(self, url: str, digests: bytes = b"", callback: str = "") -> None:
-        """Note a page that was fetched; of one whose links are followed, their digests, too."""
-        self._seen.add_url(url)
+    def add_links(self, digests: bytes, callback: str) -> None:
+        """Note the links of a page whose callback followed some of them, by their digests."""
         self._seen.add(digests, callback)
+
+    def add_page(self, url: str, kept_text: str = "") -> None:
+        """Note a page that was fetched; of one that is no near-duplicate its text's digest."""
+        self._seen.add_url(url)
         if "?" in url and len(self._queried) < _MOST_QUERIED:
             self._queried.append(url)
-
-    def add_kept(self, url: str) -> None:
-        """Note that a page is no near-duplicate."""
-        self._kept.add_url(url)
-        if len(self._kept_urls) < _MOST_KEPT:
-            self._kept_urls.append(url)
+        if kept_text:
+            self._kept.add_url(url)
+            self._kept.add_url(f"{url} {kept_text}")
+            self._last_kept.append((url, kept_text))
 
     def list_new(self, links: PageLinks, page: DroppedPage) -> list[str]:
         """List the links of a near-duplicate that are not known by themselves so far."""
         url, original = page.url, page.original
         if len(self._places) + len(self._differing) < _MOST_PLACES:
-            pair = _find_places(url, original)
+            pair, names = _find_places(url, original), _find_parameters(url, original)
             self._places[pair] += 1
-            carry = carry_over(url, original) if pair and pair not in self._carries else None
-            if pair and carry:
-                self._carries[pair] = carry
-            self._differing.update(_find_parameters(url, original))
+            self._differing.update(names)
+            if pair and not names and pair not in self._carries:
+                to, fro = carry_over(url, original), carry_over(original, url)
+                self._carries[pair] = to or str, fro or str
         places = self._seen.find_new(links.digests, page.callback)
         addresses = links.addresses.decode().split("\n") if places else []
         return [addresses[place] for place in places]
 
-    def list_unknown(self, pages: Sequence[DroppedPage]) -> list[tuple[str, DroppedPage]]:
-        """List the links that are still not known, each with its page; 20 us a link."""
-        self._find_refuted()
-        self._find_idle(pages)
-        return [(link, page) for page in pages for link in self._leave_out_known(page)]
+    def sort(
+        self, pages: Sequence[DroppedPage]
+    ) -> tuple[list[DroppedPage], list[tuple[str, str, _Pair | None]]]:
+        """Sort out the links that are known by now; 20 us a link.
 
-    def sort(self, pages: Sequence[DroppedPage]) -> tuple[list[DroppedPage], set[str]]:
-        """Leave out the links that are known by now; list those known by a counterpart only.
-
-        Some of these, a sample, are not listed.
+        Returns the pages with those that are not, and the links that are known by another address,
+        each with that and the pair of places of its page.
         """
-        left = [page._replace(links=self._leave_out_seen(page)) for page in pages]
-        left = [page for page in left if page.links]
-        unknown = {link for link, _ in self.list_unknown(left)}
-        elsewhere: set[str] = set()
-        for page in left:
-            pair = _find_places(page.url, page.original)
-            for link in page.links:
-                if link in unknown or link in self._sampled:
-                    continue
-                drawn = digest_link(link) < SAMPLE_SHARE * 2**64
-                if drawn or self._samples[pair] < _FIRST_SAMPLED:
-                    self._samples[pair] += not drawn
-                    self._sampled.add(link)
-                else:
-                    elsewhere.add(link)
-        return left, elsewhere
+        self._find_refuted()
+        pages = [page._replace(links=self._leave_out_seen(page)) for page in pages]
+        self._find_idle(pages)
+        elsewhere = [
+            (link, known, _find_places(page.url, page.original))
+            for page in pages
+            for link, known in self._find_known(page)
+            if known
+        ]
+        left = {link for link, *_ in elsewhere}
+        new = [page._replace(links=[x for x in page.links if x not in left]) for page in pages]
+        return [page for page in new if page.links], elsewhere
 
-    def find_counterparts(self, link: str, page: DroppedPage) -> set[str]:
-        """Find the addresses of the page that a link leads to, its own among them."""
-        carry = self._find_carry(page)
-        return {form for each in {link, carry(link)} for form in (each, _strip(each, self._idle))}
+    def draw(self, elsewhere: Iterable[tuple[str, str, _Pair | None]]) -> set[str]:
+        """Draw a sample of the links that are known by another address, the same ones each time."""
+        # Of all links to one page only one: each answer may have other sessions.
+        for link, known, pair in sorted(elsewhere, key=lambda each: digest_link(each[1])):
+            drawn = digest_link(known) < _SAMPLE_SHARE * 2**64
+            if known not in self._sampled and (drawn or self._samples[pair] < _LEAST_SAMPLED):
+                self._sampled[known] = link
+                self._samples[pair] += 1
+        return set(self._sampled.values())
 
     def _leave_out_seen(self, page: DroppedPage) -> list[str]:
         digests = np.fromiter(map(digest_link, page.links), _DIGEST).tobytes()
         return [page.links[place] for place in self._seen.find_new(digests, page.callback)]
 
-    def _leave_out_known(self, page: DroppedPage) -> list[str]:
-        new = self._leave_out_seen(page)
-        carry = self._find_carry(page) if new else str
+    def _find_known(self, page: DroppedPage) -> list[tuple[str, str]]:
+        """Find the addresses by which the links of a page are known, "" if by none."""
+        carry = self._find_carry(page)
         return [
-            link for link in new if not (self._has_bare(link) or self._is_known(carry(link), link))
+            (link, self._find_bare(link, page) or self._find_bare(carry(link), page))
+            for link in page.links
         ]
 
-    def _find_carry(self, page: DroppedPage) -> Callable[[str], str]:
+    def _find_bare(self, address: str, page: DroppedPage) -> str:
+        bare = _strip(address, self._idle)
+        return bare if bare in self._bare or self._seen.has(bare, page.callback) else ""
+
+    def _find_carry(self, page: DroppedPage) -> _Carry:
         """Find what makes the counterpart of a link in the place of the original."""
         pair = _find_places(page.url, page.original)
-        proven = pair and self._count(pair) >= _LEAST_PAGES and pair not in self._refuted
+        proven = pair and self._count(pair) >= _LEAST_PAGES
+        ways = {pair, pair and pair[::-1], *_find_parameters(page.url, page.original)}
+        proven = proven and self._refuted.isdisjoint(ways)
         return (carry_over(page.url, page.original) if proven else None) or str
 
-    def _count(self, way: _Pair | _Parameter) -> int:
+    def _find_refuted(self) -> None:
+        """Find the places and parameters of which pages with two texts were kept."""
+        names = {name for name, number in dict(self._differing).items() if number >= _LEAST_PAGES}
+        carries, texts = dict(self._carries), dict[tuple[_Parameter, str], str]()
+        refuting: Counter[_Pair | _Parameter] = Counter()
+        sampled = set(self._sampled.values())
+        for url, text in list(self._last_kept):
+            ways: list[_Pair | _Parameter] = [
+                pair
+                for pair, both in carries.items()
+                for other in [carry(url) for carry in both]
+                if other != url and self._is_other(other, text)
+            ]
+            for name in names.intersection(_list_parameters(url)):
+                bare = _strip(url, {name})
+                if texts.setdefault((name, bare), text) != text or self._is_other(bare, text):
+                    ways.append(name)
+            refuting.update(dict.fromkeys(ways, len(self._last_kept) if url in sampled else 1))
+        self._refuted = {
+            way for way, number in refuting.items() if number > _MOST_REFUTING * self._count(way)
+        }
+
+    def _count(self, way: _Pair | _Parameter | None) -> int:
         """Count the pages that were dropped for their counterparts."""
         # Which of two mirrors is the original depends on which page comes first.
         if isinstance(way, str):
             return self._differing[way]
-        return self._places[way] + self._places[way[::-1]]
+        return self._places[way] + self._places[way and way[::-1]]
 
-    def _is_known(self, carried: str, link: str) -> bool:
-        return carried != link and (carried in self._seen or self._has_bare(carried))
-
-    def _has_bare(self, link: str) -> bool:
-        bare = _strip(link, self._idle)
-        return bare in self._bare or (bare is not link and bare in self._seen)
-
-    def _find_refuted(self) -> None:
-        """Find the ways that lead from pages that were kept to others that were, too."""
-        names = {name for name, number in self._differing.items() if number >= _LEAST_PAGES}
-        carries = [
-            (pair, carry)
-            for pair, carry in self._carries.items()
-            if self._count(pair) >= _LEAST_PAGES and "?" not in f"{pair}"
-        ]
-        refuting: Counter[_Pair | _Parameter | None] = Counter()
-        met: dict[tuple[_Parameter, str], str] = {}
-        for url in self._kept_urls:
-            for name in names.intersection(_list_parameters(url)):
-                bare = _strip(url, {name})
-                other = bare if bare in self._kept else met.get((name, bare))
-                met[name, bare] = url
-                if other is not None:
-                    refuting.update((name, find_places(url, other)))
-            for pair, carry in carries:
-                other = carry(url)
-                refuting[pair] += other != url and other in self._kept
-        self._refuted = frozenset(
-            each
-            for way, number in refuting.items()
-            if way is not None and number > _MOST_REFUTING * self._count(way)
-            for each in ((way,) if isinstance(way, str) else (way, way[::-1]))
-        )
+    def _is_other(self, url: str, text: str) -> bool:
+        """Whether a page was kept that has another text."""
+        return self._kept.has(url) and not self._kept.has(f"{url} {text}")
 
     def _find_idle(self, pages: Sequence[DroppedPage]) -> None:
         """Find the idle parameters: as if all that may be are, which pages lead to new ones?"""
@@ -257,7 +259,7 @@ class KnownLinks:
         leading: Counter[_Parameter] = Counter()
         for page in pages:
             own = self._idle.intersection(_find_parameters(page.url, page.original))
-            if own and self._leave_out_known(page):
+            if own and not all(known for _, known in self._find_known(page)):
                 leading.update(own)
         self._set_idle(n for n in self._idle if leading[n] <= _MOST_LEADING * number[n])
 

@@ -171,11 +171,12 @@ def count_owed(stored: Documents) -> dict[str, int]:
 
 
 class Allowance(NamedTuple):
-    """How many links a crawl may still ask for: in all, of a host, and of some hosts."""
+    """How many links a crawl may still ask for: in all, of a host, of some hosts; and but which."""
 
     in_all: int = 0
     of_host: int = 0
     of_hosts: Mapping[str, int] = {}
+    left_out: Collection[bytes] = ()
 
 
 class Found(NamedTuple):
@@ -252,6 +253,8 @@ class OwedTable:
                     if is_due.is_spent(owed):
                         spent.append(key)
                     elif owed.why is Why.LINK:
+                        if links is not None and key in links.left_out and not owed.released:
+                            continue
                         found_links.append(
                             (bool(owed.taken), key, host_of(owed.url), owed.released)
                         )

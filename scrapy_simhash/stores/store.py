@@ -354,15 +354,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
         """
         self.write(lambda stored: withdraw(stored, documents, crawl))
 
-    def find_known(self, identities: Sequence[bytes]) -> set[bytes]:
-        """Find out which of these identities lead to documents, near-duplicates included."""
-
-        def work(stored: Documents) -> set[bytes]:
-            stored.prefetch_rows((), identities=identities)
-            return {each for each in identities if stored.find_number(each) is not None}
-
-        return self.read(work)
-
     def bulk_load(self, fingerprints: NDArray[np.uint64]) -> int:
         """Add fingerprints, shape (n,), without documents; returns how many were new.
 

@@ -20,7 +20,7 @@ from scrapy_simhash.crawl.policy import find_skip_reason
 from scrapy_simhash.detector.log import Decision
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import PagesSpider, crawl, describe, read_files
+from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe, read_files
 from tests.helpers.pages import page
 from tests.helpers.server import Answer, Site
 
@@ -113,7 +113,8 @@ async def test_a_follower_that_fails_at_the_end_keeps_no_other_from_it(
     caplog.set_level("INFO")
     monkeypatch.setattr(Delivery, "close", fail)
     site.answers["/one-again"] = Answer(page(1, links=["/only/here"]).encode())
-    done = await crawl(tmp_path, [site.url("/one"), site.url("/one-again")])
+    urls = [site.url("/one"), site.url("/one-again")]
+    done = await crawl(tmp_path, urls, FollowingSpider)
     assert done.counted["links/only_on_dropped_pages"] == 1
     assert "Not settled at the end of the crawl: Delivery: " in caplog.text
     assert any("decisions in" in message for message in caplog.messages)

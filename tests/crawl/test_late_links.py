@@ -10,7 +10,7 @@ from scrapy.http import Request, Response
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from scrapy_simhash.crawl import owed
+from scrapy_simhash.crawl import links, owed
 from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe, path_of
@@ -228,7 +228,7 @@ async def test_a_mirror_is_not_crawled_by_this_door(tmp_path: Path, order: dict[
 
 
 def make_editions() -> dict[str, str]:
-    """Make two editions whose lists are the same, and half of the sections behind them are not."""
+    """Make two editions whose lists are the same, and the sections behind them are not."""
     answers = {"/": page(90, links=["/v1/index.html", "/v2/index.html"])}
     for edition in (1, 2):
         lists = [f"/v{edition}/c{chapter}/index.html" for chapter in range(8)]
@@ -237,8 +237,7 @@ def make_editions() -> dict[str, str]:
             sections = [f"/v{edition}/c{chapter}/s{number}.html" for number in range(4)]
             answers[path] = page(100 + chapter, links=sections)
             for number, section in enumerate(sections):
-                changed = 100 * edition * (number % 2)
-                answers[section] = page(200 + 4 * chapter + number + changed)
+                answers[section] = page(100 + 100 * edition + 4 * chapter + number)
     return answers
 
 
@@ -247,38 +246,110 @@ async def test_a_new_edition_whose_lists_are_old_is_crawled(tmp_path: Path) -> N
     answers = make_editions()
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **LATE, **BREADTH_FIRST)
-    changed = {path for path in answers if path.endswith(("s1.html", "s3.html"))}
-    assert changed <= set(done.paths)
+    assert {path for path in answers if "/s" in path} <= set(done.paths)
     assert "links/known_elsewhere" not in done.counted
 
 
+async def test_what_a_crawl_left_out_when_it_was_stopped_stays_owed(tmp_path: Path) -> None:
+    """Nobody knows what its sample would have brought."""
+    with serve(make_editions()) as site:
+        stopped = {"CLOSESPIDER_PAGECOUNT": 20, **LATE, **BREADTH_FIRST}
+        done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **stopped)
+        again = await crawl(tmp_path, [site.url("/")], FollowingSpider, **LATE, **BREADTH_FIRST)
+        sections = {path for path in site.answers if "/s" in path}
+    assert not sections <= set(done.paths)
+    assert sections <= {*done.paths, *again.paths}
+
+
+async def test_links_beyond_those_in_memory_are_made(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "_MOST_REMEMBERED", 1)
+    done = await crawl_list(tmp_path, site, **LATE)
+    assert set(done.paths) == DOCUMENTS
+
+
+async def test_what_another_spider_fetched_is_unseen_by_this_one(
+    site: Site, tmp_path: Path
+) -> None:
+    other = type("Other", (PagesSpider,), {"name": "other"})
+    await crawl(tmp_path, list(map(site.url, LOST)), other)
+    done = await crawl_list(tmp_path, site)
+    assert done.counted[ONLY] == len(LOST)
+
+
 class ShopSpider(PagesSpider):
-    """Follows lists, and nothing on the pages of items, which show others."""
+    """Follows the links of lists; of items, which show others, only those to reviews."""
 
     name = "shop"
 
     def parse(self, response: Response) -> Iterator[Any]:
         for link in response.css("a::attr(href)").getall():
-            callback = self.parse_item if link.startswith("/item") else None
-            yield Request(response.urljoin(link), callback)
+            item = link.startswith("/item")
+            yield Request(response.urljoin(link), self.parse_item if item else None)
 
     def parse_item(self, response: Response) -> Iterator[Any]:
         yield describe(response)
+        yield Request(response.urljoin("/review"), self.parse_review)
+
+    def parse_review(self, response: Response) -> Iterator[Any]:
+        yield describe(response)
 
 
+class ShopInOneSpider(FollowingSpider):
+    """The same with one callback."""
+
+    name = "shop"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from [describe(response)] if "/item" in response.url else super().parse(response)
+
+
+@pytest.mark.parametrize("spider", [ShopSpider, ShopInOneSpider])
 @pytest.mark.parametrize("late", [False, True])
-async def test_links_that_no_callback_follows_are_not_known(tmp_path: Path, *, late: bool) -> None:
+async def test_what_a_page_shows_and_its_callback_does_not_follow_is_not_known(
+    tmp_path: Path, spider: type[PagesSpider], *, late: bool
+) -> None:
     related = ["/item/5", "/item/6"]
     answers = {
         "/list?1": page(1, links=["/item/1", "/item/2", "/list?2"]),
         "/list?2": page(1, links=related),
-        **{f"/item/{number}": page(10 + number, links=related) for number in (1, 2, 5, 6)},
+        **{f"/item/{n}": page(10 + n, links=[*related, "/review"]) for n in (1, 2, 5, 6)},
+        "/review": page(20),
     }
     with serve(answers) as site:
-        settings = LATE if late else {}
-        done = await crawl(tmp_path, [site.url("/list?1")], ShopSpider, **settings)
-    assert set(done.paths) == {"/item/1", "/item/2", *(related if late else ())}
+        done = await crawl(tmp_path, [site.url("/list?1")], spider, **(LATE if late else {}))
+        asked = set(site.asked)
+    assert set(related) <= asked if late else asked.isdisjoint(related)
     assert done.counted.get(ONLY, 0) == (0 if late else 2)
+    assert (REQUESTED in done.counted) == late
+
+
+async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
+    tmp_path: Path,
+) -> None:
+    """Or else somebody would be warned of each list for its login."""
+    answers = {
+        "/list?1": page(1, links=["/a", "/list?2", "/c"]),
+        "/list?2": page(1, links=["/a", "/c"]),
+        "/a": page(2),
+    }
+
+    class Leaving(FollowingSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for entry in super().parse(response):
+                if not (isinstance(entry, Request) and entry.url.endswith("/c")):
+                    yield entry
+
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/list?1")], Leaving)
+    assert ONLY not in done.counted
+
+
+async def test_a_spider_that_follows_no_links_loses_none(site: Site, tmp_path: Path) -> None:
+    done = await crawl(tmp_path, list(map(site.url, ("/list?page=1", "/list?page=2"))))
+    assert done.counted["dropped"] == 1
+    assert ONLY not in done.counted
 
 
 class AskingAgainSpider(PagesSpider):
@@ -345,7 +416,7 @@ async def test_what_another_spider_got_is_still_owed(
     other = type("Other", (PagesSpider,), {"name": "other"})
     await crawl(tmp_path, [site.url(path) for path in left], other)
     again = await crawl(tmp_path, [site.url("/a")], FollowingSpider, **LATE)
-    assert {*first.paths, *again.paths} >= DOCUMENTS
+    assert set(first.paths) | set(again.paths) >= DOCUMENTS
 
 
 async def test_jobdir_goes_on_with_what_was_lost_before(site: Site, tmp_path: Path) -> None:

@@ -17,9 +17,13 @@ SEEN = ["/a", "/b/c"]
 LINKS = ["/mirror/a", "/mirror/b/c", "/mirror/only", "/d"]
 
 
-def list_new(known: KnownLinks, links: Iterable[str], page: str, original: str) -> list[str]:
-    _, listed = read_links(list(links), page)
-    return known.list_new(listed, DroppedPage(page, original, []))
+def drop(
+    known: KnownLinks, url: str, original: str, links: Iterable[str] = (), callback: str = ""
+) -> DroppedPage:
+    """Drop a page with some links, of which the new ones are noted."""
+    _, listed = read_links(list(links), url)
+    page = DroppedPage(url, original, callback, [])
+    return page._replace(links=known.list_new(listed, page))
 
 
 def list_unknown(
@@ -30,9 +34,13 @@ def list_unknown(
     for path in seen:
         known.add_page(A + path)
     for page, original in reversed(list(pairs)):
-        new = list_new(known, links, A + page, A + original)
-        found = DroppedPage(A + page, A + original, new)
-    return [url.removeprefix(A) for url, _ in known.list_unknown([found])]
+        found = drop(known, A + page, A + original, links)
+    return [url.removeprefix(A) for url in list_left(known, found)]
+
+
+def list_left(known: KnownLinks, *pages: DroppedPage) -> list[str]:
+    new, _ = known.sort(pages)
+    return [link for page in new for link in page.links]
 
 
 def mirror(count: int, place: str = "/mirror") -> list[tuple[str, str]]:
@@ -54,26 +62,26 @@ def test_print_views_of_known_pages_are_known(pairs: list[tuple[str, str]]) -> N
     for path in SEEN:
         known.add_page(A + path)
     for page, original in pairs:
-        assert list_new(known, [A + "/a"], A + page, A + original) == []
+        assert drop(known, A + page, A + original, [A + "/a"]).links == []
     urls = [A + link for link in links]
-    left = [url for url, _ in known.list_unknown([DroppedPage(f"{A}/x", f"{A}/y", urls)])]
+    left = list_left(known, DroppedPage(f"{A}/x", f"{A}/y", "", urls))
     assert left == [A + link for link in ("/b/c?x=1&print=1", "/d?print=1", "/a?y=1")]
 
 
 def test_pages_of_a_list_are_not_its_print_views() -> None:
     """They lead to something new, and so does the next one, of which only one of them tells."""
     known = KnownLinks()
-    known.add_page(f"{A}/list")
+    known.add_page(f"{A}/list", "a text")
     pages = []
     for number in range(2, 8):
         url, original = f"{A}/list?page={number}", f"{A}/list"
         links = [f"/item/{number}", f"/list?page={number + 1}"]
-        pages.append(DroppedPage(url, original, list_new(known, links, url, original)))
+        pages.append(drop(known, url, original, links))
     known.add_page(pages[-1].url)
-    assert {f"{A}/item/2", f"{A}/list?page=8"} <= {url for url, _ in known.list_unknown(pages)}
+    assert {f"{A}/item/2", f"{A}/list?page=8"} <= set(list_left(known, *pages))
     # Without items that nobody knows, there is nothing to be found on them.
     last = [pages[-1]._replace(links=[f"{A}/list?page=8"])]
-    assert known.list_unknown(last) == []
+    assert list_left(known, *last) == []
 
 
 def test_a_session_that_changes_with_every_page_is_seen_through() -> None:
@@ -83,9 +91,8 @@ def test_a_session_that_changes_with_every_page_is_seen_through() -> None:
     links = [A + path for path in ("/a?sid=5", "/b?x=1&sid=6", "/b?x=2&sid=7")]
     for number in range(5):
         page = f"{A}/{number}?sid={number}", f"{A}/{number}?sid=9{number}"
-        list_new(known, [], *page)
-    unknown = known.list_unknown([DroppedPage(*page, links)])
-    assert [url for url, _ in unknown] == links[2:]
+        drop(known, *page)
+    assert list_left(known, DroppedPage(*page, "", links)) == links[2:]
 
 
 @given(st.lists(st.integers(0, 300)), st.lists(st.integers(0, 300)))
@@ -93,31 +100,36 @@ def test_what_was_seen_is_known_and_nothing_else(seen: list[int], asked: list[in
     """Of so few, none is forgotten."""
     known = SeenLinks()
     _, listed = read_links([f"/{number}" for number in seen], A)
-    known.add(listed.digests)
+    known.add(listed.digests, "parse")
     digests = np.array([digest_link(f"{A}/{number}") for number in asked], DIGESTS).tobytes()
-    new = known.find_new(digests)
+    new = known.find_new(digests, "parse")
     assert [asked[place] for place in new] == [number for number in asked if number not in seen]
-    assert all((f"{A}/{number}" in known) == (number in seen) for number in asked)
+    assert known.find_new(digests, "parse_item") == list(range(len(asked)))
+    for number in seen:
+        known.add_url(f"{A}/{number}")
+    assert known.find_new(digests, "parse_item") == new
+    assert all(known.has(f"{A}/{number}") == (number in seen) for number in asked)
 
 
 @pytest.mark.slow
 async def test_fifty_thousand_links_among_fifty_mirrors_do_not_hold_the_loop() -> None:
     known = KnownLinks()
     for number in range(10_000):
-        known.add_page(f"{A}/o/p{number}")
+        known.add_page(f"{A}/o/p{number}", "a text")
     pages = []
     for place in range(60):
         for number in range(10):
             page, original = f"{A}/m{place}/p{number}", f"{A}/o/p{number}"
-            list_new(known, [], page, original)
-            list_new(known, [], f"{original}?k{place}=1", original)
+            drop(known, page, original)
+            drop(known, f"{original}?k{place}=1", original)
             links = [f"{A}/m{place}/new{n}?k{place}=2&z={number}" for n in range(85)]
-            pages.append(DroppedPage(page, original, links))
-    work = asyncio.ensure_future(asyncio.to_thread(known.list_unknown, pages))
+            pages.append(DroppedPage(page, original, "", links))
+    work = asyncio.ensure_future(asyncio.to_thread(known.sort, pages))
     turns, started = 0, time.process_time()  # of both threads, however busy the machine is
     while not work.done():
         await asyncio.sleep(0.001)
         turns += 1
     spent = time.process_time() - started
-    assert len(await work) == sum(len(page.links) for page in pages)
+    new, _ = await work
+    assert sum(len(page.links) for page in new) == sum(len(page.links) for page in pages)
     assert spent / turns < 0.05
