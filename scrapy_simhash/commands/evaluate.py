@@ -276,8 +276,8 @@ stored pages, by other settings
     was judged)
 --top N: list at most N changes (default: 20; with --json all)
 pairs of the store, to be labelled
---label: show pairs, append their labels to CSV (default: calibration.csv beside the store's log),
-    then report as --results does
+--label: show pairs within 10 bits, but none that only a name proposes, append their labels to CSV
+    (default: calibration.csv beside the store's log), then report as --results does
 --results: ask for nothing; weight the labelled pairs by how many the store has at their distance,
     and recommend settings
 --seed N: another seed shows the pairs in another order (default: 0)

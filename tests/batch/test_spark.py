@@ -3,6 +3,7 @@
 import doctest
 import gzip
 import importlib
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.helpers.strategies import crowds
 pytestmark = pytest.mark.slow
 
 Session = Any
+NAMED = 30  # a document that is found by its name
 PACKAGE = Path(scrapy_simhash.__file__).parent / "batch/spark"
 
 
@@ -349,7 +351,8 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "text_digest": b"",
         "sketch": bytes([17]) * 768,
         "title": "A",
-        **dict.fromkeys(("heading", "canonical", "shell"), ""),
+        **dict.fromkeys(("heading", "canonical", "shell", "host"), ""),
+        "called": [],
         **dict.fromkeys(("words", "whole_words"), 400),
     }
     columns = {
@@ -357,7 +360,10 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "fingerprints": pa.list_(pa.int64()),
         "stub": pa.bool_(),
         **dict.fromkeys(("text_digest", "sketch"), pa.binary()),
-        **dict.fromkeys(("url", "title", "heading", "canonical", "shell", "reason"), pa.string()),
+        "called": pa.list_(pa.binary()),
+        **dict.fromkeys(
+            ("url", "host", "title", "heading", "canonical", "shell", "reason"), pa.string()
+        ),
         **dict.fromkeys(("words", "whole_words"), pa.int32()),
     }
     made = [{**alike, "url": f"http://{row['id'].hex()}/", **row} for row in rows]
@@ -439,3 +445,38 @@ def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) ->
     for order in (versions, versions[::-1]):
         found = confirm_of(spark, documents_of(spark, *order, {"id": b"2"}).coalesce(1))
         assert (found["first"], found["second"]) == ([b"1"], [b"2"])
+
+
+def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
+    """What a host's pages share is template, as in a crawl; and one page is found by its name."""
+    hashes = np.random.default_rng(1).integers(0, 2**64, 4_000, np.uint64)
+    frame, other_frame, *texts = hashes[:400], hashes[400:500], *hashes[800:].reshape(-1, 160)
+
+    def make(number: int, host: str, text: int, title: str = "The harbour") -> dict[str, Any]:
+        framed = other_frame if number == NAMED else frame
+        whole = np.concatenate([framed, texts[text]])
+        return {
+            "id": bytes([number]),
+            "host": host,
+            "url": f"http://{host}/{number}/",
+            "title": title,
+            "fingerprints": [1 << number],
+            "sketch": sketch_text(whole, whole[:0]),
+            "whole_words": len(whole),
+        }
+
+    rows = [make(number, "a.example", number, f"Text {number}") for number in range(10)]
+    # Two texts in one template, on a host that is known and on one that is not.
+    for host, numbers in (("a.example", (20, 21)), ("b.example", (22, 23))):
+        near = {"fingerprints": [min(numbers)]}
+        rows += [make(number, host, number - 10) | near for number in numbers]
+    # One text in two templates, far from each other.
+    rows += [make(number, "a.example", 15) | {"called": [b"key"]} for number in (NAMED, 31)]
+    found = confirm_of(spark, documents_of(spark, *rows))
+    told = dict(zip(zip(found["first"], found["second"], strict=True), found["tests"], strict=True))
+    assert set(told) == {(bytes([22]), bytes([23])), (bytes([NAMED]), bytes([31]))}
+    assert "site not known" in told[bytes([22]), bytes([23])][3]
+    named = told[bytes([NAMED]), bytes([31])]
+    assert named[0] == "called 'the harbour', too; distance 2 bits"
+    # The ten, and one of the two that are near to each other.
+    assert len(re.findall(r"\d+", named[3].partition("documents ")[2].partition(":")[0])) == 11

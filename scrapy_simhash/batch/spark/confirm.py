@@ -1,14 +1,13 @@
-"""Confirm on Spark which pairs of near fingerprints are near-duplicate documents.
+"""Confirm on Spark which pairs of documents, near or called alike, are near-duplicates.
 
-It applies the store's rule (`judge`, `confirm`) to every pair. The sketches of a batch are compared
-at once; only if the texts are half alike, the store's own code goes on, with sites unknown.
+A first pass samples the documents of each host; then the store's rule judges each pair, by what the
+samples tell of both sites.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Window
@@ -16,19 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from scrapy_simhash.batch.spark.pairs import require_columns
-from scrapy_simhash.judging.comparison import (
-    LEAST_AGREED,
-    LESS_OF_A_BOOK,
-    UNKNOWN_SITES,
-    compare,
-    name_proposal,
-)
+from scrapy_simhash.judging.comparison import Context, compare, make_context, name_proposal
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import PageFacts
-from scrapy_simhash.judging.judge import MOST_CANDIDATES
+from scrapy_simhash.judging.judge import MOST_CALLED, MOST_CANDIDATES
+from scrapy_simhash.judging.names import list_parts
 from scrapy_simhash.judging.rule import Rule
-from scrapy_simhash.pages.sketch import compare_pairs
+from scrapy_simhash.judging.sites import Site
 from scrapy_simhash.simhash import FINGERPRINT_BITS
+from scrapy_simhash.stores.keyvalues import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +32,12 @@ if TYPE_CHECKING:
 
 
 # The facts that the rule needs if texts and names decide.
-_FACTS = ("url", "sketch", "title", "heading", "shell", "words", "whole_words")
+_FACTS = ("fingerprints", "url", "sketch", "title", "heading", "shell", "words", "whole_words")
+# Those that tell of a site.
+_TOLD = ("sketch", "title", "heading")
+# Pairs whose bins are in memory at once, 20 kB each; sites that a task remembers, 10 kB each.
+_PAIRS_AT_ONCE = 1_024
+_SITES_REMEMBERED = 1_024
 _SIDES = ("first", "second")
 _SCHEMA = pa.schema(
     {
@@ -55,12 +55,12 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
     # Columns of _SCHEMA: the ids in ascending order, `distance` of their nearest fingerprints,
     # `similarity` (null if not compared) and `tests`, a readable reason. If `least` is None, the
     # distance alone decides. Documents with the same fingerprint are pairs with distance 0; if
-    # there are more than 1,024, only the first 1,024 by id are compared with all of them, and with
+    # there are more than 512, only the first 512 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
-    # first one by id with the same digest; other pairs follow from these. Cost: four joins, two of
-    # which move 768 bytes and the names of both documents of each candidate pair; 3 us of a core to
-    # compare the sketches of a pair, and 30 us more for its names. One task numbers all documents
-    # of a fingerprint, and sorts their ids.
+    # first one by id with the same digest; other pairs follow from these. Cost: candidates are
+    # listed twice; two joins move 768 bytes and the names of both documents of each pair, and two
+    # bring it the samples of both hosts, 13 kB each; 100 us of a core to compare a pair. One task
+    # numbers all documents of a fingerprint, and sorts their ids.
     require_columns(pairs, "the table of pairs", first="bigint", second="bigint", distance="int")
     require_columns(
         documents,
@@ -70,12 +70,18 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
         stub="boolean",
         sketch="binary",
         text_digest="binary",
+        host="string",
+        called="array<binary>",
     )
     judged = _choose_versions(documents.where("reason IS NULL"))
-    candidates = _find_candidates(judged, pairs)
+    candidates = _find_candidates(judged, pairs, named=least is not None)
+    samples = _sample_hosts(judged, candidates)
     for side in _SIDES:
-        columns = [F.col(name).alias(f"{side}_{name}") for name in _FACTS]
+        columns = [F.col(name).alias(f"{side}_{name}") for name in (*_FACTS, "host")]
         candidates = candidates.join(judged.select(F.col("id").alias(side), *columns), side)
+        if least is not None:
+            told = samples.toDF(f"{side}_host", f"{side}_sample")
+            candidates = candidates.join(told, f"{side}_host", "left")
     return candidates.mapInArrow(
         lambda batches: _confirm(batches, least), from_arrow_schema(_SCHEMA)
     )
@@ -102,8 +108,9 @@ def list_postings(judged: DataFrame) -> DataFrame:
     )
 
 
-def _find_candidates(judged: DataFrame, pairs: DataFrame) -> DataFrame:
+def _find_candidates(judged: DataFrame, pairs: DataFrame, *, named: bool) -> DataFrame:
     """List each pair of ids once: `first`, `second`, `distance`, `stub` (both are stubs)."""
+    # The distance of those that are only called alike is null.
     postings = list_postings(judged)
     most = F.when(F.col("stub"), 1).otherwise(MOST_CANDIDATES)
     heads = postings.where(F.col("place") <= most)
@@ -123,20 +130,54 @@ def _find_candidates(judged: DataFrame, pairs: DataFrame) -> DataFrame:
         ids = simhashed.select(F.col("fingerprint").alias(side), F.col("id").alias(f"{side}_id"))
         near = near.join(ids, side)
     near = near.select("first_id", "second_id", "distance", F.lit(False))  # noqa: FBT003
-    both = same.union(near).toDF("one", "other", "distance", "stub").where("one != other")
+    found = same.union(near)
+    if named:
+        found = found.union(_find_called_alike(judged))
+    both = found.toDF("one", "other", "distance", "stub").where("one != other")
     ordered: tuple[Column, ...] = (
         F.least("one", "other").alias("first"),
         F.greatest("one", "other").alias("second"),
     )
-    # A pair may be near by main text and by whole text.
+    # A pair may be near by main text and by whole text, and called alike.
     return both.groupBy(*ordered, "stub").agg(F.min("distance").alias("distance"))
 
 
+def _find_called_alike(judged: DataFrame) -> DataFrame:
+    """Pair the documents of a host that have a part of a name in common, if they are few."""
+    names = judged.where("NOT stub").select("id", F.explode("called").alias("name"))
+    few = names.groupBy("name").count().where(F.col("count").between(2, MOST_CALLED + 1))
+    left, right = (names.join(few.select("name"), "name").alias(side) for side in ("left", "right"))
+    alike = left.join(
+        right, (F.col("left.name") == F.col("right.name")) & (F.col("left.id") < F.col("right.id"))
+    )
+    return alike.select("left.id", "right.id", F.lit(None).cast("int"), F.lit(False))  # noqa: FBT003
+
+
+def _sample_hosts(judged: DataFrame, candidates: DataFrame) -> DataFrame:
+    """Sample each host: `host` and `sample`, of some documents what they tell of their site."""
+    # Of documents near to each other only the first by id is drawn: a store leaves near-duplicates
+    # out. Two more than a store draws: the two that are compared tell nothing.
+    hosted = judged.where("host != '' AND NOT stub").select("id", "host")
+    for side in _SIDES:
+        candidates = candidates.join(hosted.toDF(side, f"{side}_host"), side)
+    near = candidates.where("first_host = second_host AND distance IS NOT NULL")
+    alone = hosted.join(near.select(F.col("second").alias("id")), "id", "left_anti")
+    order = Window.partitionBy("host").orderBy(F.xxhash64("id"), "id")
+    drawn = alone.withColumn("place", F.row_number().over(order)).where(
+        F.col("place") <= SAMPLE + len(_SIDES)
+    )
+    told = F.sort_array(F.collect_list(F.struct("place", "id", *_TOLD)))
+    return drawn.join(judged.select("id", *_TOLD), "id").groupBy("host").agg(told.alias("sample"))
+
+
 def _confirm(batches: Iterable[pa.RecordBatch], least: float | None) -> Iterator[pa.RecordBatch]:
+    sites = _Sites()
     for batch in batches:
         plain = batch.column("stub")
         if least is not None:
-            yield _answer_alike(batch.filter(pc.invert(plain)), Rule(FINGERPRINT_BITS, least))
+            texts = batch.filter(pc.invert(plain))
+            for start in range(0, texts.num_rows, _PAIRS_AT_ONCE):
+                yield _answer_alike(texts.slice(start, _PAIRS_AT_ONCE), least, sites)
             batch = batch.filter(plain)  # noqa: PLW2901 - what is left
         yield _answer_plain(batch)
 
@@ -159,29 +200,73 @@ def _complete(
     return pa.RecordBatch.from_pydict(answer | {"similarity": similarity, "tests": tests}, _SCHEMA)
 
 
-def _answer_alike(batch: pa.RecordBatch, rule: Rule) -> pa.RecordBatch:
-    """Let texts and names decide; compares names only if the texts are similar."""
-    similar = compare_pairs(*(batch.column(f"{side}_sketch").to_pylist() for side in _SIDES))
-    assert rule.confirm is not None  # noqa: S101 - otherwise texts do not decide
-    # If less is alike, no reason of the rule holds.
-    least = min(rule.confirm - LESS_OF_A_BOOK, *LEAST_AGREED.values())
-    alike = np.flatnonzero(np.maximum(similar.main, similar.whole) >= least)
-    near = batch.take(pa.array(alike))
-    firsts, seconds = (_facts(near, side) for side in _SIDES)
-    pairs = list(zip(firsts, seconds, strict=True))
-    contents = compare_contents(pairs, [UNKNOWN_SITES] * len(pairs))
+def _answer_alike(batch: pa.RecordBatch, least: float, sites: _Sites) -> pa.RecordBatch:
+    """Let texts and names decide, as the samples of their hosts tell both sites."""
+    pairs = list(zip(*(_facts(batch, side) for side in _SIDES), strict=True))
+    contexts = [sites.find(batch, row, _name_alike(*pair)) for row, pair in enumerate(pairs)]
+    contents = compare_contents(pairs, [context.sites for context in contexts])
     found = [
-        compare(first, second, rule, distance=distance, content=content)
-        for (first, second), distance, content in zip(
-            pairs, near.column("distance").to_pylist(), contents, strict=True
+        # Those of `pairs` are near, whatever its distance.
+        compare(
+            first,
+            second,
+            Rule(0 if distance is None else FINGERPRINT_BITS, least),
+            context=context,
+            content=content,
+        )
+        for (first, second), distance, context, content in zip(
+            pairs, batch.column("distance").to_pylist(), contexts, contents, strict=True
         )
     ]
+    near = pa.array([each.distance for each in found], pa.int32())
+    named = batch.set_column(batch.schema.get_field_index("distance"), "distance", near)
     tests = [[each.proposal, *each.tests] for each in found]
-    confirmed = pa.array([each.confirmed for each in found], pa.bool_())
-    return _complete(near, [each.similarity for each in found], tests).filter(confirmed)
+    confirmed = pa.array([each.duplicate for each in found], pa.bool_())
+    return _complete(named, [each.similarity for each in found], tests).filter(confirmed)
 
 
 def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:
     columns = (batch.column(f"{side}_{name}").to_pylist() for name in _FACTS)
     for row in zip(*columns, strict=True):
-        yield PageFacts(b"", (), b"", **dict(zip(_FACTS, row, strict=True)))
+        facts = dict(zip(_FACTS, row, strict=True))
+        signed = facts.pop("fingerprints")
+        yield PageFacts(b"", tuple(bits % 2**FINGERPRINT_BITS for bits in signed), b"", **facts)
+
+
+def _name_alike(first: PageFacts, second: PageFacts) -> str:
+    """Find a part that the names of two pages have in common; "" if there is none."""
+    mine, theirs = (list_parts(page.title, page.heading) for page in (first, second))
+    return next((name for part, name in mine.items() if part in theirs), "")
+
+
+class _Sites:
+    """Makes the sites of pairs, as all but these two documents tell them, and remembers some."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, list[dict[str, Any]]] = {}
+        self._made: dict[tuple[str, frozenset[bytes]], Site] = {}
+
+    def find(self, batch: pa.RecordBatch, row: int, name: str) -> Context:
+        """Find what is known of the two documents of a row, which have a part `name`."""
+        two = {batch.column(side)[row].as_py() for side in _SIDES}
+        first, second = (self._find(batch, row, side, two) for side in _SIDES)
+        return make_context(first, second, name=name)
+
+    def _find(self, batch: pa.RecordBatch, row: int, side: str, two: set[bytes]) -> Site:
+        host = batch.column(f"{side}_host")[row].as_py()
+        if host not in self._samples:
+            if len(self._made) > _SITES_REMEMBERED:
+                self._samples.clear()
+                self._made.clear()
+            self._samples[host] = batch.column(f"{side}_sample")[row].as_py() or []
+        drawn = self._samples[host]
+        key = host, frozenset(two.intersection(each["id"] for each in drawn))
+        if key not in self._made:
+            others = [each for each in drawn if each["id"] not in two][:SAMPLE]
+            self._made[key] = Site(
+                {
+                    each["place"]: PageFacts(b"", (), b"", **{name: each[name] for name in _TOLD})
+                    for each in others
+                }
+            )
+        return self._made[key]

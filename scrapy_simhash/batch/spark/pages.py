@@ -22,6 +22,7 @@ from scrapy_simhash.batch.spark.pairs import open_file_system, require_columns
 from scrapy_simhash.detector.workers import Workers
 from scrapy_simhash.errors import SourceError, SparkError, UnjudgedError
 from scrapy_simhash.judging.documents import FACT_COLUMNS, make_document
+from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.pages.fingerprint import (
     PageFingerprint,
     fingerprint_text,
@@ -29,6 +30,7 @@ from scrapy_simhash.pages.fingerprint import (
     make_recipe,
 )
 from scrapy_simhash.pages.text import PageText
+from scrapy_simhash.stores.records import name_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,8 +49,17 @@ _KINDS: dict[object, pa.DataType] = {
     int: pa.int32(),
     float: pa.float64(),
     tuple[int, ...]: pa.list_(pa.int64()),
+    tuple[bytes, ...]: pa.list_(pa.binary()),
 }
-_COLUMNS = {"id": bytes, **FACT_COLUMNS, "reason": str, "detail": str}
+# `host` and `called` are those of the page and of its names, for pages of one host.
+_COLUMNS = {
+    "id": bytes,
+    **FACT_COLUMNS,
+    "host": str,
+    "called": tuple[bytes, ...],
+    "reason": str,
+    "detail": str,
+}
 _SCHEMA = pa.schema({name: _KINDS[kind] for name, kind in _COLUMNS.items()})
 DOCUMENTS = from_arrow_schema(_SCHEMA)
 _INPUT = ("url", "html", "text", "encoding", "reason", "detail")
@@ -156,10 +167,11 @@ async def _make_row(
         made = await _read_page(page, workers, config, recipe, seed)
     except UnjudgedError as error:
         return {**row, "reason": error.reason, "detail": error.detail}
-    document = make_document(made, config.rule, keep_text=config.keep_text)
+    document = make_document(made, config.rule, url=url, keep_text=config.keep_text)
     values = {name: getattr(document, name) for name in FACT_COLUMNS}
     # As bigint; see `pairs`.
     values["fingerprints"] = [bits - (bits >> 63 << 64) for bits in document.fingerprints]
+    values["host"], values["called"] = host_of(url), list(name_keys(document, seed))
     return {**values, **row}
 
 
