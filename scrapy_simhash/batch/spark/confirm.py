@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from scrapy_simhash.batch.spark.pairs import require_columns
+from scrapy_simhash.batch.spark.pairs import cut_lineage, require_columns
 from scrapy_simhash.judging.comparison import Context, compare, make_context, name_proposal
 from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import PageFacts
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 # The facts that the rule needs if texts and names decide.
-_FACTS = ("fingerprints", "url", "sketch", "title", "heading", "shell", "words", "whole_words")
+_FACTS = (
+    *("fingerprints", "text_digest", "url", "sketch"),
+    *("title", "heading", "shell", "words", "whole_words"),
+)
 # Those that tell of a site.
 _TOLD = ("sketch", "title", "heading")
 # Pairs whose bins are in memory at once, 20 kB each; sites that a task remembers, 10 kB each.
@@ -58,9 +61,9 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
     # there are more than 512, only the first 512 by id are compared with all of them, and with
     # documents of other fingerprints. A document too short for a simhash is paired only with the
     # first one by id with the same digest; other pairs follow from these. Cost: candidates are
-    # listed twice; two joins move 768 bytes and the names of both documents of each pair, and two
-    # bring it the samples of both hosts, 13 kB each; 100 us of a core to compare a pair. One task
-    # numbers all documents of a fingerprint, and sorts their ids.
+    # kept, 40 bytes each; two joins move 768 bytes and the names of both documents of each pair,
+    # and two bring it the samples of both hosts, 13 kB each; 100 us of a core to compare a pair.
+    # One task numbers all documents of a fingerprint, and sorts their ids.
     require_columns(pairs, "the table of pairs", first="bigint", second="bigint", distance="int")
     require_columns(
         documents,
@@ -74,7 +77,7 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
         called="array<binary>",
     )
     judged = _choose_versions(documents.where("reason IS NULL"))
-    candidates = _find_candidates(judged, pairs, named=least is not None)
+    candidates = cut_lineage(_find_candidates(judged, pairs, named=least is not None))
     samples = _sample_hosts(judged, candidates)
     for side in _SIDES:
         columns = [F.col(name).alias(f"{side}_{name}") for name in (*_FACTS, "host")]
@@ -89,7 +92,7 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
 
 def _choose_versions(documents: DataFrame) -> DataFrame:
     """Choose one document for each id, by content: Spark may compute this several times."""
-    versions = Window.partitionBy("id").orderBy("text_digest", "fingerprints", *_FACTS)
+    versions = Window.partitionBy("id").orderBy(*_FACTS)
     ranked = documents.withColumn("version", F.row_number().over(versions))
     return ranked.where("version = 1").drop("version")
 
@@ -99,7 +102,9 @@ def list_postings(judged: DataFrame) -> DataFrame:
     # None of the `parts` has more than 1,024 documents of a fingerprint. Only stubs have a
     # `digest`: they must agree in all of it, not only in the half that is their fingerprint.
     key = F.when(F.col("stub"), F.col("text_digest")).alias("digest")
-    postings = judged.select("id", "stub", key, F.explode("fingerprints").alias("fingerprint"))
+    postings = judged.select(
+        "id", "host", "stub", key, F.explode("fingerprints").alias("fingerprint")
+    )
     group = Window.partitionBy("fingerprint", "digest")
     return (
         postings.withColumn("place", F.row_number().over(group.orderBy("id")))
@@ -110,7 +115,7 @@ def list_postings(judged: DataFrame) -> DataFrame:
 
 def _find_candidates(judged: DataFrame, pairs: DataFrame, *, named: bool) -> DataFrame:
     """List each pair of ids once: `first`, `second`, `distance`, `stub` (both are stubs)."""
-    # The distance of those that are only called alike is null.
+    # The distance of those that are only called alike is null; `one_host` is whether both have one.
     postings = list_postings(judged)
     most = F.when(F.col("stub"), 1).otherwise(MOST_CANDIDATES)
     heads = postings.where(F.col("place") <= most)
@@ -123,51 +128,52 @@ def _find_candidates(judged: DataFrame, pairs: DataFrame, *, named: bool) -> Dat
         & F.col("left.digest").eqNullSafe(F.col("right.digest"))
         & (F.col("left.part") == F.col("right.part"))
         & (F.col("left.place") < F.col("right.place")),
-    ).select("left.id", "right.id", F.lit(0), "left.stub")
+    ).select("left.id", "right.id", F.lit(0), "left.stub", F.expr("left.host = right.host"))
     simhashed = heads.where("NOT stub")
     near = pairs.select("first", "second", "distance")
     for side in _SIDES:
-        ids = simhashed.select(F.col("fingerprint").alias(side), F.col("id").alias(f"{side}_id"))
+        ids = simhashed.select("fingerprint", "id", "host").toDF(side, f"{side}_id", f"{side}_host")
         near = near.join(ids, side)
-    near = near.select("first_id", "second_id", "distance", F.lit(False))  # noqa: FBT003
+    near = near.selectExpr("first_id", "second_id", "distance", "false", "first_host = second_host")
     found = same.union(near)
     if named:
         found = found.union(_find_called_alike(judged))
-    both = found.toDF("one", "other", "distance", "stub").where("one != other")
+    both = found.toDF("one", "other", "distance", "stub", "one_host").where("one != other")
     ordered: tuple[Column, ...] = (
         F.least("one", "other").alias("first"),
         F.greatest("one", "other").alias("second"),
     )
     # A pair may be near by main text and by whole text, and called alike.
-    return both.groupBy(*ordered, "stub").agg(F.min("distance").alias("distance"))
+    return both.groupBy(*ordered, "stub", "one_host").agg(F.min("distance").alias("distance"))
 
 
 def _find_called_alike(judged: DataFrame) -> DataFrame:
     """Pair the documents of a host that have a part of a name in common, if they are few."""
     names = judged.where("NOT stub").select("id", F.explode("called").alias("name"))
     few = names.groupBy("name").count().where(F.col("count").between(2, MOST_CALLED + 1))
-    left, right = (names.join(few.select("name"), "name").alias(side) for side in ("left", "right"))
-    alike = left.join(
-        right, (F.col("left.name") == F.col("right.name")) & (F.col("left.id") < F.col("right.id"))
+    called = names.join(few, "name").groupBy("name").agg(F.collect_set("id").alias("ids"))
+    pairs = called.select(F.explode("ids").alias("one"), "ids").select(
+        "one", F.explode("ids").alias("other")
     )
-    return alike.select("left.id", "right.id", F.lit(None).cast("int"), F.lit(False))  # noqa: FBT003
+    return pairs.where("one < other").selectExpr("*", "cast(null AS int)", "false", "true")
 
 
 def _sample_hosts(judged: DataFrame, candidates: DataFrame) -> DataFrame:
     """Sample each host: `host` and `sample`, of some documents what they tell of their site."""
     # Of documents near to each other only the first by id is drawn: a store leaves near-duplicates
     # out. Two more than a store draws: the two that are compared tell nothing.
-    hosted = judged.where("host != '' AND NOT stub").select("id", "host")
-    for side in _SIDES:
-        candidates = candidates.join(hosted.toDF(side, f"{side}_host"), side)
-    near = candidates.where("first_host = second_host AND distance IS NOT NULL")
-    alone = hosted.join(near.select(F.col("second").alias("id")), "id", "left_anti")
+    near = candidates.where("one_host AND distance IS NOT NULL").selectExpr("second AS id")
+    alone = (
+        judged.where("host != '' AND NOT stub")
+        .select("id", "host", *_TOLD)
+        .join(near, "id", "left_anti")
+    )
     order = Window.partitionBy("host").orderBy(F.xxhash64("id"), "id")
     drawn = alone.withColumn("place", F.row_number().over(order)).where(
         F.col("place") <= SAMPLE + len(_SIDES)
     )
     told = F.sort_array(F.collect_list(F.struct("place", "id", *_TOLD)))
-    return drawn.join(judged.select("id", *_TOLD), "id").groupBy("host").agg(told.alias("sample"))
+    return drawn.groupBy("host").agg(told.alias("sample"))
 
 
 def _confirm(batches: Iterable[pa.RecordBatch], least: float | None) -> Iterator[pa.RecordBatch]:
@@ -230,7 +236,7 @@ def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:
     for row in zip(*columns, strict=True):
         facts = dict(zip(_FACTS, row, strict=True))
         signed = facts.pop("fingerprints")
-        yield PageFacts(b"", tuple(bits % 2**FINGERPRINT_BITS for bits in signed), b"", **facts)
+        yield PageFacts(b"", tuple(bits % 2**FINGERPRINT_BITS for bits in signed), **facts)
 
 
 def _name_alike(first: PageFacts, second: PageFacts) -> str:
