@@ -30,7 +30,7 @@ from scrapy_simhash.pages.fingerprint import (
     make_recipe,
 )
 from scrapy_simhash.pages.text import PageText
-from scrapy_simhash.stores.records import name_keys
+from scrapy_simhash.stores.documents import name_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
