@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
+from scrapy_simhash.judging.rule import CONFIRM, MIN_FEATURES, Rule, default_distance
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     DEFAULT_FEATURES,
@@ -34,6 +34,14 @@ LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
 SECONDS_A_DAY = 86_400
+# Settings of former days, and the constants that they are now.
+_CONSTANTS = {
+    "SIMHASH_MIN_FEATURES": f"{MIN_FEATURES} now, see docs/study.md",
+    "SIMHASH_LATE_LINKS": "1,000 now",
+    "SIMHASH_URL_CONFIDENCE": "0.9 now, see docs/urls.md",
+    "SIMHASH_URL_SAMPLE": "0.05 now, see docs/urls.md",
+}
+
 # Each type says in words what it admits, for messages.
 _Flag = Annotated[bool, Meta(description="True or False")]
 _Text = Annotated[str, Meta(min_length=1, description="text")]
@@ -270,5 +278,9 @@ def describe_unknown(settings: Mapping[str, Any]) -> str:
     """Name the unknown settings that begin with SIMHASH_, or return ""."""
     known = [f"SIMHASH_{option.name.upper()}" for option in fields(Config)]
     names = sorted(name for name in map(str, settings) if name.startswith("SIMHASH_"))
-    unknown = [f"{name}{suggest(name, known)}" for name in names if name not in known]
+    unknown = [
+        f"{name} ({_CONSTANTS[name]})" if name in _CONSTANTS else f"{name}{suggest(name, known)}"
+        for name in names
+        if name not in known
+    ]
     return f"settings that do not exist: {', '.join(unknown)}" if unknown else ""

@@ -45,6 +45,26 @@ COMMANDS = {
 _HELP_WIDTH = 78
 _NAME_WIDTH = 22
 _SET = "settings of "
+# What a command was called before it was joined with another one.
+FORMER = {
+    "backup": "export store",
+    "calibrate": "evaluate --label",
+    "compact": "check --compact",
+    "delete": "prune",
+    "duplicates": "export duplicates",
+    "fingerprint": "query --fingerprint",
+    "find-clusters": "find-all --clusters",
+    "links": "owed",
+    "urls release": "owed release",
+    "merge": "import",
+    "rebuild": "check --rebuild",
+    "urls ban": "urls set ban",
+    "urls export": "urls list --output FILE",
+    "urls import": "urls set learn --file FILE",
+    "urls pin": "urls set pin",
+    "urls retire": "urls set retire",
+    "what-if": "evaluate",
+}
 
 
 class SimhashCommand(ScrapyCommand):
@@ -99,9 +119,13 @@ def _describe_unknown(unknown: list[str], opts: argparse.Namespace) -> str:
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """Refuse the arguments; name the choice that is meant."""
-    if wrong := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
-        message += suggest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+    """Refuse the arguments; name the new form of a command, or the choice that is meant."""
+    if wrong := re.search(r"argument (.+): invalid choice: '(.+?)' \(choose from (.+)\)", message):
+        old = f"{parser.prog.partition('scrapy simhash ')[2]} {wrong[2]}".strip()
+        if wrong[1] in {"<command>", "ACTION"} and old in FORMER:
+            message = f"`scrapy simhash {old}` is now `scrapy simhash {FORMER[old]}`"
+        else:
+            message += suggest(wrong[2], re.findall(r"[\w-]+", wrong[3]))
     argparse.ArgumentParser.error(parser, message)
 
 
@@ -146,7 +170,13 @@ def _fill(parser: argparse.ArgumentParser, about: str, command: Command) -> None
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.allow_abbrev = False
     name = parser.prog.removeprefix("scrapy simhash ")
-    parser.description = _wrap("\n\n".join(filter(None, [f"{about}.", command.details])))
+    before = [
+        f"`{old}` is now `{now}`."
+        for old, now in FORMER.items()
+        if f"{now} ".startswith(f"{name} ")
+    ]
+    parts = [f"{about}.", command.details, "\n".join(before)]
+    parser.description = _wrap("\n\n".join(filter(None, parts)))
     if command.examples:
         parser.epilog = "\n  scrapy simhash ".join(["examples:", *command.examples])
     # An action's default would undo what stood before it.

@@ -75,6 +75,7 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("FILES", "1", True),
         ("URL_RULES", "skip", "skip"),
         ("HAND_OVER_TEXT", "True", True),
+        ("HAND_OVER_TEXT", "trafilatura", "trafilatura"),
     ],
 )
 def test_valid_values(name: str, value: Any, expected: Any) -> None:
@@ -129,7 +130,7 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("FILES", "pdf", "'pdf': must be True or False"),
         ("URL_RULES", True, "True: must be 'learn' or 'skip' or 'off'"),
         ("URL_RULES", "on", "'on': must be 'learn' or 'skip' or 'off'"),
-        ("HAND_OVER_TEXT", "text", "'text': must be True or False"),
+        ("HAND_OVER_TEXT", 2, "2: must be True or False, or the name of a reader"),
     ],
 )
 def test_bad_value_names_setting_value_and_range(name: str, value: Any, complaint: str) -> None:
@@ -183,7 +184,7 @@ def test_workers_leave_a_core_to_the_crawl(
     assert _default_workers() == workers
 
 
-def test_a_setting_that_does_not_exist_is_named_with_the_one_that_was_meant() -> None:
+def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
     unknown = describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
-    assert "SIMHASH_MIN_FEATURES" in unknown
+    assert "SIMHASH_MIN_FEATURES (32 now" in unknown
     assert "SIMHASH_URL_RULE; did you mean SIMHASH_URL_RULES?" in unknown
