@@ -75,6 +75,8 @@ class SimhashSpiderMiddleware:
             return _close_browser_page(response)
         if self._judging is not None:
             self._judging.delivery.fail(response)
+            if page := self._judging.pages.get(response):
+                self._judging.links.failed(page)
         return None
 
     async def process_spider_output(

@@ -73,6 +73,9 @@ class Outlinks(Follower):
         self._dropped: list[DroppedPage] = []
         self._remembered = 0
         self._missed: Counter[str] = Counter()  # by callback, those beyond
+        # Callbacks that are at work on pages of earlier crawls or on copies, by callback and
+        # document, each with the last copy that was dropped meanwhile.
+        self._turns: dict[tuple[str, int], Request | None] = {}
         # Callbacks that were shown links, and whether they made requests.
         self._asks: dict[str, bool] = {}
         self._left_out: set[str] = set()  # links to pages that are known by other addresses
@@ -100,9 +103,12 @@ class Outlinks(Follower):
             return "now"
         if _is_wall(decision):
             return ""
-        depth = self._followed.get(reader.callback, {}).get(_original_of(decision))
+        document = _original_of(decision)
+        depth = self._followed.get(reader.callback, {}).get(document)
         if depth is None or (self._depth_limit > 0 and depth_of(request) < depth):
             return "now"
+        if (reader.callback, document) in self._turns:
+            self._turns[reader.callback, document] = request
         if not (self._late and self._list_new(decision, reader, links).links):
             return ""
         return LATE if self._owed else "now"  # a read-only crawl cannot keep them
@@ -120,6 +126,15 @@ class Outlinks(Follower):
         depth = depth_of(request)
         followed[document] = min(depth, followed.get(document, depth))
 
+    def failed(self, page: JudgedPage) -> None:
+        """Let the next copy of a page give its links, or one that was dropped meanwhile."""
+        document, callback = _original_of(page.decision), page.reader.callback
+        if (callback, document) in self._turns:
+            del self._followed[callback][document]
+            copy = self._turns.pop((callback, document))
+            if copy is not None and self._crawler.engine is not None:
+                self._crawler.engine.crawl(copy.replace(dont_filter=True))
+
     def asked(self, request: Request, page: JudgedPage | None) -> None:
         """Note a request that a callback made; what waits was not made so far."""
         if page is None or not page.late:
@@ -131,6 +146,7 @@ class Outlinks(Follower):
         """Note that the output of a page's callback was consumed; not reached if it fails."""
         if page.decision.action not in _LOSING and not page.late:
             self.note_followed(request, page)
+            self._turns.pop((page.reader.callback, _original_of(page.decision)), None)
             # Other links it leaves out, on this page and on others. That is a guess, good enough
             # for a warning: late ones are left out by the callback itself.
             if page.asks and not self._late:
@@ -178,10 +194,14 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged, and its links if they are lost."""
         decision = page.decision
-        if decision.status == "new" or decision.action == PASS:
-            # Its links count as followed before they are: if its callback fails, the page is
-            # withdrawn, and those that were dropped for it are made again. Of an earlier crawl's
-            # page that is not so.
+        if decision.action not in _LOSING and not page.late:
+            # Its links count as followed before they are, because copies are often fetched with
+            # it. If its callback fails, a new page is withdrawn, and those that were dropped for it
+            # are made again; of another one `failed` makes one again.
+            key = page.reader.callback, _original_of(decision)
+            known = key[1] in self._followed.get(key[0], {})
+            if not (known or decision.status in {"new", "unjudged"} or decision.action == PASS):
+                self._turns[key] = None
             self.note_followed(request, page)
         if len(decision.url) > _LONGEST:
             return
