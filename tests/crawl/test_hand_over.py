@@ -10,6 +10,8 @@ import pytest
 import trafilatura
 from scrapy.http import Request, Response
 
+from scrapy_simhash.config import Config
+from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.pages.fingerprint import read_page
 from scrapy_simhash.pages.main_text import read_main_text, read_text
@@ -54,15 +56,6 @@ class TextSpider(PagesSpider):
         path = response.url.rpartition("/")[2]
         self.texts[path] = response.meta.get(TEXT)
         yield {"path": path}
-
-
-def raise_or_say_nothing(html: str) -> str:
-    """A reader of the user's, which has its bad pages."""
-    if "second" in html:
-        raise ValueError("as a reader may")
-    if "third" in html:
-        time.sleep(60)
-    return "" if "fourth" in html else "what it found"
 
 
 async def test_callbacks_get_the_main_text_and_dropped_pages_need_none(
@@ -155,7 +148,7 @@ async def test_a_reader_that_fails_costs_no_page(
             tmp_path,
             served.urls(),
             TextSpider,
-            SIMHASH_HAND_OVER_TEXT=f"{__name__}.raise_or_say_nothing",
+            SIMHASH_HAND_OVER_TEXT="tests.helpers.textreaders.read_badly",
             SIMHASH_PAGE_TIMEOUT=2.0,
             SIMHASH_WORKERS=workers,
         )
@@ -179,11 +172,9 @@ async def test_a_reader_is_named(site: Site, tmp_path: Path, reader: str) -> Non
     assert done.decisions[0]["extractor"] == "turbohtml"
 
 
-async def test_a_reader_that_does_not_exist_stops_the_crawl_before_it_starts(
-    tmp_path: Path,
-) -> None:
+def test_a_reader_that_does_not_exist_is_named() -> None:
     with pytest.raises(SettingError, match="SIMHASH_HAND_OVER_TEXT: 'nothing' is none of"):
-        await crawl(tmp_path, [], TextSpider, SIMHASH_HAND_OVER_TEXT="nothing")
+        Detector(Config(hand_over_text="nothing"))
 
 
 SHORT, LONG = "A short text", "A text that is longer"
