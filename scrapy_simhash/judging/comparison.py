@@ -67,6 +67,9 @@ TRIPLES_OF_A_LONG_TEXT = 1_000
 # name, and so much less than SIMHASH_CONFIRM need agree; not if title and heading both differ.
 TRIPLES_OF_A_BOOK = 3_000
 LESS_OF_A_BOOK = 0.05
+# Two texts without names, of no host, have no template: so much less need be alike of them. The
+# .78 that is left was asked of all texts before sites were known, chosen on pages with addresses.
+LESS_OF_A_PLAIN_TEXT = 0.12
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -335,12 +338,9 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     nearly = evidence.agreed_within >= max(NEARLY_ALL, confirm)
     if place is Place.FOLDER:
         named = names <= {Relation.SAME, Relation.SILENT}
-        # Logins and "not found" pages, in a template whose advertisement and time change.
-        framed = (
-            evidence.share_of_main >= LEAST_SHARE_OF_MAIN
-            and evidence.main_alike >= max(NEARLY_ALL, confirm)
-            and evidence.agreed >= LEAST_AGREED[Relation.MORE]
-        )
+        # Less would do for an article beside another menu, but not for two entries of a manual of
+        # which only the signatures differ.
+        framed = evidence.equal and evidence.agreed >= LEAST_AGREED[Relation.MORE]
         told = same or evidence.agreed >= NEARLY_ALL
         alike = named and told and ((whole and nearly) or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
@@ -349,10 +349,11 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     # that has no names.
     two_pages = place is Place.HOST
     asked = NEARLY_ALL if two_pages and silent else LEAST_AGREED[together]
-    edited = evidence.agreed >= (LEAST_AGREED[Relation.MORE] if two_pages else asked)
-    edited = edited and same and some
-    overlooked = agree_but_for_edits(evidence.shared, evidence.common, _overlook(confirm))
-    within_edits = within or (edited and overlooked >= confirm)
+    less = _overlook(confirm)
+    edited = agree_but_for_edits(evidence.shared, evidence.common, less) >= confirm
+    within_edits = within or (edited and same and some and not two_pages)
+    plain = silent and some and place is Place.NOWHERE
+    plain = plain and evidence.whole >= confirm - less * LESS_OF_A_PLAIN_TEXT
     # Not where all that both main texts have is template.
     main = evidence.main_alike >= confirm and evidence.share_of_main >= LEAST_SHARE_OF_MAIN
     main = main and evidence.shared > 0
@@ -370,6 +371,7 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
         ("whole texts are alike", whole and named and ((same and some) or within or long)),
         ("content agrees", within_edits and evidence.agreed >= asked and enough),
         ("main texts are alike", same and main),
+        ("plain texts are alike", plain),
     ):
         if holds:
             return reason, True
@@ -387,11 +389,9 @@ def _outweighs_names(evidence: Evidence) -> bool:
             and evidence.agreed_within >= max(NEARLY_ALL, confirm)
         )
     both_differ = evidence.title is evidence.heading is Relation.DIFFER
-    least = (
-        max(NEARLY_ALL, confirm) if both_differ else confirm - LESS_OF_A_BOOK * _overlook(confirm)
-    )
+    long = evidence.triples >= TRIPLES_OF_A_BOOK and not both_differ
     agreed = min(evidence.agreed, evidence.agreed_within)
-    return evidence.triples >= TRIPLES_OF_A_BOOK and agreed >= least
+    return long and agreed >= confirm - LESS_OF_A_BOOK * _overlook(confirm)
 
 
 def _declare_two(first: PageFacts, second: PageFacts) -> bool:

@@ -225,8 +225,8 @@ class Verdict:
             keys; or `shell`: its scripts would show what it is, and it is not recorded; else "".
         document: its number in the store; 0 where nothing was recorded.
         match: of which document it is a near-duplicate; None otherwise.
-        nearest: of a document that is kept, the one most like it within the distance, whose `tests`
-            say what parts them; None where there is none.
+        nearest: of a document that is kept, the one most like it within the distance, or of its
+            name and .6 alike, whose `tests` say what parts them; None where there is none.
         sink: the page shows a wall, see `judging.sinks`: the document that it repeats, or is, is
             one to which addresses lead that have nothing in common.
     """

@@ -23,6 +23,7 @@ from msgspec import structs
 from scrapy_simhash._printable import mask_password
 from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.comparison import (
+    LEAST_ALIKE,
     SHELLS,
     UNKNOWN_SITES,
     Answer,
@@ -123,7 +124,7 @@ class Matcher:
             if matches := [each for each in alike if each.candidate.stands]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             others += alike
-            parted = [min((*parted, *asked), key=_rank_parted)] if asked else parted
+            parted = sorted((*parted, *filter(_deserves_a_look, asked)), key=_rank_parted)[:1]
         if others:
             other = min(others, key=_rank)
             same_callback = structs.replace(document, across_spiders=True)
@@ -266,6 +267,11 @@ class _Asked(NamedTuple):
 def _rank(asked: _Asked) -> tuple[float, _Candidate]:
     """Rank candidates: the one most alike first, then the nearest, then the oldest."""
     return -(asked.answer.similarity or 0.0), asked.candidate
+
+
+def _deserves_a_look(asked: _Asked) -> bool:
+    """Whether a page that does not match is near, or has more in common than a part of a name."""
+    return not asked.candidate.name or (asked.answer.similarity or 0.0) >= LEAST_ALIKE
 
 
 def _rank_parted(asked: _Asked) -> tuple[bool, float, _Candidate]:

@@ -38,20 +38,16 @@ _LEAST_MANY = 2
 # Numbers of so many pages, all different, are no release.
 _LEAST_TELLING = 4
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
-_PARTS = re.compile(
-    r"\s+[|–—―·:»›~-]+\s+|(?<=\w)[|»›·](?=\w)|(?<=[\w)+])::?\s+|："  # noqa: RUF001
-)
+_PARTS = re.compile(r"\s+[|–—―·:»›~-]+\s+|(?<=[\w)+])::?\s+|：")  # noqa: RUF001
 # \w of `regex` takes in the marks of the Indic scripts, see `pages.features`.
 _TOKENS = regex.compile(r"\d+(?:[.,:/-]\d+)*|(?:(?![\d_])\w)+|[^\w\s]+|_+")
 # "27.4. Hot Standby" and "26.4. Hot Standby" are one page of two releases. Only what can be nothing
 # else is cut; "2.5 kg", "1. FC Köln" and "24.12.19" are numbers, unless all pages begin with one.
 _NUMBERING = re.compile(
-    r"\s*(?!\d\d\.\d\d\.\d\d\s)"
-    r"(?:\d{1,3}(?:\.\d{1,3})+\.|\d{1,3}(?:\.\d{1,3}){2,}|[a-z](?:\.\d{1,3})+\.?)\s"
+    r"\s*(?!\d\d\.\d\d\.\d\d\s)(?:\d{1,3}(?:\.\d{1,3})+\.|\d{1,3}(?:\.\d{1,3}){2,})\s"
 )
 _LEADING = " #"
 # Punctuation is the writer's habit: quotation marks, commas, colons, a full stop, but not "...".
-_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")  # noqa: RUF001
 _MUTE = re.compile("[\"'`´‘’“”„«»‹›,:;…¶§]+|(?<![.])[.](?![.])")  # noqa: RUF001
 # What stands together is one identifier: `set` is no part of `bs_set`, nor `cm` of `cm.lens`.
 _IDENTIFIERS = re.compile(r"[^\W\d_](?:[\w.:/-]*\w)?")
@@ -66,8 +62,6 @@ _NUMBERS = re.compile(r"\d+(?:[.,:/-]\d+)*")
 # Of a word in a name that is all in capitals or small letters, so many letters are others.
 _LEAST_IN_CAPITALS = 0.5
 _NAMES_REMEMBERED = 4_096
-# "Smith, John" is "John Smith", but "Paris to London" is not "London to Paris".
-_PAUSES = frozenset(",;")
 # Of a name, pages are found by so many. The longest titles of the corpora have five.
 _MOST_PARTS = 8
 
@@ -75,15 +69,14 @@ _MOST_PARTS = 8
 class _Part(NamedTuple):
     """A part of a name: each word with the key that it is known by, and its signs, counted.
 
-    `releases` are those of its words that end in one: "django 4.2"; `breaks` follow a comma.
-    `numbered` says that numbering was cut off.
+    `releases` are those of its words that end in one: "django 4.2"; `numbered` says that numbering
+    was cut off.
     """
 
     text: str
     words: dict[str, str]
     signs: frozenset[str]
     releases: frozenset[str]
-    breaks: frozenset[str]
     numbered: bool
 
     def list_numbers(self) -> list[tuple[str, str]]:
@@ -265,8 +258,7 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
     else:
         differ = _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
         otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
-    differ = differ or _differ_in_order(mine.words & theirs.words, name, other)
-    return Relation.DIFFER if differ else otherwise
+    return Relation.DIFFER if differ or _differ_in_order(name, other) else otherwise
 
 
 def _differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
@@ -303,9 +295,10 @@ def _read(name: str) -> tuple[_Part, ...]:
     for text in _PARTS.split(normalise(name)):
         numbering = _NUMBERING.match(text)
         words: dict[str, str] = {}
+        times: Counter[str] = Counter()
         signs: Counter[str] = Counter()
-        releases, breaks = set(), set()
-        before, paused = "", False
+        releases = set()
+        before = ""
         for found_token in _TOKENS.finditer(text, numbering.end() if numbering else 0):
             token = found_token[0]
             if token[0].isdigit():
@@ -313,28 +306,18 @@ def _read(name: str) -> tuple[_Part, ...]:
                 if before and _RELEASE.match(text, found_token.start()):
                     releases.add(f"{before} {token}")
             elif unicodedata.category(token[0])[0] in "LMN":
-                found = tokenise(token)
-                words.update(zip(found, found, strict=True))
-                before = found[-1] if found else before
-                if paused:
-                    breaks.update(found[:1])
-                    paused = False
+                for before in tokenise(token):
+                    # A class and its constructor, `file::file`, are two names.
+                    times[before] += 1
+                    word = before if times[before] == 1 else f"{before}*{times[before]}"
+                    words[word] = word
             else:
-                paused = paused or not _PAUSES.isdisjoint(token)
-                signs.update(_MUTE.sub(" ", token.translate(_DASHES)).split())
+                signs.update(_MUTE.sub(" ", token).split())
         # Twice the same sign is more than once.
         counted = frozenset(f"{sign}{n}" for sign, many in signs.items() for n in range(many))
         if words or counted:
-            parts.append(
-                _Part(
-                    text.strip(),
-                    words,
-                    counted,
-                    frozenset(releases),
-                    frozenset(breaks),
-                    numbering is not None,
-                )
-            )
+            numbered = numbering is not None
+            parts.append(_Part(text.strip(), words, counted, frozenset(releases), numbered))
     return tuple(parts)
 
 
@@ -345,30 +328,12 @@ def _list_identifiers(name: str) -> frozenset[str]:
     return frozenset(_NUMBERS.sub("#", identifier) for identifier in found)
 
 
-def _differ_in_order(words: frozenset[str], name: str, other: str) -> bool:
-    """Whether words that stand together in both names stand in another order there."""
-    mine, theirs = _place_words(name), _place_words(other)
-    last: dict[tuple[int, int], int] = {}
-    for word, (run, _) in mine.items():
-        if word in words:
-            another, place = theirs[word]
-            if place < last.get((run, another), 0):
-                return True
-            last[run, another] = place
-    return False
-
-
-@lru_cache(maxsize=_NAMES_REMEMBERED)
-def _place_words(name: str) -> dict[str, tuple[int, int]]:
-    """Say of each word where it first stands: between which commas, and at which place."""
-    placed: dict[str, tuple[int, int]] = {}
-    run = 0
-    for part in _read(name):
-        run += 1
-        for word in part.words:
-            run += word in part.breaks
-            placed.setdefault(word, (run, len(placed)))
-    return placed
+def _differ_in_order(name: str, other: str) -> bool:
+    """Whether the words of a part stand in another order: "Paris to London", "London to Paris"."""
+    orders = {frozenset(part.words): [*part.words] for part in _read(name)}
+    return any(
+        orders.get(frozenset(part.words), [*part.words]) != [*part.words] for part in _read(other)
+    )
 
 
 def _differ_in_case(name: str, other: str) -> bool:
