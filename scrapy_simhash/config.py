@@ -69,7 +69,7 @@ class Config:
             `redis+cluster://...`. A relative folder is below Scrapy's data path (`.scrapy` in the
             project; without one, as under `runspider`, of the current folder, whose spiders all
             share it); the crawl does not start if the project's folder cannot be found, [as under
-            Scrapyd](beside.md#scrapyd)
+            Scrapyd](scrapyd.md)
         action: what to do with a near-duplicate: `drop` it; `ignore-outlinks`, which keeps its
             items and drops its requests; or only `flag` it
         confirm: how much of two pages must agree before one is dropped for the other: of the whole

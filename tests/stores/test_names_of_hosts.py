@@ -46,7 +46,7 @@ def count_rows(store: Store) -> int:
 def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str) -> None:
     with begin_crawl(home, confirm=CONFIRM) as store:
         judge(store, make_page(1))
-        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.2, 0.2)[1], "new")):
+        for text, status in ((NEARLY, "near_duplicate"), (make_sketches(0.7, 0.7)[1], "new")):
             page = make_page(2, f"{FIRE} - The Daily", heading=FIRE, sketch=text)
             verdict = judge_one(store, page)
             assert verdict.status == status
@@ -57,6 +57,11 @@ def test_a_page_called_like_another_one_is_compared_however_far_apart(home: str)
             said = f"called {FIRE.lower()!r}, too; distance {match.distance} bits"
             assert match.tests[0] == said
             store.delete([verdict.document])
+        # Of many that are only called so none is worth a look.
+        unlike = make_page(
+            2, f"{FIRE} - The Daily", heading=FIRE, sketch=make_sketches(0.2, 0.2)[1]
+        )
+        assert judge_one(store, unlike).nearest is None
 
 
 ELSEWHERE = [
