@@ -66,7 +66,7 @@ async def test_page_asked_for_by_two_page_objects_is_one_page(site: Site, tmp_pa
     assert done.items[0]["title"] == "First"
     assert done.items[1]["words"] == 300
     assert done.paths == ["/page", "/page"]
-    assert done.counted["revisit/unchanged"] == 1
+    assert done.counted["revisit/undelivered"] == 1  # to the second callback
     assert done.counted["dropped"] == 2
 
 
