@@ -80,7 +80,7 @@ def keep(links: Outlinks) -> Callable[[tuple[Request, PageFingerprint, list[Requ
         judged = JudgedPage(Decision(url=request.url, status="new"), links=made.targets)
         for each in yielded:
             links.asked(each, judged)
-        links.consumed(request, judged)
+        links.consumed(judged)
 
     return work
 

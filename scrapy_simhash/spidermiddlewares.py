@@ -98,8 +98,8 @@ class SimhashSpiderMiddleware:
         # Not reached if the callback fails: `process_spider_exception` handles that.
         if judging is not None:
             judging.delivery.end(response)
-            if response.request is not None and page is not None:
-                judging.links.consumed(response.request, page)
+            if page is not None:
+                judging.links.consumed(page)
 
     async def _look_at(
         self,

@@ -117,15 +117,6 @@ class Outlinks(Follower):
         page = DroppedPage(decision.url, decision.match_url or "", reader.callback, [])
         return page._replace(links=self._known.list_new(links, page))
 
-    def note_followed(self, request: Request, page: JudgedPage) -> None:
-        """Note that a page gives its links, so no near-duplicate has to give them."""
-        if page.decision.status == "unjudged":
-            return
-        document = _original_of(page.decision)
-        followed = self._followed.setdefault(page.reader.callback, {})
-        depth = depth_of(request)
-        followed[document] = min(depth, followed.get(document, depth))
-
     def failed(self, page: JudgedPage) -> None:
         """Let the next copy of a page give its links, or one that was dropped meanwhile."""
         document, callback = _original_of(page.decision), page.reader.callback
@@ -142,10 +133,9 @@ class Outlinks(Follower):
         if page is not None:
             page.asks = self._asks[page.reader.callback] = True
 
-    def consumed(self, request: Request, page: JudgedPage) -> None:
+    def consumed(self, page: JudgedPage) -> None:
         """Note that the output of a page's callback was consumed; not reached if it fails."""
         if page.decision.action not in _LOSING and not page.late:
-            self.note_followed(request, page)
             self._turns.pop((page.reader.callback, _original_of(page.decision)), None)
             # Other links it leaves out, on this page and on others. That is a guess, good enough
             # for a warning: late ones are left out by the callback itself.
@@ -194,15 +184,16 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged, and its links if they are lost."""
         decision = page.decision
-        if decision.action not in _LOSING and not page.late:
+        if decision.status != "unjudged" and decision.action not in _LOSING and not page.late:
             # Its links count as followed before they are, because copies are often fetched with
             # it. If its callback fails, a new page is withdrawn, and those that were dropped for it
             # are made again; of another one `failed` makes one again.
-            key = page.reader.callback, _original_of(decision)
-            known = key[1] in self._followed.get(key[0], {})
-            if not (known or decision.status in {"new", "unjudged"} or decision.action == PASS):
-                self._turns[key] = None
-            self.note_followed(request, page)
+            document, callback = _original_of(decision), page.reader.callback
+            followed = self._followed.setdefault(callback, {})
+            if document not in followed and decision.status != "new" and decision.action != PASS:
+                self._turns[callback, document] = None
+            depth = depth_of(request)
+            followed[document] = min(depth, followed.get(document, depth))
         if len(decision.url) > _LONGEST:
             return
         self._outdated = True

@@ -156,7 +156,8 @@ class Workers:
 
 
 _numbers = itertools.count(1)
-_NO_RECIPE = Recipe(SECOND_EXTRACTOR)  # a text is read by none
+# That of a text that is handed over, which is read by none, and has no second reader.
+_NO_RECIPE = Recipe(SECOND_EXTRACTOR)
 
 
 @dataclass(eq=False, slots=True)
