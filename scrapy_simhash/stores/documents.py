@@ -368,9 +368,9 @@ class Documents:
         `scope` and `most` limit them, unless None; 0 leads them if it was bulk-loaded.
         """
         values, key = self.values, octets(fingerprint)
-        first = values.members(FINGERPRINTS, key, most=1)
         prefix = b"" if scope is None else scope_hash(scope)
         found = values.members(FINGERPRINTS, key, prefix, most)
+        first = values.members(FINGERPRINTS, key, most=1) if prefix else found[:1]
         numbers = [number_of(row[8:]) for row in found]
         # Of all members the mark, whose number is 0, comes first.
         bulk_loaded = first == [BULK_LOADED] or not (first or self.remote)
@@ -642,8 +642,8 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     member has a digest of the identity, the number, and a digest of what the document tells of its
     site.
     """
-    host = host_of(record.url)
-    if record.state == State.DUPLICATE or not record.sketch or not host:
+    known = record.sketch and record.state != State.DUPLICATE
+    if not known or not (host := host_of(record.url)):
         return []
     rows = [(NAMES, key, octets(number)) for key in name_keys(record, seed)]
     if not (record.stub or record.original):

@@ -255,7 +255,14 @@ class Environment:
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again, and must not keep views."""
-        return self._run(work, write=False)
+        self._require_usable()
+        try:
+            with self.lock, self.env.begin() as transaction:
+                return work(transaction)
+        except lmdb.MapResizedError:
+            return self._run(work, write=False)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(error) from error
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a durable write transaction; it may run several times."""
