@@ -17,6 +17,7 @@ from scrapy_simhash.inspection.evaluation.labels import read_corpus
 from scrapy_simhash.inspection.log import LogFilter, read_log
 from scrapy_simhash.judging.documents import PageFacts
 from scrapy_simhash.judging.sinks import find_witness
+from scrapy_simhash.pages.links import MOSTLY_NEW
 
 SHOWN = 5
 
@@ -31,7 +32,9 @@ def list_pages(path: Path) -> Iterator[tuple[str, str, str]]:
     canonical: dict[str, str] = {}
     for decision, _ in read_log(path, LogFilter()):
         canonical[decision.url] = decision.canonical
-        if original := decision.match_url:
+        # Lists with rows of their own are no walls.
+        original = decision.match_url
+        if original and (decision.new_links or 0) < MOSTLY_NEW:
             yield original, original, canonical.get(original, "")
             yield original, decision.url, decision.canonical
 

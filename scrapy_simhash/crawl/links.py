@@ -101,7 +101,7 @@ class Outlinks(Follower):
         """Find how a near-duplicate that is dropped gives its links: "now", LATE, or "" (not)."""
         if self._config.follow_new_links is True and (decision.new_links or 0) >= MOSTLY_NEW:
             return "now"
-        if _is_wall(decision):
+        if decision.sink:  # there is nothing behind the links of a wall
             return ""
         document = _original_of(decision)
         depth = self._followed.get(reader.callback, {}).get(document)
@@ -197,7 +197,7 @@ class Outlinks(Follower):
         if len(decision.url) > _LONGEST:
             return
         self._outdated = True
-        if decision.action in _LOSING and not (self._late or _is_wall(decision)):
+        if decision.action in _LOSING and not (self._late or decision.sink):
             self._remember(self._list_new(decision, page.reader, page.links))
         kept = decision.status in {"new", "revisit"}
         self._known.add_page(decision.url, decision.text_digest if kept else "")
@@ -274,8 +274,3 @@ def _original_of(decision: Decision) -> int:
 def _may_wait(request: Request) -> bool:
     """Whether a request may wait; of one past the filter nobody tells that it is known."""
     return request.method == "GET" and not request.dont_filter
-
-
-def _is_wall(decision: Decision) -> bool:
-    """Whether there is nothing behind the links of a page."""
-    return decision.sink and (decision.new_links or 0) < MOSTLY_NEW

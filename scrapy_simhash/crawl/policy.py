@@ -143,12 +143,11 @@ class Actions:
             return PASS, ""
         if reader == NOBODY:
             return "flag", ""
-        # There is nothing behind the links of a wall.
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
-        if action not in _FOLLOWING or wall:
+        if action not in _FOLLOWING:
             return action, ""
         way = self._find_way(request, reader, decision, links)
         return (_FOLLOWING[action] if way else action), way

@@ -54,7 +54,7 @@ from scrapy_simhash.judging.documents import (
 from scrapy_simhash.judging.rows import OWED, Owed, Why, key_of_lost, pack_row, read_rows
 from scrapy_simhash.judging.sinks import Siblings, forget_sink, is_sink, note_address
 from scrapy_simhash.judging.sites import Sites
-from scrapy_simhash.pages.links import NO_LINKS, measure_new_links
+from scrapy_simhash.pages.links import MOSTLY_NEW, NO_LINKS, measure_new_links
 from scrapy_simhash.simhash import hamming_distance
 
 if TYPE_CHECKING:
@@ -283,9 +283,9 @@ def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
     candidate, record, answer = asked
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
-        links = page.links if answer.duplicate else NO_LINKS
+        links = page.links if answer.duplicate or SHELLS in answer.tests else NO_LINKS
         new_links = measure_new_links(
-            page.link_sketch, links, page.url, record.link_sketch, record.url
+            page.link_sketch, links, page.url, record.link_sketch, record.url, page.requested
         )
     return Match(
         candidate.number,
@@ -322,7 +322,7 @@ class Judge(Matcher):
             match, complete = None, True
         elif nearest is not None and SHELLS in nearest.tests:
             # Nobody's original; but that addresses lead to one shell may prove it a wall.
-            sink = self._leads_to_sink(document, nearest.document)
+            sink = self._leads_to_sink(document, nearest)
             return Verdict("unjudged", SHELL, 0, None, nearest, sink)
         status: Status = "near_duplicate" if match else "new" if complete else "unjudged"
         writing = self.writing
@@ -330,11 +330,15 @@ class Judge(Matcher):
         reason = BUCKET_TOO_FULL if status == "unjudged" else match.kept if match else ""
         if status == "new" and self.siblings is not None:
             self.siblings.add(document.url, number)
-        sink = match is not None and self._leads_to_sink(document, match.document)
+        sink = match is not None and self._leads_to_sink(document, match)
         return Verdict(status, reason, number, match, nearest, sink)
 
-    def _leads_to_sink(self, document: Document, original: int) -> bool:
+    def _leads_to_sink(self, document: Document, match: Match) -> bool:
         """Whether the original of a near-duplicate is a sink, of which it may be the last proof."""
+        original = match.document
+        # There is nothing behind the links of a sink, but they may well say where one wanted to go.
+        if (match.new_links or 0.0) >= MOSTLY_NEW:
+            return False
         # A file is a picture or an empty answer, not a page in place of others.
         if self.writing is None or self.siblings is None or not original or document.file:
             return is_sink(self.documents, original, document)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import xxhash
@@ -136,28 +136,50 @@ def share_of_new_links(sample: bytes, seen: Iterable[bytes]) -> float | None:
 
 
 def measure_new_links(
-    sample: bytes, links: PageLinks, url: str, seen: bytes, original: str | None
+    sample: bytes,
+    links: PageLinks,
+    url: str,
+    seen: bytes,
+    original: str | None,
+    requested: str = "",
 ) -> float | None:
     """Estimate which share of a near-duplicate's links is new, relative to its place, too.
 
     Args:
         sample: of the links of the page.
-        links: of the page; those that were not handed over are not carried over, either.
+        links: of the page; of those that were not handed over only the addresses are compared.
         url: of the page.
         seen: the sample of its original.
         original: URL of its original, or None.
+        requested: the address from which the page was redirected, or "".
 
     Returns:
-        0 to 1, or None, as `share_of_new_links`. Where most are new by their addresses, they are
-        also carried over to the place of the original, and the smaller share counts: each link of a
-        mirror has a counterpart there.
+        0 to 1, or None, as `share_of_new_links`. Where most are new by their addresses, those that
+        lead to the page itself, or say that one wants to go there, as a login does, count for
+        nothing, and the others are also carried over to the place of the original, and the smaller
+        share counts: each link of a mirror has a counterpart there.
     """
     share = share_of_new_links(sample, [seen])
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
         return share
+    own = {*_spell(url), *_spell(requested)}
+    listed = links.addresses.decode().split("\n")
+    others = [link for link in listed if own.isdisjoint(_list_named(link))]
+    if len(others) < len(listed):
+        share = share_of_new_links(_sample(map(str.encode, others)), [seen]) or 0.0
     carry = carry_over(url, original)
     if carry is None:
         return share
-    carried = {carry(link).encode() for link in links.addresses.decode().split("\n")}
-    there = share_of_new_links(_sample(carried), [seen])
+    there = share_of_new_links(_sample(carry(link).encode() for link in others), [seen])
     return share if there is None else min(share, there)
+
+
+def _spell(url: str) -> set[str]:
+    """Spell an address as links do: whole, and without its host."""
+    return {url, "/" + url.partition("://")[2].partition("/")[2]} if url else set()
+
+
+def _list_named(link: str) -> list[str]:
+    """List the addresses that a link names: its own, and perhaps values of its parameters."""
+    pairs = link.partition("?")[2].split("&") if "?" in link else ()
+    return [link, *(unquote(pair.partition("=")[2]) for pair in pairs)]

@@ -14,7 +14,7 @@ from scrapy_simhash.crawl import followers
 from scrapy_simhash.signals import sink_found
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.commanding import Run
-from tests.helpers.crawling import Crawl, PagesSpider, crawl
+from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl
 from tests.helpers.pages import edit_words, make_page, make_words, page
 from tests.helpers.server import Answer, Site, serve
 
@@ -27,9 +27,8 @@ WALL_BEGINS, RECOGNISED = 3, 7
 
 def login(path: str) -> str:
     """Make a login page as sites do: it says where one wanted to go."""
-    return make_page(
-        [*make_words(99, 120), "to", "continue", "with", path], title="Log in", links=[path]
-    )
+    words = [*make_words(99, 120), "to", "continue", "with", path]
+    return make_page(words, title="Log in", links=[path, f"/register?next={path}"])
 
 
 def members(number: int) -> str:
@@ -142,11 +141,14 @@ async def test_drop_drops_walls_under_any_action_and_nothing_else(
     assert done.counted["dropped"] == MEMBERS - RECOGNISED - 1
 
 
-async def test_drop_follows_no_links_of_a_wall(site: Site, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "drop", "SIMHASH_FOLLOW_NEW_LINKS": True}
-    done = await crawl(tmp_path, site.urls(), **settings)
-    actions = [each["action"] for each in done.decisions]
-    assert actions == [""] * 4 + ["follow"] * 3 + ["drop"] * 5
+@pytest.mark.parametrize("how", [False, True, "late"])
+async def test_a_wall_gives_no_links(site: Site, tmp_path: Path, how: str | bool) -> None:
+    """Those of a document that an earlier crawl kept would be followed once."""
+    settings: dict[str, Any] = {"SIMHASH_FOLLOW_NEW_LINKS": how}
+    *requests, last = site.urls()
+    await crawl(tmp_path, requests, **settings)
+    again = await crawl(tmp_path, [last], **settings)
+    assert [each["action"] for each in again.decisions] == ["drop"]
 
 
 @pytest.mark.parametrize("at_once", [1, 16])
@@ -225,6 +227,26 @@ async def test_commands_show_walls_and_undo_their_drops(
     again = await crawl(store, dropped)
     assert again.paths == [members(5)]
     assert {each["sink"] for each in again.decisions if each["status"] != "new"} == {True}
+
+
+@pytest.mark.parametrize("how", [False, "late"])
+async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
+    tmp_path: Path, how: str | bool
+) -> None:
+    """Ten galleries differ in nothing but their pictures, and in where these lead."""
+    answers = {f"/{n}": page(99, links=["/", f"/{n}/a", f"/{n}/b"]) for n in range(10)}
+    rows = [f"/{n}/{row}" for n in range(10) for row in "ab"]
+    answers |= {path: page(number) for number, path in enumerate(["/", *rows])}
+    answers["/"] = make_page(make_words(98), links=[f"/{n}" for n in range(10)])
+    settings: dict[str, Any] = {"SIMHASH_SINK_ACTION": "close", "SIMHASH_FOLLOW_NEW_LINKS": how}
+    with serve(answers) as site:
+        for turn in range(2):
+            done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **settings)
+            assert done.stats["finish_reason"] == "finished"
+            assert "sink" not in done.counted
+            unseen = done.counted.get("links/only_on_dropped_pages", 0)
+            # The first one was kept.
+            assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
 
 
 async def test_soft_404(tmp_path: Path) -> None:

@@ -90,6 +90,17 @@ def test_links_of_the_next_page_of_a_list_are_new() -> None:
     assert measure(second, f"{A}/one", first, f"{A}/two") == 1.0
 
 
+def test_links_that_name_their_own_page_are_not_new() -> None:
+    """A login says where one wanted to go."""
+    back = ["/two", "/login?next=/two", "/in?back=http%3A%2F%2Fa.example%2Ftwo&x=1"]
+    assert measure(back, f"{A}/two", ["/one"], f"{A}/one") == 0.0
+    assert measure([*back, "/new", "/one"], f"{A}/two", ["/one"], f"{A}/one") == 0.5
+    sample, listed = read_links(back, f"{A}/login")
+    redirected = f"{A}/login", b"", f"{A}/one"
+    assert measure_new_links(sample, listed, *redirected) == 1.0
+    assert measure_new_links(sample, listed, *redirected, requested=f"{A}/two") == 0.0
+
+
 def test_links_that_nobody_listed_are_compared_by_their_addresses() -> None:
     sample, _ = read_links(["/mirror/1"], A)
     seen, _ = read_links(["/1"], A)
