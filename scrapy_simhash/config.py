@@ -66,82 +66,75 @@ class Config:
 
     Attributes:
         store: folder of the store, or a URL: `lmdb:///folder`, `redis://...`,
-            `redis+cluster://...`. A relative folder is below Scrapy's data path (`.scrapy` in the
-            project; without one, as under `runspider`, of the current folder, whose spiders all
-            share it); the crawl does not start if the project's folder cannot be found, [as under
+            `redis+cluster://...`. A relative folder is below Scrapy's data path: `.scrapy` in the
+            project, or in the current folder where there is no project, as under `runspider`. The
+            crawl does not start if the project's folder cannot be found, [as under
             Scrapyd](scrapyd.md)
-        action: what to do with a near-duplicate: `drop` it; `ignore-outlinks`, which keeps its
-            items and drops its requests; or only `flag` it
-        confirm: how much of two pages must agree before one is dropped for the other: of the whole
-            texts, or of the main texts, or of the content between the first and the last of what
-            both have, where what other pages of the site have does not count. Jaccard similarity,
-            estimated with sketches, 0 to 1; what the pages are called must fit as well. With `None`
-            the distance alone decides, as in the paper
+        action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
+            and drops its requests; `flag` only marks it
+        confirm: similarity that the texts of two pages must reach, 0 to 1, where the names of the
+            pages also fit, see [the decision](design.md#the-decision). With `None` the distance
+            alone decides, as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
-            `host` or `language` (declared, otherwise detected); or those with the same name,
-            returned by a function of URL and `PageFingerprint` that you name by its import path.
-            After a change, a stored page is in its new scope once it is fetched again
-        cross_site: what to do with a near-duplicate of a page on another site (registrable domain),
+            `host` or `language`; or those for which a function, named by its import path, returns
+            the same name. See [scopes](scope.md)
+        cross_site: what happens to a near-duplicate of a page on another site (registrable domain),
             or of a bulk-loaded fingerprint without URL: `drop` treats it like any other, as in the
             paper; `flag` only flags it, whatever the action
-        across_spiders: drop a near-duplicate of a page that another spider got, too, if the
-            callbacks have one name; with `False` a page is dropped only for one that its own spider
-            got, see [Several spiders on one store](several-spiders.md)
-        never_drop: regular expressions; a page whose URL matches one is not judged (`never_drop`)
-        follow_new_links: follow the links of a near-duplicate if at least half of them are not on
-            its original: its callback runs, and its items are dropped. `late`: if any is new, and
-            its requests wait until the crawl has nothing else to do, at most 1,000 of them. See
-            [when to turn it on](#when-to-follow-new-links)
-        files: judge other bodies than HTML, such as PDF, by an exact digest: one that is equal to
-            another is its near-duplicate at distance 0. See [Files](#files)
-        url_rules: what the crawl does with rules by which addresses lead to one page: `learn` them
-            and report what they would have saved; `skip` requests by proven rules as well, see
-            [requests that are not made](#requests-that-are-not-made); or `off`
-        workers: processes that extract text, 0 to 1024; 0 extracts on the event loop, for debugging
-        keep_text: keep main texts in the store, compressed, so that `explain` can show how two
-            pages differ
-        hand_over_text: put the main text of each page that goes on to the spider into
-            `response.meta["simhash_text"]`, as one of these reads it: `turbohtml` (`True` is the
-            same), `trafilatura`, `html2txt` (all visible text), or the import path of a function
-            from HTML to text. See [the main text](text.md)
-        log: path of the decision log; a relative one is below the project's folder, or without a
-            project below the current folder. `None` writes no log
-        expire_days: a page causes no more drops this many days after it was last fetched; above 0.
-            With `None` it never expires. This deletes nothing, see `prune`. Imported fingerprints
-            have no date and do not expire
+        across_spiders: `True` also drops a page for one that another spider got in a callback of
+            the same name, see [several spiders](several-spiders.md)
+        never_drop: regular expressions; a page is not judged if its URL matches one (`never_drop`)
+        follow_new_links: `True` follows the links of a near-duplicate if at least half of them are
+            not on its original; `late` requests those that are new once the crawl has nothing else
+            to do. See [links of dropped pages](links.md)
+        files: judge other bodies than HTML, such as PDF, too: files with the same bytes are
+            near-duplicates. See [files](#files)
+        url_rules: what the crawl does with rules by which several addresses lead to one page:
+            `learn` them and report what they would have saved; `skip` requests by proven rules as
+            well; or `off`. See [addresses](urls.md)
+        workers: processes that read pages, 0 to 1024; 0 reads them on the event loop, for debugging
+        keep_text: keep main texts in the store, compressed, so that `explain` and the report can
+            show how two pages differ
+        hand_over_text: put the main text of each page that reaches the spider into
+            `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
+            `trafilatura`, `html2txt` (all visible text), and the import path of a function from
+            HTML to text. See [the main text](text.md)
+        log: path of the decision log; a relative one is below the project's folder, or below the
+            current folder without a project. `None` writes no log
+        expire_days: days after its last fetch from which a page causes no more drops, above 0;
+            `None`: never. Nothing is deleted, see `prune`. Imported fingerprints have no date and
+            do not expire
         readonly: judge pages, but write nothing to the store; for test runs
         enabled: `False` switches both middlewares off
-        distance: (advanced) k: pages whose fingerprints differ in at most this many of 64 bits are
-            candidates, beside pages of one host that have a part of a title or heading in common;
-            with `SIMHASH_CONFIRM = None` only the former are, and they are near-duplicates, and the
-            default is 3. 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, and the
-            default is lowered to that
-        tables: (advanced) table design: 4, 10, 16, 20, or blocks and distance as `"m:k"`. `"4+2"`
-            probes with up to 2 bits flipped, see [Table designs](#table-designs). `auto` keeps the
-            design of an existing store, and makes 4 tables in a new one
-        extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast` (without
-            fallback extractors), `trafilatura`, `html2txt` (all visible text), or the import path
-            of a function from an lxml tree to text. See [how to choose](#how-to-choose-a-reader).
-            Where turbohtml cannot be imported, the default is `trafilatura-fast`
-        features: (advanced) the features of a text: `words-1`, `words-2`, `words-3` (shingles of 1
-            to 3 words, weight 1 + ln count), `words-3-set` (equal weights), `words-1-counts`
-            (weight count), `zh-words` and `zh-keywords` (Chinese words by jieba, extra `zh`), or
-            the import path of a `scrapy_simhash.pages.features.FeatureSet`
-        max_bytes: (advanced) pages with a larger body are not judged (`too_large`); 1 or more
-        page_timeout: (advanced) seconds a page may take in its worker, above 0; then the worker is
-            killed, and the page is `unjudged` (`timed_out`)
-        page_memory: (advanced) bytes a page may take in its worker, beyond what the worker has
-            loaded; then the worker ends, and the page is `unjudged` (`out_of_memory`). 1 or more;
+        distance: (advanced) bits, of 64, in which the fingerprints of two candidates differ at
+            most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
+            default is lowered to that. Pages of one host that share a part of a title or heading
+            are candidates, too. With `SIMHASH_CONFIRM = None` they are not, and the default is 3
+        tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
+            `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
+        extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,
+            `trafilatura`, `html2txt`, or the import path of a function from an lxml tree to text;
+            see [readers](#how-to-choose-a-reader). Where turbohtml cannot be imported, the default
+            is `trafilatura-fast`
+        features: (advanced) features of a text: `words-1`, `words-2`, `words-3` (shingles of 1 to 3
+            words, weight 1 + ln count), `words-3-set` (equal weights), `words-1-counts` (weight
+            count), `zh-words` and `zh-keywords` (Chinese words by jieba, extra `zh`), or the import
+            path of a `scrapy_simhash.pages.features.FeatureSet`
+        max_bytes: (advanced) bytes; a page with a larger body is not judged (`too_large`); 1 or
+            more
+        page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the
+            worker is killed, and the page is `unjudged` (`timed_out`)
+        page_memory: (advanced) bytes that a page may take in its worker, beyond what the worker has
+            loaded, 1 or more; then the worker ends, and the page is `unjudged` (`out_of_memory`).
             Linux only
-        sink_action: (advanced) what to do with a near-duplicate of a [wall](walls.md) (a login or
-            "not found" page to which unlike addresses lead): `flag` marks its verdict with `sink`,
-            and `SIMHASH_ACTION` decides as before; `drop` drops it under any action; `close` ends
-            the crawl with the reason `simhash_sink` once all its hosts show one
+        sink_action: (advanced) what happens to a near-duplicate of a [wall](walls.md): `flag` marks
+            its verdict with `sink`, and `SIMHASH_ACTION` decides; `drop` drops it under any action;
+            `close` ends the crawl with the reason `simhash_sink` once all its hosts show a wall
         secret_headers: (advanced) names of headers that no store keeps, besides `Authorization`,
             `Cookie` and `Proxy-Authorization`: requests with them are [made
             again](reliability.md#credentials) only while their crawl runs
         done_on: (advanced) when a page counts as seen: once its `items` passed the pipelines, or
-            once the `feed` that has them is stored
+            once the `feed` with them is stored
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"

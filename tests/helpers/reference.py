@@ -1,6 +1,7 @@
-"""Write the tables of settings of docs/reference.md: `python -m tests.helpers.reference`."""
+"""Write the lists of settings of docs/reference.md: `python -m tests.helpers.reference`."""
 
 import re
+import textwrap
 from dataclasses import fields
 from inspect import cleandoc
 
@@ -8,8 +9,8 @@ from scrapy_simhash.config import LOG_IN_STORE, Config
 from tests.helpers.processes import ROOT
 
 REFERENCE = ROOT / "docs" / "reference.md"
-_HEAD = "| setting | default | meaning and range |\n| --- | --- | --- |\n"
-_TABLE = re.compile(rf"(?<={re.escape(_HEAD)})(?:\|.*\n)+")
+_LIST = re.compile(r"(?:^- \*\*`SIMHASH_.*\n(?: {2}.*\n)*)+", re.MULTILINE)
+_WIDTH = 120
 # Defaults that depend on the machine or on other settings.
 _ADVANCED = "(advanced) "
 _DEFAULTS = {"workers": "cores - 1, at least 1", "log": f"`{LOG_IN_STORE}` in the store's folder"}
@@ -22,33 +23,39 @@ def describe_settings() -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def settings_rows() -> list[list[str]]:
-    """Make the rows of both tables, everyday and advanced: setting, default, meaning and range."""
+def lists_of_code() -> list[str]:
+    """Make both lists, everyday and advanced: setting, default, meaning and range."""
     described, default = describe_settings(), Config()
     shown = {f.name: f"`{getattr(default, f.name)}`" for f in fields(Config)} | _DEFAULTS
     assert set(described) == set(shown), "fields of Config and their descriptions differ"
     return [
-        [
-            f"| `SIMHASH_{name.upper()}` | {shown[name]} | "
-            f"{text.removeprefix(_ADVANCED).rstrip('.')} |"
+        "".join(
+            _write_entry(f"SIMHASH_{name.upper()}", shown[name], text.removeprefix(_ADVANCED))
             for name, text in described.items()
             if text.startswith(_ADVANCED) == advanced
-        ]
+        )
         for advanced in (False, True)
     ]
 
 
-def tables_of_settings(document: str) -> list[list[str]]:
-    """Find the rows of both tables in a document."""
-    return [table.splitlines() for table in _TABLE.findall(document)]
+def _write_entry(setting: str, default: str, text: str) -> str:
+    entry = f"- **`{setting}`** ({default}): {text.rstrip('.')}."
+    # Code stays on one line.
+    glued = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), entry)
+    lines = textwrap.fill(glued, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return lines.replace("\0", " ") + "\n"
+
+
+def lists_of_document(document: str) -> list[str]:
+    """Find both lists in a document."""
+    return _LIST.findall(document)
 
 
 def main() -> None:
-    """Write the tables."""
+    """Write the lists."""
     document = REFERENCE.read_text("utf-8")
-    tables = iter(settings_rows())
-    written = _TABLE.sub(lambda _: "".join(f"{row}\n" for row in next(tables)), document)
-    REFERENCE.write_text(written, "utf-8")
+    lists = iter(lists_of_code())
+    REFERENCE.write_text(_LIST.sub(lambda _: next(lists), document), "utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.detector.log import VERDICT, Decision
 from scrapy_simhash.stores.store import Store
-from tests.helpers.reference import settings_rows, tables_of_settings
+from tests.helpers.reference import lists_of_code, lists_of_document
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(scrapy_simhash.__file__).parent
@@ -24,15 +24,11 @@ MOST_KEYS, MOST_STATS = 24, 30
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-def table_rows(heading: str) -> dict[str, list[str]]:
-    """Read the tables below a heading: first cell without backquotes -> other cells."""
+def entries(heading: str) -> list[str]:
+    """List what a section explains: the bold names in front of the colon, one or more an entry."""
     section = re.split(r"\n## ", REFERENCE.partition(f"\n## {heading}\n")[2])[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in section.splitlines()
-        if line.startswith("| `")
-    ]
-    return {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    heads = re.findall(r"^- (\*\*`[^:]*`\*\*): ", section, re.MULTILINE)
+    return [name for head in heads for name in re.findall(r"\*\*`([^`]+)`\*\*", head)]
 
 
 def source() -> str:
@@ -82,19 +78,19 @@ def test_package_ships_its_types_and_licence() -> None:
     assert any(name.endswith("LICENSE") for name in names)
 
 
-def test_the_tables_of_settings_are_made_of_the_code() -> None:
-    assert tables_of_settings(REFERENCE) == settings_rows(), "run python -m tests.helpers.reference"
+def test_the_lists_of_settings_are_made_of_the_code() -> None:
+    assert lists_of_document(REFERENCE) == lists_of_code(), "run python -m tests.helpers.reference"
 
 
 def test_reference_has_every_key_of_a_decision() -> None:
-    documented = table_rows("Response meta: the verdict")
+    documented = entries("Response meta: the verdict")
     assert set(Decision.__struct_fields__) <= set(documented)
-    assert list(documented)[: len(VERDICT)] == list(VERDICT)
+    assert documented[: len(VERDICT)] == list(VERDICT)
     assert len(VERDICT) <= MOST_KEYS
 
 
 def test_reference_has_every_reason() -> None:
-    documented = set(table_rows("Response meta: the verdict"))
+    documented = set(entries("Response meta: the verdict"))
     raised = set(re.findall(r'UnjudgedError\(\s*"(\w+)"', source()))
     skipped = set(
         re.findall(r'^ +"(\w+)": ', (PACKAGE / "crawl/policy.py").read_text(), re.MULTILINE)
@@ -105,7 +101,7 @@ def test_reference_has_every_reason() -> None:
 
 
 def test_reference_has_every_stat() -> None:
-    documented = {re.sub(r"\{.*", "", name) for name in table_rows("Stats")}
+    documented = {re.sub(r"\{.*", "", name) for name in entries("Stats")}
     assert len(documented) <= MOST_STATS
     counted = {
         f"simhash/{re.sub(r'[{].*', '', name)}"
@@ -120,7 +116,7 @@ def test_reference_has_every_stat() -> None:
 
 
 def test_reference_has_every_command() -> None:
-    assert set(table_rows("Commands")) == set(COMMANDS)
+    assert sorted(entries("Commands")) == sorted(COMMANDS)
 
 
 def test_messages_and_pages_name_commands_that_exist() -> None:
