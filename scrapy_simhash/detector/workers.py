@@ -156,8 +156,7 @@ class Workers:
 
 
 _numbers = itertools.count(1)
-# That of a text that is handed over, which is read by none, and has no second reader.
-_NO_RECIPE = Recipe(SECOND_EXTRACTOR)
+_NO_RECIPE = Recipe(SECOND_EXTRACTOR)  # of a text that is handed over: no second reader
 
 
 @dataclass(eq=False, slots=True)

@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -259,14 +259,29 @@ class Environment:
         try:
             with self.lock, self.env.begin() as transaction:
                 return work(transaction)
-        except lmdb.MapResizedError:
-            return self._run(work, write=False)
+        except lmdb.MapResizedError:  # another process grew it
+            with self.lock:
+                self.env.set_mapsize(0)
+            return self.read(work)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a durable write transaction; it may run several times."""
-        return self._run(work, write=True)
+        self._require_usable()
+        try:
+            with self.lock, self._alone():
+                for _ in range(_GROWTHS_PER_WRITE):
+                    try:
+                        with self.env.begin(write=True) as transaction:
+                            return work(transaction)
+                    except lmdb.MapFullError:
+                        self.env.set_mapsize(2 * self.env.info()["map_size"])
+                    except lmdb.MapResizedError:  # another process grew it
+                        self.env.set_mapsize(0)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(error) from error
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -286,22 +301,6 @@ class Environment:
             return (self.folder / DATA_FILE).stat().st_ino
         except OSError:
             return 0
-
-    def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, write: bool) -> Result:
-        self._require_usable()
-        try:
-            with self.lock, self._alone() if write else nullcontext():
-                for _ in range(_GROWTHS_PER_WRITE):
-                    try:
-                        with self.env.begin(write=write) as transaction:
-                            return work(transaction)
-                    except lmdb.MapFullError:
-                        self.env.set_mapsize(2 * self.env.info()["map_size"])
-                    except lmdb.MapResizedError:  # another process grew it
-                        self.env.set_mapsize(0)
-        except (lmdb.Error, OSError) as error:
-            raise self._failed(error) from error
-        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
         told = f"the store at {self.folder} failed: {error}"
