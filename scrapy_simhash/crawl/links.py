@@ -263,11 +263,12 @@ class Outlinks(Follower):
 
 
 def _original_of(decision: Decision) -> int:
-    """Name the document of a page, or of the one that it repeats; bulk-loaded ones have none."""
+    """Name the document of a page, or of the one that it repeats."""
     # The next run of a job has to find these names, so they do not come from `hash`.
-    name = decision.document, decision.url
-    if decision.action != PASS and decision.match_document:
-        name = decision.match_document, decision.match_url or ""
+    name: tuple[object, str] = decision.document, decision.url
+    original = decision.match_fingerprint or decision.match_document  # bulk-loaded, or not
+    if decision.action != PASS and original:
+        name = original, decision.match_url or ""
     return xxhash.xxh3_64_intdigest("{} {}".format(*name).encode("utf-8", "replace"))
 
 

@@ -405,6 +405,8 @@ def _note_verdict(decision: Decision, verdict: Verdict) -> None:
     if match := verdict.match:
         decision.match_url = match.url
         decision.match_document = match.document
+        if not match.document:
+            decision.match_fingerprint = f"{match.fingerprint:016x}"
         decision.distance = match.distance
         decision.similarity = match.similarity
         decision.tests = list(match.tests)

@@ -75,6 +75,7 @@ class Published(msgspec.Struct, kw_only=True):
 class Decision(Published, kw_only=True):
     """What was decided on a page: a line of the log. One that lacks a field has its default."""
 
+    match_fingerprint: str | None = None
     nearest_url: str | None = None
     nearest_distance: _Bits | None = None
     nearest_similarity: _Share | None = None

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scrapy.http import Request, Response
 
+from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe
 from tests.helpers.pages import page
 from tests.helpers.server import serve
@@ -29,6 +31,21 @@ async def test_links_of_a_page_that_an_earlier_crawl_kept_are_followed_once(tmp_
     assert sorted(done.paths) == LEAVES
     assert [each["action"] for each in done.decisions[:2]] == ["follow", "drop"]
     assert done.counted["items_dropped"] == done.counted["dropped"] == 1
+
+
+async def test_links_of_a_bulk_loaded_page_are_followed_once(tmp_path: Path) -> None:
+    """Nothing is known of it but its fingerprint, which a copy need not have."""
+    with serve(ANSWERS) as site:
+        done = await crawl(tmp_path / "other", [site.url("/list")])
+        with open_store(str(tmp_path / "other"), readonly=True) as store:
+            seed = store.seed
+        loaded = int(done.decisions[0]["fingerprint"], 16) ^ 0b11
+        with open_store(str(tmp_path / "s"), seed=seed) as store:
+            store.bulk_load(np.array([loaded], np.uint64))
+        done = await crawl(tmp_path / "s", [*map(site.url, ("/copy1", "/copy2"))], FollowingSpider)
+    assert sorted(done.paths) == LEAVES
+    assert [each["action"] for each in done.decisions[:2]] == ["follow", "drop"]
+    assert done.decisions[0]["match_fingerprint"] == f"{loaded:016x}"
 
 
 async def test_under_ignore_outlinks_its_items_pass_as_well(tmp_path: Path) -> None:
