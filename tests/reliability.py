@@ -1,4 +1,4 @@
-"""Runs the tests that docs/reliability.md names, and prints its tables with what was found.
+"""Runs the tests that docs/reliability.md names, and prints in tables what was found.
 
 `python -m tests.reliability [--long] [--only TEXT] [--resume FILE]`. With `--long` the variables
 beside a test are set, and programs run as well: hours. Tables go to the standard output, progress
@@ -25,13 +25,13 @@ from xml.etree import ElementTree as ET
 from tests.helpers.processes import ROOT, environment
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
-COLUMNS = ["fault", "promise", "test", "last run"]
+_ROW = re.compile(r"\*\*(.+?)\*\*: (.+?) ((?:`[^`]+`(?: \([^)]+\))?[,;.] ?)+)(?:Without: (.+))?")
 _TEST = re.compile(r"(tests/[\w/]+\.py)?(?:::(\w+))?")
 _VARIABLE = re.compile(r"(SIMHASH_TESTS?_[A-Z_]+)=(\d+)")
 
 
 class Row(NamedTuple):
-    """A row of a table: its cells as written, and what the one of the tests names."""
+    """A promise: fault, promise, tests and what was removed, as written; what the tests name."""
 
     section: str
     cells: list[str]
@@ -49,19 +49,21 @@ class Case(NamedTuple):
 
 
 def read_rows(document: str) -> Iterator[Row]:
-    """Read the tables of faults; others are passed over."""
-    section, within = "", False
-    for line in document.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        section = line.lstrip("# ") if line.startswith("#") else section
-        if within and line.startswith("| ") and not line.startswith("| ---"):
-            yield _read_row(section, cells)
-        within = line.startswith("|") and (within or cells[: len(COLUMNS)] == COLUMNS)
+    """Read the paragraphs that begin with a fault in bold; others are passed over."""
+    section = ""
+    for paragraph in re.split(r"\n\n+", document):
+        if paragraph.startswith("#"):
+            section = paragraph.lstrip("# ")
+        elif paragraph.startswith("**"):
+            yield _read_row(section, " ".join(paragraph.split()))
 
 
-def _read_row(section: str, cells: list[str]) -> Row:
-    row, file = Row(section, cells, [], [], {}), ""
-    for code in re.findall(r"`([^`]+)`", cells[COLUMNS.index("test")]):
+def _read_row(section: str, paragraph: str) -> Row:
+    found = _ROW.fullmatch(paragraph)
+    if found is None:
+        raise ValueError(f"{section}: {paragraph!r} is no fault, promise and tests")
+    row, file = Row(section, [cell or "not tried" for cell in found.groups()], [], [], {}), ""
+    for code in re.findall(r"`([^`]+)`", found[3]):
         if code.startswith("python "):
             row.programs.append(code.removeprefix("python "))
         elif variable := _VARIABLE.fullmatch(code):
@@ -157,11 +159,11 @@ def run_tests(tests: Iterable[str], variables: Mapping[str, str]) -> list[Case]:
 
 
 def write_tables(rows: Iterable[Row], cases: Sequence[Case]) -> Iterator[str]:
-    """Write the tables, with what was found for the last run."""
+    """Write a table for each section, with what was found."""
     for section, of_section in groupby(rows, lambda row: row.section):
-        yield f"\n## {section}\n\n| {' | '.join(COLUMNS)} |\n| --- | --- | --- | --- |"
+        yield f"\n## {section}\n\n| fault | promise | test | found |\n| --- | --- | --- | --- |"
         for row in of_section:
-            yield f"| {' | '.join([*row.cells[: len(COLUMNS) - 1], judge(row, cases)[1]])} |"
+            yield f"| {' | '.join([*row.cells[:3], judge(row, cases)[1]])} |"
 
 
 def main(*arguments: str) -> int:

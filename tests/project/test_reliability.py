@@ -10,25 +10,25 @@ from tests.helpers.needing import EVERYTHING
 from tests.helpers.processes import ROOT
 from tests.reliability import DOCUMENT, Case, exists, judge, main, read_report, read_rows
 
-TABLE = """\
+PROMISES = """\
 # Title
 
-| attack | what helps |
-| --- | --- |
-| not a row | `anything` |
+A paragraph with **bold** text.
 
 ## First
 
-| fault | promise | test | last run | with the protection taken out |
-| --- | --- | --- | --- | --- |
-| one | kept | `tests/test_a.py::test_1`, `::test_2` (why), `SIMHASH_TEST_KILLS=500` | 3 | fails |
-| two | kept | `tests/test_b.py`, `python -m tests.fuzz.fuzz_page --minutes 30` | - | fails |
+**one**: kept `for` a long
+time. `tests/test_a.py::test_1`,
+`::test_2` (why), `SIMHASH_TEST_KILLS=500`.
+Without: care.
+
+**two**: kept. `tests/test_b.py`, `python -m tests.fuzz.fuzz_page --minutes 30`.
+
+- a list
 
 ## Second
 
-| fault | promise | test | last run | with the protection taken out |
-| --- | --- | --- | --- | --- |
-| three | kept | `python benchmarks/bench_long_run.py` | - | fails |
+**three**: kept. `python benchmarks/bench_long_run.py`. Without: closing.
 """
 REPORT = """\
 <testsuites><testsuite>
@@ -46,7 +46,7 @@ def test_whatever_the_document_names_exists() -> None:
     rows = list(read_rows(DOCUMENT.read_text()))
     assert len({row.section for row in rows}) > 5
     assert all(row.tests or row.programs for row in rows)
-    assert all(len(row.cells) == 5 and all(row.cells) for row in rows)
+    assert all(len(row.cells) == 4 and all(row.cells) for row in rows)
     named = {name for row in rows for name in (*row.tests, *row.programs)}
     assert [name for name in sorted(named) if not exists(name)] == []
 
@@ -88,8 +88,9 @@ def test_every_long_version_is_in_the_document() -> None:
 
 
 def test_rows_are_read() -> None:
-    one, two, three = read_rows(TABLE)
-    assert (one.section, one.cells[0], one.cells[3]) == ("First", "one", "3")
+    one, two, three = read_rows(PROMISES)
+    assert (one.section, one.cells[:2]) == ("First", ["one", "kept `for` a long time."])
+    assert [row.cells[3] for row in (one, two, three)] == ["care.", "not tried", "closing."]
     assert one.tests == ["tests/test_a.py::test_1", "tests/test_a.py::test_2"]
     assert one.variables == {"SIMHASH_TEST_KILLS": "500"}
     assert (two.tests, two.programs) == (["tests/test_b.py"], [FUZZ])
@@ -98,13 +99,19 @@ def test_rows_are_read() -> None:
 
 @pytest.mark.parametrize("cell", ["`test_1`", "`::test_1`", "`SIMHASH_KILLS=5`", "`pytest x`"])
 def test_what_is_no_test_is_refused(cell: str) -> None:
-    table = TABLE.replace("`tests/test_b.py`", cell)
+    promises = PROMISES.replace("`tests/test_b.py`", cell)
     with pytest.raises(ValueError, match=r"First: .* is no test, variable or program"):
-        list(read_rows(table))
+        list(read_rows(promises))
+
+
+@pytest.mark.parametrize("promise", ["kept.", "kept. `tests/test_b.py`. Because: care.", ""])
+def test_what_names_no_test_is_refused(promise: str) -> None:
+    with pytest.raises(ValueError, match=r"Third: .* is no fault, promise and tests"):
+        list(read_rows(f"{PROMISES}\n## Third\n\n**four**: {promise}\n"))
 
 
 def test_what_was_found_is_judged() -> None:
-    one, two, three = read_rows(TABLE)
+    one, two, three = read_rows(PROMISES)
     cases = list(read_report(REPORT))
     assert judge(one, cases) == (False, "1 failed, 1 passed, 1 skipped, 3.0 s")
     assert judge(one, cases[:2]) == (
@@ -133,7 +140,7 @@ def test_what_is_kept_is_not_run_again(
         return Case(program, "passed", 5)
 
     monkeypatch.setattr(reliability, "DOCUMENT", tmp_path / "reliability.md")
-    (tmp_path / "reliability.md").write_text(TABLE)
+    (tmp_path / "reliability.md").write_text(PROMISES)
     monkeypatch.setattr(reliability, "exists", lambda _: True)
     monkeypatch.setattr(reliability, "run_tests", run_tests)
     monkeypatch.setattr(reliability, "run", run)
