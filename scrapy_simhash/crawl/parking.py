@@ -147,8 +147,9 @@ class ParkedRequests(Follower):
         # Names of normal forms, with the page of each that this crawl fetched, and its depth.
         self._fetched: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
-        # Keys of parked requests whose form none of these pages has, by its name.
-        self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes]]] = defaultdict(deque)
+        # Keys of parked requests whose form none of these pages has, or only one that lies deeper
+        # under DEPTH_LIMIT, by its name; with their depths.
+        self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes, int]]] = defaultdict(deque)
         self._waiting_number = 0
         self._warned: set[str] = set()  # what was told once
         self._parked = 0
@@ -242,8 +243,8 @@ class ParkedRequests(Follower):
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
             form = self._name_form(target.form, find_reader(spider_of(self._crawler), request))
-            full = form not in self._fetched and self._waiting_number >= _MOST_REMEMBERED
-            if full or self._is_cut_off(request, form):
+            full = self._waiting_number >= _MOST_REMEMBERED
+            if full and not self._is_answered(form, depth_of(request)):
                 made.append(request)
             elif fate is None:
                 candidate = new.get(identity) or self._make_candidate(
@@ -301,10 +302,10 @@ class ParkedRequests(Follower):
 
         return name_form(form, reader)
 
-    def _is_cut_off(self, request: Request, form: bytes) -> bool:
-        """Whether the page that stands for a request's was met deeper, under DEPTH_LIMIT."""
-        depth = depth_of(request)
-        return self._depth_limit > 0 and depth < self._fetched.get(form, (0, depth))[1]
+    def _is_answered(self, form: bytes, depth: int) -> bool:
+        """Whether this crawl fetched a page of a form, and no deeper one under DEPTH_LIMIT."""
+        found = self._fetched.get(form)
+        return found is not None and (self._depth_limit <= 0 or found[1] <= depth)
 
     def _may_be_sampled(self, candidate: _Candidate) -> bool:
         """Whether a request might be made although a rule leads it to a known page."""
@@ -360,10 +361,11 @@ class ParkedRequests(Follower):
         self._counted[name] += 1
         self._owed.expect()
         self._parked += 1
-        if form in self._fetched:
+        depth = depth_of(candidate.request)
+        if self._is_answered(form, depth):
             self._parked_in[candidate.place].add(answer.key)
         else:
-            self._waiting[form].append((candidate.place, answer.key))
+            self._waiting[form].append((candidate.place, answer.key, depth))
             self._waiting_number += 1
         decision = self._detector.pass_over(candidate.request.url, 0)
         decision.status, decision.rule, decision.body_bytes = NOT_FETCHED, rule, None
@@ -461,10 +463,13 @@ class ParkedRequests(Follower):
         depth = depth_of(request)
         number, least = self._fetched.get(name, (decision.document, depth))
         self._fetched[name] = number, min(depth, least)
-        waited = self._waiting.pop(name, ())
-        self._waiting_number -= len(waited)
-        for place, key in waited:
-            self._parked_in[place].add(key)
+        for waiting in self._waiting.pop(name, ()):
+            place, key, depth = waiting
+            if self._is_answered(name, depth):
+                self._parked_in[place].add(key)
+                self._waiting_number -= 1
+            else:
+                self._waiting[name].append(waiting)
         if len(self._fetched) > _MOST_REMEMBERED:
             self._fetched.popitem(last=False)
 

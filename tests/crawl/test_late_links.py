@@ -364,7 +364,9 @@ class AskingAgainSpider(PagesSpider):
         for link in response.css("a::attr(href)").getall():
             yield Request(response.urljoin(link))
             again = {"of": link}
-            yield Request(response.urljoin(link), self.parse_api, dont_filter=True, cb_kwargs=again)
+            if "list" not in link:
+                url = response.urljoin(link)
+                yield Request(url, self.parse_api, dont_filter=True, cb_kwargs=again)
 
     def parse_api(self, response: Response, of: str) -> Iterator[Any]:
         yield {**describe(response), "of": of}
@@ -380,6 +382,7 @@ async def test_requests_past_the_filter_do_not_wait(tmp_path: Path) -> None:
     }
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/list?1")], AskingAgainSpider, **LATE)
+    assert "/list?2" not in done.paths
     got = {(item["path"], item.get("of", "")) for item in done.items}
     assert got >= {("/api", "/list?1"), ("/api", "/list?2"), ("/b", ""), ("/b", "/b")}
 
@@ -404,6 +407,107 @@ async def test_a_late_link_that_was_not_answered_stays_owed(
         done = await crawl(store, [site.url("/a")], FollowingSpider, **settings)
         assert "/c" in done.paths
         assert list_kept(store, site) == []
+
+
+class BreakingSpider(FollowingSpider):
+    """Fails on one page."""
+
+    name = FollowingSpider.name
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/c"):
+            raise ValueError("as a callback may")
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json"])
+async def test_a_late_link_whose_callback_fails_stays_owed(tmp_path: Path, kind: str) -> None:
+    """Also if nobody judges its page."""
+    with serve(ANSWERS) as site:
+        site.answers["/c"] = Answer(page(12).encode(), content_type=kind)
+        urls = [site.url("/list?page=1")]
+        await crawl(tmp_path, urls, BreakingSpider, **LATE)
+        assert site.asked.count("/c") == 1
+        assert list_kept(tmp_path, site) == ["/c"]
+
+
+class SkippingSpider(PagesSpider):
+    """Exempts all but lists from being judged."""
+
+    name = "skipping"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a::attr(href)").getall():
+            yield Request(response.urljoin(link), meta={"simhash_skip": "list" not in link})
+
+
+async def test_a_late_link_that_nobody_judges_is_made_once(site: Site, tmp_path: Path) -> None:
+    await crawl(tmp_path, [site.url("/list?page=1")], SkippingSpider, **LATE)
+    assert site.asked.count("/c") == 1
+    assert list_kept(tmp_path, site) == []
+
+
+class CompletingSpider(PagesSpider):
+    """Has all links of a list complete one item."""
+
+    name = "completing"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        links = response.css("a::attr(href)").getall()
+        parts: list[str] = []
+        for link in links:
+            needed = {"parts": parts, "number": len(links) - 1}
+            again = {} if "list" in link else {"callback": self.parse_part, "cb_kwargs": needed}
+            yield Request(response.urljoin(link), **again)
+
+    def parse_part(self, response: Response, parts: list[str], number: int) -> Iterator[Any]:
+        parts.append(path_of(response.url))
+        if len(parts) == number:
+            yield {"path": " ".join(sorted(parts))}
+
+
+async def test_late_requests_share_their_arguments_as_others_do(tmp_path: Path) -> None:
+    answers = {
+        "/list?1": page(1, links=["/a", "/b", "/list?2"]),
+        "/list?2": page(1, links=["/c", "/d", "/list?1"]),
+        **{f"/{name}": page(10 + n) for n, name in enumerate("abcd")},
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/list?1")], CompletingSpider, **LATE)
+    assert done.counted[REQUESTED] == 2
+    assert done.paths == ["/a /b", "/c /d"]
+
+
+class LocalSpider(FollowingSpider):
+    """Stays on its host, which it names."""
+
+    name = "local"
+    allowed_domains = ("127.0.0.1",)
+
+
+async def test_links_that_scrapy_turns_away_do_not_use_up_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those to other domains, nor, in the next crawl, those that robots.txt excludes."""
+    monkeypatch.setattr(owed, "MOST_LATE", 3)
+    others = [f"http://elsewhere.example/{number}" for number in range(10)]
+    excluded = [f"/no/{number}" for number in range(3)]
+    answers: dict[str, Answer | str | bytes] = {
+        "/robots.txt": Answer(b"User-agent: *\nDisallow: /no\n", content_type="text/plain"),
+        "/list?1": page(1, links=["/a", "/list?2"]),
+        "/list?2": page(1, links=[*others, "/b", "/c", "/d", *excluded]),
+        **{f"/{name}": page(10 + n) for n, name in enumerate("abcd")},
+    }
+    settings = LATE | {"ROBOTSTXT_OBEY": True}
+    with serve(answers) as site:
+        urls = [site.url("/list?1")]
+        paths: list[str] = []
+        for _ in range(2):
+            done = await crawl(tmp_path, urls, LocalSpider, **settings)
+            paths += done.paths
+            urls = [site.url("/a")]
+        assert {"/b", "/c", "/d"} <= set(paths)
+        assert list_kept(tmp_path, site) == excluded
 
 
 async def test_what_another_spider_got_is_still_owed(

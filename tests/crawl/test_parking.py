@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from scrapy import Spider
 from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.link import Link
@@ -19,7 +20,8 @@ from scrapy_simhash.crawl import followers, owed, parking
 from scrapy_simhash.crawl.policy import find_reader
 from scrapy_simhash.detector.detector import Detector
 from scrapy_simhash.judging.documents import Reader
-from scrapy_simhash.judging.rows import Owed, Why
+from scrapy_simhash.judging.rows import Owed, Sink, Why, Witness, pack_row
+from scrapy_simhash.judging.sinks import WITNESSES
 from scrapy_simhash.stores.documents import Documents
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.owed import put
@@ -469,6 +471,74 @@ async def test_what_waits_for_a_page_is_made_until_one_answers(site: Site, tmp_p
     await crawl(tmp_path, [site.url("/start")], AskingOften, **SKIP)
     assert site.asked[before:] == ["/start", *(f"{PATHS[0]}?sid={number}" for number in (0, 1))]
     assert list_parked(tmp_path) == [f"{PATHS[0]}?sid={number}" for number in range(2, 9)]
+
+
+async def know(folder: Path, site: Site, urls: list[str], spider: type[Spider]) -> None:
+    """Let a crawl get pages, and the first one stand for its sessions, as a rule says that acts."""
+    rule = prove(folder, site)
+    await crawl(folder, [site.url(url) for url in urls], spider)
+    name = name_form(site.url(urls[0]), Reader(spider.name, "parse"))
+    with open_here(folder) as store:
+        store.write(lambda stored: note_form(stored, name, Form(1, (rule.id,))))
+    site.asked.clear()
+
+
+@pytest.mark.usefixtures("no_first")
+@pytest.mark.parametrize("page_first", [True, False])
+async def test_what_is_parked_for_a_page_whose_links_the_limit_of_the_depth_cut_off_is_made(
+    site: Site, tmp_path: Path, *, page_first: bool
+) -> None:
+    """Its session lies less deep."""
+    shown = Answer(page(0, links=["/leaf"]).encode())
+    site.answers |= {PATHS[0]: shown, SESSIONS[0]: shown, "/leaf": Answer(page(50).encode())}
+    site.answers["/go"] = Answer(page(51, links=[SESSIONS[0]]).encode())
+    await know(tmp_path, site, [PATHS[0]], YieldingNothing)
+    deep, other = Request(site.url(PATHS[0]), meta={"depth": 3}), Request(site.url("/go"))
+    starts = [deep, other] if page_first else [other, deep]
+    done = await crawl(tmp_path, starts, FollowingSpider, **SKIP, DEPTH_LIMIT=3)
+    assert (done.counted["urls/parked"], site.asked[2:]) == (1, [SESSIONS[0], "/leaf"])
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_a_wall_answers_for_no_page(site: Site, tmp_path: Path) -> None:
+    """The first session that is made shows a login, so the next one is made."""
+    asked = [f"{PATHS[0]}?sid={name}" for name in "abc"]
+    wall, shown = Answer(page(90).encode()), Answer(page(0).encode())
+    site.answers |= {"/wall": wall, "/go": Answer(page(92, links=asked).encode())}
+    site.answers |= dict.fromkeys([PATHS[0], *asked], shown) | {asked[0]: wall}
+    await know(tmp_path, site, [PATHS[0], "/wall"], YieldingNothing)
+    host = site.root.removeprefix("http://")
+    sink = Sink(tuple(Witness(f"{site.root}/{n}", host, str(n)) for n in range(WITNESSES)), 1.0)
+    key = (2).to_bytes(8, "big")
+    with open_here(tmp_path) as store:
+        store.write(lambda stored: stored.put_row("sinks", key, pack_row(key, sink)))
+    done = await crawl(tmp_path, [site.url("/go")], FollowingSpider, **SKIP)
+    assert site.asked == ["/go", *asked[:2]]
+    walls = [each["sink"] for each in done.decisions if each["status"] == "near_duplicate"]
+    assert walls == [True, False]
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_what_is_parked_for_a_change_is_made_if_its_callback_fails(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page was delivered before, with another text."""
+    monkeypatch.setattr(followers, "_MOST_HELD", 1)
+
+    class Failing(YieldingNothing):
+        async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+            for entry in FollowingSpider.parse(self, response):
+                if isinstance(entry, Request) or "sid" in response.url:
+                    yield entry
+            if response.url.endswith(PATHS[0]):
+                raise ValueError("as a callback may")
+
+    await know(tmp_path, site, [PATHS[0]], YieldingNothing)
+    shown = Answer(page(93, links=[SESSIONS[0]]).encode())
+    site.answers |= {PATHS[0]: shown, SESSIONS[0]: shown}
+    done = await crawl(tmp_path, [site.url(PATHS[0])], Failing, **SKIP)
+    assert done.counted["urls/parked"] == 1
+    assert done.paths == SESSIONS[:1]
 
 
 @pytest.mark.usefixtures("no_first")
