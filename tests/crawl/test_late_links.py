@@ -457,8 +457,9 @@ class CompletingSpider(PagesSpider):
         parts: list[str] = []
         for link in links:
             needed = {"parts": parts, "number": len(links) - 1}
-            again = {} if "list" in link else {"callback": self.parse_part, "cb_kwargs": needed}
-            yield Request(response.urljoin(link), **again)
+            url = response.urljoin(link)
+            is_list = "list" in link
+            yield Request(url) if is_list else Request(url, self.parse_part, cb_kwargs=needed)
 
     def parse_part(self, response: Response, parts: list[str], number: int) -> Iterator[Any]:
         parts.append(path_of(response.url))
