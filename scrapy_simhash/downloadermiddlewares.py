@@ -158,7 +158,7 @@ class SimhashDownloaderMiddleware:
 
     async def closed_at_opening(self) -> None:
         """Close if the engine was never started, because then it does not signal its stop."""
-        if self._crawler.engine is None or not self._crawler.engine.running:
+        if not self._crawler.engine.running:
             await self.spider_closed()
 
     async def spider_closed(self) -> None:
@@ -176,7 +176,6 @@ class SimhashDownloaderMiddleware:
         log = self._detector.log
         if log is not None and log.lost:
             count(self._crawler, "failed/log", log.lost)
-        assert self._crawler.stats is not None  # noqa: S101 - there before any response
         stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
         if self.looking:  # each page was told of
             return

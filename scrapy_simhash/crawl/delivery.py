@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,6 +18,7 @@ from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import ensure_awaitable
 
+from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
 from scrapy_simhash.crawl.policy import PASS, count
 from scrapy_simhash.detector.writer import Note
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.judging.documents import Marked
+
+logger = logging.getLogger(__name__)
 
 # A batch that is never stored.
 _NOWHERE = object()
@@ -75,20 +79,26 @@ class Delivery(Follower):
 
     def _watch_scheduler(self) -> None:
         """Note the requests that the engine takes from its scheduler; no signal tells them."""
-        assert self._crawler.engine is not None  # noqa: S101 - it opens the spider
-        slot = self._crawler.engine._slot  # noqa: SLF001
-        assert slot is not None  # noqa: S101
-        next_request = slot.scheduler.next_request
         scheduled: WeakSet[Request] = WeakSet()
 
         def take_and_note() -> Request | None:
-            request = next_request()
+            request: Request | None = next_request()
             if request is not None:
                 scheduled.add(request)
             return request
 
-        slot.scheduler.next_request = take_and_note  # type: ignore[method-assign]
-        self._scheduled = scheduled
+        try:
+            scheduler: Any = self._crawler.engine.scheduler
+            next_request = scheduler.next_request
+            scheduler.next_request = take_and_note
+            self._scheduled = scheduled
+        except Exception as error:  # noqa: BLE001 - of an engine or a scheduler of another kind
+            logger.warning(
+                "The scheduler cannot be watched (%s): what a callback downloads itself counts as "
+                "a page of its own, unless meta['simhash_skip'] is set",
+                quote(repr(error)),
+                extra={"spider": self._crawler.spider},
+            )
 
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged and goes on."""

@@ -22,7 +22,8 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Request
 
 from scrapy_simhash._printable import printable, quote
-from scrapy_simhash.crawl.policy import META_KEY, count, is_closing, list_redirects
+from scrapy_simhash.crawl.internals import is_closing, wake
+from scrapy_simhash.crawl.policy import META_KEY, count, list_redirects
 from scrapy_simhash.judging.documents import NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 from scrapy_simhash.signals import sink_found
@@ -135,9 +136,6 @@ class IdleWork:
 
     async def _ask(self, spider: Spider) -> None:
         engine = self._crawler.engine
-        assert engine is not None  # noqa: S101 - it is idle
-        slot = engine._slot  # noqa: SLF001 - nothing else wakes it
-        assert slot is not None  # noqa: S101
         for follower in self._followers:
             requests = await self._list(follower, spider)
             if is_closing(self._crawler):
@@ -146,7 +144,7 @@ class IdleWork:
                 engine.crawl(request)
             if requests or not engine.spider_is_idle():  # another component may have found work
                 break
-        slot.nextcall.schedule()  # else it would not look before five seconds are over
+        wake(self._crawler)
 
     async def _list(self, follower: Follower, spider: Spider) -> Sequence[Request]:
         try:
@@ -232,10 +230,10 @@ class Walls(Follower):
 
     def _close(self) -> None:
         """End the crawl, if that is wanted."""
-        engine = self._crawler.engine
-        if self._is_over and self._end is None and engine is not None:
+        if self._is_over and self._end is None:
             # Not awaited: the engine waits for this page in turn.
-            self._end = asyncio.ensure_future(engine.close_spider_async(reason="simhash_sink"))
+            closing = self._crawler.engine.close_spider_async(reason="simhash_sink")
+            self._end = asyncio.ensure_future(closing)
 
 
 def _host_asked(request: Request) -> str:

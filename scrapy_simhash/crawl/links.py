@@ -22,18 +22,17 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
-from scrapy.utils.job import job_dir
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower, sift
+from scrapy_simhash.crawl.internals import list_asked
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import PASS, count, depth_of, identify_for, spider_of
 from scrapy_simhash.pages.links import MOSTLY_NEW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from collections.abc import Set as AbstractSet
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -89,7 +88,7 @@ class Outlinks(Follower):
         # 80 bytes each. Scrapy keeps in `state` what the next run of a job must know; that may have
         # another store, so documents are named by their addresses as well.
         state = getattr(spider_of(self._crawler), "state", None)
-        lasts = isinstance(state, dict) and job_dir(self._crawler.settings) is not None
+        lasts = isinstance(state, dict) and bool(self._crawler.settings["JOBDIR"])
         followed: dict[str, dict[int, int]] = {}
         return state.setdefault(_STATE_KEY, followed) if state is not None and lasts else followed
 
@@ -123,7 +122,7 @@ class Outlinks(Follower):
         if (callback, document) in self._turns:
             del self._followed[callback][document]
             copy = self._turns.pop((callback, document))
-            if copy is not None and self._crawler.engine is not None:
+            if copy is not None:
                 self._crawler.engine.crawl(copy.replace(dont_filter=True))
 
     def asked(self, request: Request, page: JudgedPage | None) -> None:
@@ -151,7 +150,7 @@ class Outlinks(Follower):
     async def _keep(self, requests: Sequence[Request], page: JudgedPage) -> list[Request]:
         """Keep requests that nobody made so far; returns those to be made at once."""
         decision, callback = page.decision, page.reader.callback
-        made = self._list_made()
+        made = list_asked(self._crawler)
         # Scrapy turns others away without a word to anybody.
         own = [each for each in requests if self._is_own(each)]
         others = [each for each in requests if each not in own]
@@ -227,7 +226,7 @@ class Outlinks(Follower):
 
     def _find_unseen(self) -> Counter[str]:
         """Count the links that nobody asked for by the dropped pages that have them."""
-        made, found = self._list_made(), set[str]()
+        made, found = list_asked(self._crawler), set[str]()
         pages: Counter[str] = Counter()
         dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]
         new, elsewhere = self._known.sort(dropped)
@@ -252,14 +251,6 @@ class Outlinks(Follower):
             return identify_for(self._crawler, request)
         except Exception:  # noqa: BLE001 - an invalid address, or the user's fingerprinter
             return b""
-
-    def _list_made(self) -> AbstractSet[bytes]:
-        """List the fingerprints that Scrapy's duplicate filter has; none of another filter."""
-        # No method asks it without adding to it. It knows addresses in any spelling, and those that
-        # no callback asked for.
-        scheduler = getattr(getattr(self._crawler.engine, "_slot", None), "scheduler", None)
-        found = getattr(getattr(scheduler, "df", None), "_fingerprints", None)
-        return found if isinstance(found, set) else set()
 
 
 def _original_of(decision: Decision) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from scrapy.extensions import logstats
+from scrapy.extensions.logstats import LogStats
 
 from scrapy_simhash._printable import plural, printable, quote, show_bytes
 from scrapy_simhash.crawl.policy import FOLLOW, PASS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.log import Decision
 
 
+_LOGGER = logging.getLogger(LogStats.__module__)
 # Of the URL rules of a crawl, in its closing line.
 _RULES_NAMED = 3
 # Pages that nobody would have got without the plugin, either.
@@ -44,7 +46,7 @@ _FINDS = {
 _DOES = {"drop": "drop it", "ignore-outlinks": "keep its items and drop its requests"}
 
 
-class SimhashLogStats(logstats.LogStats):
+class SimhashLogStats(LogStats):
     """Scrapy's own extension, with `near-duplicates N (x %)` at the end of its line."""
 
     # N counts near-duplicates whatever the action; x is their share of all pages judged so far. The
@@ -55,11 +57,11 @@ class SimhashLogStats(logstats.LogStats):
         """Log the line; called at each interval."""
         # Scrapy has no way to extend its line, and a copy of its text would become outdated. The
         # line remains one message with arguments, for collectors of structured logs.
-        logstats.logger.addFilter(self._extend)
+        _LOGGER.addFilter(self._extend)
         try:
             super().log(spider)
         finally:
-            logstats.logger.removeFilter(self._extend)
+            _LOGGER.removeFilter(self._extend)
 
     def _extend(self, record: LogRecord) -> bool:
         pages = self.stats.get_value("simhash/pages", 0)

@@ -13,13 +13,13 @@ from scrapy import signals
 from scrapy_simhash._printable import mask_password, plural, quote
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower
+from scrapy_simhash.crawl.internals import is_closing
 from scrapy_simhash.crawl.policy import (
     PASS,
     SUCCESS,
     count,
     find_reader,
     identify_for,
-    is_closing,
     spider_of,
 )
 from scrapy_simhash.crawl.refetch import (

@@ -30,13 +30,13 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.crawl.followers import Follower, sift
+from scrapy_simhash.crawl.internals import is_closing
 from scrapy_simhash.crawl.policy import (
     SUCCESS,
     count,
     depth_of,
     find_reader,
     identify_for,
-    is_closing,
     is_never_dropped,
     spider_of,
 )

@@ -17,6 +17,7 @@ from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.config import ACTIONS, LATE, Config
+from scrapy_simhash.crawl.internals import DEFAULT_CALLBACK, RULE_CALLBACK
 from scrapy_simhash.judging.documents import MOST_IDENTITY_BYTES, NOBODY, Reader
 from scrapy_simhash.pages.links import NO_LINKS
 
@@ -39,7 +40,6 @@ _TRUNCATED_FLAGS = {"dataloss", "partial", "download_stopped"}
 
 def count(crawler: Crawler, key: str, by: int = 1) -> None:
     """Add to one of the crawl's stats that begin with `simhash/`."""
-    assert crawler.stats is not None  # noqa: S101 - there before any response
     crawler.stats.inc_value(f"simhash/{key}", by)
 
 
@@ -47,13 +47,6 @@ def spider_of(crawler: Crawler) -> Spider:
     """Get the spider of a crawl."""
     assert crawler.spider is not None  # noqa: S101 - there before any request
     return crawler.spider
-
-
-def is_closing(crawler: Crawler) -> bool:
-    """Whether the spider is about to end: requests that are made now are lost."""
-    assert crawler.engine is not None  # noqa: S101 - it is idle
-    slot = crawler.engine._slot  # noqa: SLF001 - nothing else tells
-    return slot is None or slot.closing is not None
 
 
 def find_skip_reason(config: Config, request: Request, response: Response) -> str | None:
@@ -225,14 +218,14 @@ def find_reader(spider: Spider, request: Request) -> Reader:
     It is the name of the method, whatever attribute of the spider it is. Lambdas, functions and
     partials have none: NOBODY.
     """
-    name = _name_method(spider, request.callback or spider._parse)  # noqa: SLF001 - as Scrapy does
+    name = _name_method(spider, request.callback or getattr(spider, DEFAULT_CALLBACK))
     if isinstance(spider, CrawlSpider):
-        if name == "_parse":
+        if name == DEFAULT_CALLBACK:
             name = "parse_start_url, follow"
-        elif name == "_callback":
+        elif name == RULE_CALLBACK:
             # All rules have this one, and what each does with its pages behind it.
             name = _name_callback_of_rule(spider, request)
-    elif name == "_parse":
+    elif name == DEFAULT_CALLBACK:
         name = "parse"
     return Reader(spider.name, name) if name else NOBODY
 
@@ -293,7 +286,6 @@ def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> b
 
 def identify_for(crawler: Crawler, request: Request) -> bytes:
     """Make the identity that a page has in a crawl, by the fingerprinter of that crawl."""
-    assert crawler.request_fingerprinter is not None  # noqa: S101 - there before any request
     return identify(request, crawler.request_fingerprinter)
 
 

@@ -17,6 +17,7 @@ from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict
 
 from scrapy_simhash._printable import describe_error, mask_password
+from scrapy_simhash.crawl.internals import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -33,14 +34,12 @@ _OF_ONE_DOWNLOAD = {
     *(YIELDED, SAMPLED, OWED, DELIVERED),
     *("simhash", "simhash_text", "_simhash_inherited_redirects"),
     *("download_latency", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
-    *("retry_times", "_auth_proxy"),
+    *("retry_times", PROXY_KEY),
     # The first is a browser page, which cannot be serialized.
     *("playwright_page", "playwright_security_details", "playwright_suggested_filename"),
 }
 # Headers that are credentials, whatever the spider says.
 CREDENTIALS = ("Authorization", "Cookie", "Proxy-Authorization")
-# A CrawlSpider's own callbacks, which are not public.
-_OF_CRAWL_SPIDERS = {"_callback", "_errback"}
 
 
 def set_mark(request: Request, name: str, value: Any) -> None:
@@ -154,7 +153,7 @@ def _may_be_called(name: object, spider: Spider) -> bool:
     """Whether a callback is one that a spider's own code could have named."""
     if name is None:
         return True
-    if isinstance(spider, CrawlSpider) and name in _OF_CRAWL_SPIDERS:
+    if isinstance(spider, CrawlSpider) and name in {RULE_CALLBACK, RULE_ERRBACK}:
         return True
     if not isinstance(name, str) or name.startswith("_"):
         return False

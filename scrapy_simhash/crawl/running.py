@@ -11,7 +11,7 @@ import inspect
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import NotConfigured
@@ -19,6 +19,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.project import data_path
 
 from scrapy_simhash.config import DEFAULT_LOG, LOG_IN_STORE, Config
+from scrapy_simhash.crawl.internals import CRAWL_OF_PROCESS
 from scrapy_simhash.errors import SettingError
 from scrapy_simhash.stores.opening import MEMORY, folder_of, scheme_of
 
@@ -57,14 +58,9 @@ def tell_bad_setting(error: SettingError) -> None:
     except RuntimeError:  # another reactor
         return
     name = getattr(task.get_coro(), "__qualname__", "") if task is not None else ""
-    if task is not None and name == "AsyncCrawlerRunner._crawl_and_track":
+    if task is not None and name == CRAWL_OF_PROCESS:
         logger.error("The crawl does not begin: %s", error)
-        task.add_done_callback(_take_exception)
-
-
-def _take_exception(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def _list_frames() -> Iterator[FrameType]:

@@ -1,0 +1,177 @@
+"""With another duplicate filter, scheduler or engine than Scrapy's own."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.core.engine import ExecutionEngine
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response, TextResponse
+
+from scrapy_simhash.signals import near_duplicate_found
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, describe, path_of
+from tests.helpers.pages import page
+from tests.helpers.server import Site
+
+pytestmark = pytest.mark.usefixtures("warm_worker")
+
+# A list whose second page is a near-duplicate of the first, with links of its own; a page whose
+# callback fails, with a copy that was dropped for it; and a page that is only downloaded inline.
+ANSWERS = {
+    "/list?page=1": page(1, links=["/a", "/b", "/list?page=2"]),
+    "/list?page=2": page(1, links=["/a", "/c", "/d", "/list?page=1"]),
+    "/a": page(10, links=["/b"]),
+    "/b": page(11, links=["/a"]),
+    "/c": page(12),
+    "/d": page(13),
+    "/broken": page(14),
+    "/copy": page(14, menu="Another"),
+    "/inline": page(15),
+    "/twin": page(15, menu="Another"),
+}
+REACHED = {"/list?page=1", "/a", "/b", "/c", "/d", "/copy", "/twin"}
+UNWATCHED = "cannot be watched"
+
+
+class RealSpider(PagesSpider):
+    """Follows every link, fails on a page, and downloads another one itself."""
+
+    name = "real"
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        if path_of(response.url) == "/broken":
+            copied = asyncio.Event()
+            self.crawler.signals.connect(copied.set, near_duplicate_found, weak=False)
+            await copied.wait()
+            raise ValueError("its copy was dropped by now")
+        yield describe(response)
+        if path_of(response.url) == "/d":
+            inline = Request(response.urljoin("/inline"))
+            assert (await self.crawler.engine.download_async(inline)).status == 200
+            yield response.follow("/twin")
+        if isinstance(response, TextResponse):
+            for request in response.follow_all(css="a"):
+                yield request
+
+
+class OwnFilter:
+    """Knows addresses by their texts; like Scrapy's base class, but not derived from it."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def open(self) -> None:
+        pass
+
+    def close(self, reason: str) -> None:
+        pass
+
+    def log(self, request: Request, spider: Any) -> None:
+        pass
+
+    def request_seen(self, request: Request) -> bool:
+        known = request.url in self.known
+        self.known.add(request.url)
+        return known
+
+
+class OwnScheduler:
+    """A queue of its own, with its own filter; it derives from nothing."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Request] = deque()
+        self.known = OwnFilter()
+
+    def has_pending_requests(self) -> bool:
+        return bool(self.queue)
+
+    def enqueue_request(self, request: Request) -> bool:
+        if not request.dont_filter and self.known.request_seen(request):
+            return False
+        self.queue.append(request)
+        return True
+
+    def next_request(self) -> Request | None:
+        return self.queue.popleft() if self.queue else None
+
+
+class SlottedScheduler(OwnScheduler):
+    """None of its methods can be replaced."""
+
+    __slots__ = ("known", "queue")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in self.__slots__:
+            raise AttributeError(f"{name} cannot be replaced")
+        super().__setattr__(name, value)
+
+
+class OtherEngine:
+    """Scrapy's own behind a door that shows neither its scheduler nor what is private."""
+
+    def __init__(self, engine: ExecutionEngine) -> None:
+        self.own = engine
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "scheduler" or name.startswith("_"):
+            raise AttributeError(f"this engine has no {name}")
+        return getattr(self.own, name)
+
+
+@pytest.fixture
+def other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Crawler._create_engine
+    monkeypatch.setattr(Crawler, "_create_engine", lambda crawler: OtherEngine(make(crawler)))
+    monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 0.1)
+
+
+async def crawl_all(store: Path, site: Site, **settings: Any) -> Crawl:
+    start = [site.url(path) for path in ("/broken", "/copy", "/list?page=1")]
+    return await crawl(store, start, RealSpider, SIMHASH_FOLLOW_NEW_LINKS="late", **settings)
+
+
+def assert_all(done: Crawl, log: pytest.LogCaptureFixture, *, watched: bool) -> None:
+    """Every page came once, whatever was lost on the way; what was not watched was said once."""
+    assert sorted(done.paths) == sorted(REACHED)
+    assert done.stats["finish_reason"] == "finished"
+    assert done.counted["requested_again"] >= 1
+    told = [each.getMessage() for each in log.records if UNWATCHED in each.getMessage()]
+    assert len(told) == (not watched)
+    errors = [each for each in log.records if each.levelno >= logging.ERROR]
+    assert {each.name for each in errors} == {"scrapy.core.scraper"}  # the callback that fails
+
+
+async def test_scrapys_own(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert_all(await crawl_all(tmp_path, site), caplog, watched=True)
+
+
+async def test_another_duplicate_filter(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await crawl_all(tmp_path, site, DUPEFILTER_CLASS=OwnFilter)
+    assert_all(done, caplog, watched=True)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "watched"), [(OwnScheduler, True), (SlottedScheduler, False)]
+)
+async def test_another_scheduler(
+    site: Site,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    scheduler: type[OwnScheduler],
+    watched: bool,
+) -> None:
+    done = await crawl_all(tmp_path, site, SCHEDULER=scheduler)
+    assert_all(done, caplog, watched=watched)
+
+
+@pytest.mark.usefixtures("other_engine")
+async def test_another_engine(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    done = await crawl_all(tmp_path, site)
+    assert isinstance(done.crawler.engine, OtherEngine)
+    assert_all(done, caplog, watched=False)
