@@ -100,7 +100,7 @@ def _find(  # noqa: PLR0913  # the options, each by its name
         if urls and not representative:
             pairs = merge_pairs(pairs, link_texts(pages))
         groups = representative_clusters(pairs) if representative else connected_clusters(pairs)
-        lines = (f"{each.tolist()}\n" for each in groups)
+        lines = (f"{group.tolist()}\n" for group in groups)
         found = cluster_pages(groups, pages) if urls else lines
     yield from _write(found, output_path, overwrite=overwrite)
     if not urls and not pairs.size:
@@ -120,7 +120,7 @@ def _write(
         yield from answers
     elif write_whole(
         Path(output_path),
-        (each if isinstance(each, str) else json.dumps(each) + "\n" for each in answers),
+        (line if isinstance(line, str) else json.dumps(line) + "\n" for line in answers),
         overwrite=overwrite,
     ):
         yield ""

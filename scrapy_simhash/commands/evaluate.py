@@ -53,7 +53,7 @@ _WHAT_IF_LIMITS = (
     "order in which they arrived, starting with only the imported fingerprints. A page that was "
     "fetched several times is judged in its last version. Pages that are not in the store cannot "
     "be judged: unjudged pages, and pages that only dropped pages link to. URL rules are not "
-    "asked, neither which requests they spare nor as evidence. Pages whose items were "
+    "applied, neither to spare requests nor as evidence. Pages whose items were "
     "not delivered are left out, with all pages that were dropped for them, and with --confirm "
     "none also pages whose main text is too short. Pages that a crawl judged by plain simhash have "
     "no fingerprint of their whole text, so they are found by their main text only."
@@ -81,7 +81,7 @@ def _evaluate(config: Config, options: argparse.Namespace) -> Iterator[dict[str,
     for other, names in _OPTIONS.items():
         given = [f"--{name}" for name in names if getattr(options, name) is not None]
         if given and other != way:
-            raise ValueError(f"{', '.join(given)}: for {other}, and this command is about {way}")
+            raise ValueError(f"{', '.join(given)}: only for {other}, not for {way}")
     if way == _TO_LABEL:
         return _calibrate(config, labelled, options.seed or 0, results=options.results)
     if labelled is None:
@@ -146,7 +146,7 @@ def _calibrate(
         if not results:
             with open_labels(path) as writer:
                 judged, _ = judge_labels(store, writer.labels, confirmed)
-                labelled = [each.distance for each in judged]
+                labelled = [pair.distance for pair in judged]
                 queue = known.order(labelled, writer.labels.rows, reach_bits)
                 yield from _ask_for_labels(store, config, writer, queue)
         judged, problems = judge_labels(store, read_labels(path), confirmed)
@@ -278,7 +278,7 @@ stored pages, by other settings
 pairs of the store, to be labelled
 --label: show pairs within 10 bits, but none that only a name proposes, append their labels to CSV
     (default: calibration.csv beside the store's log), then report as --results does
---results: ask for nothing; weight the labelled pairs by how many the store has at their distance,
+--results: show no pairs; weight the labelled ones by how many the store has at their distance,
     and recommend settings
 --seed N: another seed shows the pairs in another order (default: 0)
 """

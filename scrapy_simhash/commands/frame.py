@@ -188,8 +188,8 @@ def run_command(settings: BaseSettings, opts: argparse.Namespace) -> int:
         assert command.runner is not None  # noqa: S101 - otherwise an action was required
         return _show(command, call(command.runner, config, opts), as_json=opts.json)
     except (InspectionError, PartlyFailedError, StoreError, ValueError, OSError) as error:
-        said = printable(_in_words(error))
-        sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {said}\n")
+        message = printable(_in_words(error))
+        sys.stderr.write(f"scrapy simhash {opts.simhash_command}: {message}\n")
         return _NOTHING_FOUND if isinstance(error, PartlyFailedError) else _ASKED_WRONGLY
     except KeyboardInterrupt:
         # `--follow` always ends this way.
@@ -255,7 +255,7 @@ def _make_renderer() -> Callable[[Part], str]:
         if isinstance(part, str):
             return part
         columns = getattr(part, "columns", ())
-        console = endless if any(each.overflow == "ignore" for each in columns) else fitting
+        console = endless if any(column.overflow == "ignore" for column in columns) else fitting
         with console.capture() as captured:
             console.print(part, soft_wrap=not columns)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -294,7 +294,7 @@ def style(text: str, colour: str) -> Text:
 
 
 def _format(key: str, value: object) -> str:
-    """Format a value for display; its key tells whether a float is a time."""
+    """Format a value for display; its key shows whether a float is a time."""
     if key in _TIMES and isinstance(value, float):
         return f"{format_time(value)} UTC"
     if isinstance(value, bool):

@@ -35,8 +35,8 @@ near duplicates: dropped or flagged, at these distances (bits); in no table
 done: all items were delivered; pending: not yet, or never (their crawl died)
 stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
-lost: dropped for a page whose items were never delivered; see `undo --lost`
-owed: requests that crawls did not make, or whose pages were lost; see `owed`
+lost: dropped for a page whose items were never delivered; see `owed`
+owed: requests that crawls still have to make, or to make again; see `owed`
 sinks: walls, that is pages to which unlike addresses lead; see `undo --sink`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
@@ -142,9 +142,9 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
         yield printable(page["url"])
         yield from _print_fact("", _describe_page(page) if "title" in page else "")
     decided = answer.get("decided", "")
-    # What is said of distance and names stands in what agreed and differed.
-    said = (decided, "distance ", "titles: ") if decided else ()
-    tests = [test for test in answer.get("tests", ()) if not test.startswith(said)]
+    # Distance and names are among what agreed and differed.
+    shown = (decided, "distance ", "titles: ") if decided else ()
+    tests = [test for test in answer.get("tests", ()) if not test.startswith(shown)]
     facts = {
         "fingerprints": _describe_bits(answer) if "compared" in answer else "",
         "agreed": ", ".join(answer.get("agreed", ())),
@@ -196,13 +196,13 @@ def _describe_bits(answer: Answer) -> str:
 
 def _describe_texts(answer: Answer) -> dict[str, str]:
     """Name the features that only one of two texts has."""
-    told = {}
+    features = {}
     for side in ("only_in_first", "only_in_second"):
         words = answer[side]
         more = answer["left_out"][side] + len(words[_WORDS_SHOWN:])
         shown = ", ".join(words[:_WORDS_SHOWN]) or "nothing"
-        told[side.replace("_", " ")] = shown + f", and {more:,} more" * bool(more)
-    return told
+        features[side.replace("_", " ")] = shown + f", and {more:,} more" * bool(more)
+    return features
 
 
 def _print_passages(rows: Sequence[Answer]) -> Iterable[Part]:

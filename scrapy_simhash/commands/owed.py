@@ -1,4 +1,4 @@
-"""The command `owed`: requests that crawls did not make, or whose pages were lost."""
+"""The command `owed`: requests that crawls still have to make, or to make again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _release(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _forget(config: Config, options: argparse.Namespace) -> Iterator[Answer]:
-    """Forget requests; all of them only if that is said."""
+    """Forget requests; without a criterion, only under `--all`."""
     criteria = (options.urls, options.spider, options.why, options.rule, options.due)
     if not any(criteria) and not options.all:
         raise ValueError("name what to forget: URLs, --spider, --why, --rule, --due or --all")
@@ -119,11 +119,13 @@ def _print(answer: Answer) -> Iterable[str]:
     elif "forgotten" in answer:
         yield f"{plural(answer['forgotten'], 'request')} forgotten"
     else:
-        told = _BECAUSE[Why(answer["why"])].format(printable(answer["of"] or "a page that is gone"))
-        told += "" if answer["due"] else "; waits"
-        told += "" if answer["stored"] else "; how to make it is not stored"
+        state = _BECAUSE[Why(answer["why"])].format(
+            printable(answer["of"] or "a page that is gone")
+        )
+        state += "" if answer["due"] else "; waits"
+        state += "" if answer["stored"] else "; how to make it is not stored"
         yield f"{answer['why']:<6}  {printable(answer['url'])}"
-        yield f"        {told}"
+        yield f"        {state}"
 
 
 _FILTERS = """

@@ -61,7 +61,7 @@ def _compare(config: Config) -> Iterator[Answer]:
     if problems:
         found = plural(len(problems), "problem")
         raise PartlyFailedError(
-            f"{found}; --rebuild mends the tables, a damaged record needs a backup"
+            f"{found}; --rebuild repairs the tables, a damaged record needs a backup"
         )
 
 
@@ -267,9 +267,9 @@ def _tell_undone(
     """Report what was undone; raise an error for unknown URLs, or if there was no drop at all."""
     if found and spared:
         before = sum(document.spared for document in found)
-        told = f"{plural(len(found) - before, 'drop')} undone"
-        told += f", {before:,} had been before" * bool(before)
-        sys.stderr.write(f"{told}; the dropped pages pass when they are fetched again\n")
+        result = f"{plural(len(found) - before, 'drop')} undone"
+        result += f", {before:,} had been before" * bool(before)
+        sys.stderr.write(f"{result}; the dropped pages pass when they are fetched again\n")
     elif found:
         sys.stderr.write(f"{plural(len(found), 'page')} listed, nothing undone\n")
     known: set[str] = set()

@@ -139,18 +139,18 @@ def _print(answer: Answer) -> Iterable[Part]:
 
 
 def _print_rule(answer: Answer) -> Iterable[Part]:
-    """Print a rule with its votes, and its history if that was asked for."""
+    """Print a rule with its votes, and its history if the answer has it."""
     state = answer["state"]
     imported = "  (imported)" if answer["imported"] else ""
     rule = f"{state:<8}  {answer['id']}  {printable(answer['rule'])}{imported}"
     yield style(rule, _COLOURS.get(state, ""))
-    votes = ", ".join(f"{answer[each]:,} {each}" for each in ("same", "different", "grey"))
-    told = [f"{votes}: at least {answer['lower_bound']:.2f} same"]
+    votes = ", ".join(f"{answer[name]:,} {name}" for name in ("same", "different", "grey"))
+    counts = [f"{votes}: at least {answer['lower_bound']:.2f} same"]
     if answer["parked"]:
-        told.append(f"{answer['parked']:,} parked")
+        counts.append(f"{answer['parked']:,} parked")
     if answer["sampled"]:
-        told.append(f"{answer['sampled']:,} checked, {answer['sampled_different']:,} different")
-    yield f"{_INDENT}{'; '.join(told)}"
+        counts.append(f"{answer['sampled']:,} checked, {answer['sampled_different']:,} different")
+    yield f"{_INDENT}{'; '.join(counts)}"
     if answer["directories"]:
         shown = [printable(name) for name in answer["directories"][:_DIRECTORIES_SHOWN]]
         more = len(answer["directories"]) - len(shown)
@@ -160,13 +160,13 @@ def _print_rule(answer: Answer) -> Iterable[Part]:
     if answer["wrong"]:
         name = answer["id"]
         yield style(
-            f"{_INDENT}PINNED, BUT WRONG: it makes different pages one. See `scrapy simhash urls "
-            f"show {name}`; `scrapy simhash urls set retire {name}` takes it back",
+            f"{_INDENT}PINNED, BUT WRONG: it gives different pages one address. See `scrapy "
+            f"simhash urls show {name}`; `scrapy simhash urls set retire {name}` undoes this",
             "bold red",
         )
-    for each in answer.get("history", ()):
-        when, reason = format_time(each["time"]), printable(each["reason"])
-        yield f"{_INDENT}{when}  {each['state']:<8}  {reason}"
+    for change in answer.get("history", ()):
+        when, reason = format_time(change["time"]), printable(change["reason"])
+        yield f"{_INDENT}{when}  {change['state']:<8}  {reason}"
     if answer.get("pairs") == 0:
         yield f"{_INDENT}no pair of pages has voted yet"
 

@@ -1,4 +1,4 @@
-"""What other pages tell of two: the rest of a store, or of a folder of labelled pages."""
+"""The context in which two pages are compared: the rest of a store, or of a labelled folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SITES_REMEMBERED = 256
 
 
 class StoredContexts:
-    """Finds what the other documents of a store tell of two, as when it judges the second one.
+    """Finds the context of two documents of a store, as when it judges the second one.
 
     Args:
         store: with the documents.
@@ -67,7 +67,7 @@ class StoredContexts:
 
 
 class FolderContexts:
-    """Finds what the other pages of a folder tell of two, without all pages of these documents.
+    """Finds the context of two pages of a folder, without all pages of their documents.
 
     Args:
         corpus: its pages.
@@ -130,7 +130,7 @@ class FolderContexts:
         return make_context(site, other_site, count_called_alike(mine, theirs, others), found)
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
-        """List the parts of a page's names that are asked, each with the pages that have it."""
+        """List the parts of a page's names by which pages are found, each with its pages."""
         host = host_of(page.url) if page.sketch else ""  # as a store does
         for part, name in list_parts(page.title, page.heading).items():
             called = self._called.get((host, part), [])
@@ -147,7 +147,7 @@ class FolderContexts:
         return [self._names[place] for place in sorted(found)]
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
-        """Find the site of a host, as one page of each of its other documents tells it."""
+        """Find the site of a host, by one page of each of its other documents."""
         sample: dict[str, str] = {}
         for name in self._by_host[host]:
             document = self._document_of(name)

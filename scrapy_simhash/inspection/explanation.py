@@ -291,9 +291,9 @@ def compare_pages(
     design = parse_design(store.design if store else tables)
     rule = config.rule._replace(distance=min(config.distance, design.reach_bits))
     first, second = (
-        structs.replace(each, fingerprints=look_at(each, rule)) for each in (first, second)
+        structs.replace(page, fingerprints=look_at(page, rule)) for page in (first, second)
     )
-    context = NO_CONTEXT  # a store tells nothing of a file, whose scope is unknown, too
+    context = NO_CONTEXT  # a store knows nothing of a file, nor its scope
     if store is None or isinstance(first, Document) or isinstance(second, Document):
         second = structs.replace(second, scope=first.scope)
     else:
@@ -322,9 +322,9 @@ def compare_pages(
     if first.text is None or second.text is None:
         return compared | {"note": _NO_TEXT}
     features = store.recipe.features if store else config.features
-    asked = {number for site in context.sites for number in site.numbers}
-    others = filter(None, map(store.get_document, asked)) if store else ()
-    template = list_template([each.text for each in others if each.text is not None])
+    sample = {number for site in context.sites for number in site.numbers}
+    others = filter(None, map(store.get_document, sample)) if store else ()
+    template = list_template([other.text for other in others if other.text is not None])
     return {
         **compared,
         **compare_features(features, first.text, second.text),
@@ -347,29 +347,29 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
                 same = relation is Relation.SAME
                 sides[same].append(name if same else f"{name} ({relation})")
         least = LEAST_AGREED.get(evidence.together, 1.0)
-        for name, share, asked in (
+        for name, share, needed in (
             ("whole texts", evidence.whole, evidence.confirm),
             ("main texts", evidence.main_alike, evidence.confirm),
             ("content", evidence.agreed, least),
             ("content within the common part", evidence.agreed_within, evidence.confirm),
         ):
-            sides[share >= asked].append(f"{name} ({share:.2f})")
+            sides[share >= needed].append(f"{name} ({share:.2f})")
     return {"agreed": sides[True], "differed": sides[False], "decided": decide(evidence)[0]}
 
 
 def repeat(decision: Decision) -> str:
-    """Decide on a near-duplicate of the log once more, by its line alone; says what came of it.
+    """Decide on a near-duplicate of the log once more, by its line alone; describe the result.
 
     "" where the line has no evidence: a page that is kept, or a line of another version.
     """
     if decision.evidence is None:
         return ""
-    said, near, confirmed = decide(decision.evidence)
-    told = decision.evidence.deciding is not Deciding.TEXTS or said in decision.tests
-    if near and confirmed and told and decision.evidence.distance == decision.distance:
+    test, near, confirmed = decide(decision.evidence)
+    same_test = decision.evidence.deciding is not Deciding.TEXTS or test in decision.tests
+    if near and confirmed and same_test and decision.evidence.distance == decision.distance:
         return REPEATED
     found = "near-duplicates" if near and confirmed else "different pages"
-    return f"NOT REPEATED: by the numbers in the log this version says: {found}, {said}"
+    return f"NOT REPEATED: by the numbers in the log this version says: {found}, {test}"
 
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
@@ -384,7 +384,7 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
         if not documents and last is None:
-            known = {each.url: None for each in store.list_documents()}
+            known = {document.url: None for document in store.list_documents()}
             logged = _read_if_there(log, LogFilter(), quiet=True)
             known |= {decision.url: None for decision, _ in logged}
             problem = (
@@ -427,14 +427,14 @@ def _explain_document(
     if document.state != "duplicate":
         undone = ", and kept, for another callback than had that one"
     now = compare_pages(config, store, document, original)
-    asked = _list_sample(document.tests)
+    sample = _list_sample(document.tests)
     explained = {
         **now,
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
         "now": "" if now["judged"] else f"{now['verdict']} ({now['decided']})",
         "similarity": document.similarity,
-        "tests": [*document.tests, *_list_changed(store, asked, document.time)],
-        "site_known": bool(asked),
+        "tests": [*document.tests, *_list_changed(store, sample, document.time)],
+        "site_known": bool(sample),
     }
     if judged is None or judged.match_document != original.document or not judged.evidence:
         return explained
@@ -442,19 +442,19 @@ def _explain_document(
 
 
 def _list_sample(tests: Sequence[str]) -> list[int]:
-    """List the documents that told the site of a judgement, as its tests name them."""
+    """List the documents by which a judgement knew the site, as its tests name them."""
     found = map(_SAMPLE.search, tests)
     return [int(number) for match in found if match for number in match[1].split(", ")]
 
 
-def _list_changed(store: Store, asked: Sequence[int], since: float) -> list[str]:
+def _list_changed(store: Store, sample: Sequence[int], since: float) -> list[str]:
     """Say which documents of a sample were fetched again, or deleted, after a judgement."""
-    there = {each.document: each for each in store.get_documents(asked)}
-    gone = [number for number in asked if number not in there]
-    again = [number for number in asked if number in there and there[number].time > since]
+    there = {document.document: document for document in store.get_documents(sample)}
+    gone = [number for number in sample if number not in there]
+    again = [number for number in sample if number in there and there[number].time > since]
     return [
-        f"of these documents {', '.join(map(str, numbers))} {said} since"
-        for numbers, said in ((again, "fetched again"), (gone, "deleted"))
+        f"of these documents {', '.join(map(str, numbers))} {change} since"
+        for numbers, change in ((again, "fetched again"), (gone, "deleted"))
         if numbers
     ]
 
@@ -467,5 +467,5 @@ def _describe(document: _Page) -> dict[str, Any]:
     page["fingerprint"] = f"{document.fingerprints[0]:016x}"
     if isinstance(document, StoredDocument):  # and no file
         page |= {name: getattr(document, name) for name in ("document", "state", "crawl", "time")}
-        page["got_by"] = ", ".join(".".join(filter(None, each)) for each in document.readers)
+        page["got_by"] = ", ".join(".".join(filter(None, reader)) for reader in document.readers)
     return page

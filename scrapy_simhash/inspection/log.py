@@ -103,7 +103,7 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
         other = "--summary" if summary else "--format"
         raise ValueError(f"--follow never ends, so it cannot be combined with {other}")
     if (form and summary) or (output and not form):
-        raise ValueError("--output writes the table of --format, and --summary is no table")
+        raise ValueError("--output writes the table of --format, and --summary is not a table")
     path = find_log(config, log_path)
     if follow and not path.exists():
         sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
@@ -133,7 +133,7 @@ def _make_row(decision: Decision) -> dict[str, Any]:
     if decision.evidence is not None:
         row["evidence"] = structs.asdict(decision.evidence)
     return {
-        name: [escape(each) for each in value]
+        name: [escape(item) for item in value]
         if isinstance(value, list)
         else escape(value)
         if isinstance(value, str)
@@ -351,13 +351,13 @@ class Counts:
 
     def _count_request(self, decision: Decision) -> bool:
         """Count a request that was not made, until it is; False if it was counted before."""
-        asked = hash((decision.crawl, decision.url))
+        request = hash((decision.crawl, decision.url))
         if not decision.is_fetched:
-            if asked in self._parked:
+            if request in self._parked:
                 return False
-            self._parked[asked] = decision.rule
+            self._parked[request] = decision.rule
             self.not_fetched[decision.rule] += 1
-        elif (rule := self._parked.pop(asked, None)) is not None:
+        elif (rule := self._parked.pop(request, None)) is not None:
             self.not_fetched -= Counter([rule])
             self.statuses -= Counter([NOT_FETCHED])
             self.crawls[decision.crawl][NOT_FETCHED] -= 1

@@ -151,8 +151,8 @@ def audit(config: Config, rules_path: Path | None) -> Iterator[dict[str, Any]]:
     Yields the rules, those that most pages refute first, then the pairs that do.
 
     Raises:
-        ValueError: the file is none of rules.
-        PartlyFailedError: rules make different pages one.
+        ValueError: the file contains anything else than rules.
+        PartlyFailedError: rules give different pages one address.
         InspectionError: there is nothing to audit.
     """
     with open_as_it_is(config.store) as store:
@@ -175,16 +175,16 @@ def audit(config: Config, rules_path: Path | None) -> Iterator[dict[str, Any]]:
                     config, store, *pair
                 )
     if wrong := sum(record.different > 0 for record in records):
-        which = f"{wrong:,} rule{'s make' if wrong != 1 else ' makes'}"
-        raise PartlyFailedError(f"{which} different pages one")
+        which = f"{wrong:,} rule{'s give' if wrong != 1 else ' gives'}"
+        raise PartlyFailedError(f"{which} different pages one address")
 
 
 def read_rules(path: Path) -> list[UrlRule]:
-    """Read a file of rules; a ValueError says where and why it is none."""
+    """Read a file of rules; a ValueError names the line and the fault."""
     try:
         return parse_rules(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is no text in UTF-8 (byte {error.start:,})") from None
+        raise ValueError(f"{path}: is not UTF-8 text (byte {error.start:,})") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -296,8 +296,8 @@ def _copy(stored: Documents, rows: Sequence[Row]) -> Counter[str]:
             continue
         if before is not None and not _is_earlier(before, row.record):
             raise StoreError(
-                "the store that was to be a copy was written to by somebody else meanwhile; "
-                "end what uses it and run this again: both are then merged by who was first"
+                "another process wrote to the new copy of the store; end it and run this again: "
+                "both are then merged in the order in which their pages were first seen"
             )
         _put(stored, row.number, before, row)
         counts[row.record.state.name.lower()] += 1
@@ -330,15 +330,15 @@ def _merge(stored: Documents, rows: Sequence[Row], store: Store) -> Counter[str]
     return counts
 
 
-def _is_news(own: Record, taken: Record, matcher: Matcher) -> bool:
+def _is_news(own: Record, other: Record, matcher: Matcher) -> bool:
     """Whether a record replaces the one of the same page that is there."""
     if matcher.counts(own) and own.state == State.PENDING:
         return False  # a running crawl is at work on it
-    if own.state == State.DUPLICATE and own.time == taken.time:
+    if own.state == State.DUPLICATE and own.time == other.time:
         return False  # made one by this merge, when it ran before
-    if own.delivered != taken.delivered:
-        return taken.delivered
-    return taken.time > own.time
+    if own.delivered != other.delivered:
+        return other.delivered
+    return other.time > own.time
 
 
 def _put(

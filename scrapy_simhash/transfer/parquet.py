@@ -145,7 +145,7 @@ def _require_columns(path: Path, schema: Any) -> None:
 def _read_recipe(path: Path, schema: Any) -> tuple[Recipe, int]:
     try:
         fields = json.loads(schema.metadata[_SPARK_KEY])["fields"]
-        (found,) = [each["metadata"] for each in fields if each["name"] == "fingerprints"]
+        (found,) = [field["metadata"] for field in fields if field["name"] == "fingerprints"]
         return Recipe(**found[_OUR_KEY]["recipe"]), int(found[_OUR_KEY]["seed"], 16)
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(

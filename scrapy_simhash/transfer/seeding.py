@@ -311,7 +311,7 @@ def name_store(seed: int) -> str:
 
 
 class Journal:
-    """A journal, used by one process at a time; the seed tells its store from a later one."""
+    """A journal, used by one process at a time; by the seed it knows its store from a later one."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.path = path

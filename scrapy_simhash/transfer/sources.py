@@ -99,8 +99,8 @@ class Source(ABC):
 
     def _unreadable(self, where: str, error: Exception) -> SourceError:
         return SourceError(
-            f"{self.name} cannot be read from {where} on: {str(error) or 'it ends there'}. Mend "
-            "it, or get a whole copy, and run this again: it resumes there"
+            f"{self.name} cannot be read from {where} on: {str(error) or 'it ends there'}. "
+            "Repair it, or get a complete copy, and run this again: it resumes there"
         )
 
 

@@ -172,7 +172,7 @@ def open_wacz(path: Path, most_bytes: int) -> list[WarcSource]:
     _load_fastwarc()
     try:
         with zipfile.ZipFile(path) as packed:
-            members = [each for each in packed.infolist() if each.filename.endswith(SUFFIXES)]
+            members = [member for member in packed.infolist() if member.filename.endswith(SUFFIXES)]
     except (zipfile.BadZipFile, OSError) as error:
         raise SourceError(f"{path} is damaged or not a WACZ: {error}. Get a whole copy") from error
     if not members:

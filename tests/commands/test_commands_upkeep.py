@@ -212,7 +212,7 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
     assert done.exit_code == 1
     assert "is not in both table 0 and 1\n" in done.out
     found = [line.strip() for line in done.out.splitlines() if line.startswith("  ")]
-    assert f"{len(found)} problems; --rebuild mends the tables" in done.err
+    assert f"{len(found)} problems; --rebuild repairs the tables" in done.err
     (answer,) = run("check", "--json", "--store", folder).answers
     assert answer["problems"] == found
     done = run("check", "--rebuild", "--store", folder, "--json")
@@ -238,7 +238,7 @@ def test_a_damaged_bucket_is_found_and_mended(
     done = run("check", "--store", folder)
     assert done.exit_code == 1
     assert "octets, not whole rows\n" in done.out
-    assert "problems; --rebuild mends the tables" in done.err
+    assert "problems; --rebuild repairs the tables" in done.err
     assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
     assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0
     assert run("check", "--store", folder).exit_code == 0

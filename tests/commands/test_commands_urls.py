@@ -105,7 +105,7 @@ def test_a_pinned_rule_that_is_wrong_is_shouted_about(run: Run, crawled: Path) -
     for words in (("list",), ("show", PAGE)):
         out = run("urls", *words, "--store", crawled).out
         assert out.count("PINNED, BUT WRONG") == 1
-        assert f"`scrapy simhash urls set retire {id_of(PAGE)}` takes it back" in out
+        assert f"`scrapy simhash urls set retire {id_of(PAGE)}` undoes this" in out
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_audit(run: Run, crawled: Path, tmp_path: Path) -> None:
     path.write_text(f"{SID}\n{PAGE}\n")
     done = run("urls", "audit", path, "--store", crawled)
     assert done.exit_code == 1
-    assert done.err == "scrapy simhash urls: 1 rule makes different pages one\n"
+    assert done.err == "scrapy simhash urls: 1 rule gives different pages one address\n"
     lines = done.out.splitlines()
     assert lines[0].endswith(PAGE)
     assert "          0 same, 2 different, 0 grey: at least 0.00 same" in lines

@@ -248,8 +248,11 @@ def test_a_folder_needs_no_clusters(run: Run, mixed: Path) -> None:
     ("options", "told"),
     [
         (("--crawl", "1", "--errors"), "--crawl judges no pairs: leave --errors out"),
-        (("--distance", "0"), "--distance: for stored pages, and this command is about labelled"),
-        (("--label", "--workers", "1"), "--workers: for labelled pages, and this command is about"),
+        (
+            ("--distance", "0"),
+            "--distance: only for stored pages, not for labelled",
+        ),
+        (("--label", "--workers", "1"), "--workers: only for labelled pages, not for"),
     ],
 )
 def test_what_is_about_other_pages_is_refused(
@@ -265,5 +268,5 @@ def test_only_a_folder_can_be_crawled(run: Run, tmp_path: Path) -> None:
     labels.touch()
     done = run("evaluate", labels, "--crawl")
     assert (done.exit_code, done.out) == (2, "")
-    assert f"{labels} is none" in done.err
+    assert f"{labels} is not a folder" in done.err
     assert "'0' must be a whole number, 1 or more" in run("evaluate", tmp_path, "--crawl=0").err

@@ -68,7 +68,7 @@ def test_parquet_has_the_same_rows_with_types(run: Run, store: Path) -> None:
     [
         (["--format", "parquet"], "--format parquet needs the name of a file: --output FILE"),
         (["--format", "csv", "--follow"], "cannot be combined with --format"),
-        (["--format", "csv", "--summary"], "--summary is no table"),
+        (["--format", "csv", "--summary"], "--summary is not a table"),
         (["-o", "log.csv"], "--output writes the table of --format"),
         (["--format", "xml"], "invalid choice: 'xml'"),
     ],

@@ -55,7 +55,7 @@ def test_odd_addresses_do_no_harm(tmp_path: Path) -> None:
     [
         (b"", "has no rule; write one a line"),
         (b"\xef\xbb\xbf  \n# nothing\n", "has no rule"),
-        (b"\x89PNG\r\n\x1a\n\x00", "is no text in UTF-8 .byte 0."),
+        (b"\x89PNG\r\n\x1a\n\x00", "is not UTF-8 text .byte 0."),
         (b"<html><body>Rules</body></html>", "line 1: URL rule '<html><body>Rules"),
         (b"example.com drop-parameter sid\nexample.com drop-everything", "line 2: URL rule"),
         (b"example.com drop-parameter", "takes 1 arguments, got 0"),

@@ -48,8 +48,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
     """Judge all pages of a folder in one store, in so many orders, each with a seed of its own."""
     if not folder.is_dir():
         raise InspectionError(
-            f"--crawl goes through the pages of a folder with pages.csv and pairs.csv, and "
-            f"{folder} is none"
+            f"{folder} is not a folder; --crawl needs one, with pages.csv and pairs.csv"
         )
     corpus = read_corpus(folder)
     truth = Truth(corpus, read_grey(folder, corpus))
@@ -73,7 +72,7 @@ def crawl_labelled(config: Config, folder: Path, orders: int) -> dict[str, Any]:
         "unjudged": Counter(page for page in made.values() if isinstance(page, str)),
         "problems": problems,
         "orders": crawled,
-        "mean": {name: _mean([each[name] for each in crawled]) for name in _MEANS},
+        "mean": {name: _mean([order[name] for order in crawled]) for name in _MEANS},
     }
 
 
@@ -116,8 +115,7 @@ class Truth:
         grey: pairs of ids that are alike, and that nobody would label.
     """
 
-    # Two documents are different if people said so of two of their pages, and did not shrink from
-    # saying it of two others.
+    # Two documents are different if a label parts two of their pages, and no two others are unsure.
 
     def __init__(self, corpus: Corpus, grey: Iterable[tuple[str, str]]) -> None:
         self.document_of = LabelledDocuments(corpus).find
@@ -128,40 +126,40 @@ class Truth:
         different = dict.fromkeys(map(frozenset, by_label["distinct"]), "wrong")
         self._pages = unsure | different
         self._documents = {
-            frozenset(map(self.document_of, pair)): said
-            for pair, said in [*different.items(), *unsure.items()]
+            frozenset(map(self.document_of, pair)): judgement
+            for pair, judgement in [*different.items(), *unsure.items()]
         }
 
     def judge_drop(self, dropped: str, kept: str) -> str:
-        """Say `right` or `wrong` of a drop, or why nobody can tell: `grey`, `unlabelled`."""
-        said = self._pages.get(frozenset((dropped, kept)))
-        if said == "wrong":
-            return said
+        """Judge a drop: `right`, `wrong`, or why nobody can tell: `grey`, `unlabelled`."""
+        judgement = self._pages.get(frozenset((dropped, kept)))
+        if judgement == "wrong":
+            return judgement
         documents = frozenset(map(self.document_of, (dropped, kept)))
         if len(documents) == 1:
             return "right"
-        return said or self._documents.get(documents, "unlabelled")
+        return judgement or self._documents.get(documents, "unlabelled")
 
 
 def _describe(
     corpus: Corpus, truth: Truth, names: Iterable[str], drops: Mapping[str, tuple[str, Match]]
 ) -> dict[str, Any]:
     """Count what one order of the pages gave."""
-    said = {name: truth.judge_drop(name, kept) for name, (kept, _) in drops.items()}
+    judgements = {name: truth.judge_drop(name, kept) for name, (kept, _) in drops.items()}
     # By document: the kept pages in their order, and whether a page was wrongly dropped.
     kept: defaultdict[str, list[str]] = defaultdict(list)
     wronged: dict[str, bool] = {}
     redundant = found = 0  # came after a page of the document was kept; was dropped then
     for name in names:
         document = truth.document_of(name)
-        is_wrong = said.get(name) == "wrong"
+        is_wrong = judgements.get(name) == "wrong"
         wronged[document] = wronged.get(document, False) or is_wrong
         redundant += bool(kept[document])
         if name not in drops:
             kept[document].append(name)
         else:
             found += bool(kept[document]) and not is_wrong
-    counts = Counter(said.values())
+    counts = Counter(judgements.values())
     right, wrong = counts["right"], counts["wrong"]
     lost = [document for document, is_wrong in wronged.items() if is_wrong and not kept[document]]
     gone = sum(not pages for pages in kept.values())
@@ -190,6 +188,6 @@ def _describe(
                 "tests": list(match.tests),
             }
             for name, (original, match) in drops.items()
-            if said[name] == "wrong"
+            if judgements[name] == "wrong"
         ],
     }

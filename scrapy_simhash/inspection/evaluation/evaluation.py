@@ -1,8 +1,8 @@
 """`scrapy simhash evaluate`: measure how often the plugin is right on pages labelled by people.
 
 Both pages of a pair go through the workers, and the rule of a crawl compares them, in two states:
-`site known`, by what the other pages of the folder (or of the store) tell of their hosts, and `site
-unknown`, as two pages that nobody has seen anything beside.
+`site known`, with the other pages of the folder (or of the store) as a sample of their hosts, and
+`site unknown`, with no other page.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _describe(
         "recipe": asdict(recipe),
         "distance": config.distance,
         "confirm": config.confirm,
-        "pages": len({name for each in judged for name in (each.pair.first, each.pair.second)}),
+        "pages": len({name for case in judged for name in (case.pair.first, case.pair.second)}),
         "pairs": len(judged),
         "unjudged": {},
         "problems": problems,
@@ -244,7 +244,7 @@ def _judge(
     if answer.deciding in _EXACT:
         bits = 0 if answer.duplicate else NO_DISTANCE
     plain_bits = NO_DISTANCE
-    if not any(each.stub or each.features < MIN_FEATURES for each in (first, second)):
+    if not any(page.stub or page.features < MIN_FEATURES for page in (first, second)):
         plain_bits = hamming_distance(first.fingerprints[0], second.fingerprints[0])
     new_links = None
     if answer.deciding in {Deciding.DISTANCE, Deciding.TEXTS} and first.sketch:

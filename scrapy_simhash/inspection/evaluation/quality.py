@@ -52,8 +52,8 @@ class Judged(NamedTuple):
         """Whether another rule would drop one page of the pair for the other."""
         if rule.confirm is None:
             return self.plain_distance <= rule.distance
-        asked = self.named or self.distance <= rule.distance
-        return asked and self.confirmed_at.get(rule.confirm, False)
+        candidate = self.named or self.distance <= rule.distance
+        return candidate and self.confirmed_at.get(rule.confirm, False)
 
     def describe(self) -> dict[str, Any]:
         """Describe the pair for display."""

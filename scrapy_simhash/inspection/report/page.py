@@ -136,8 +136,8 @@ def name_rule(tests: Sequence[str]) -> str:
     'main text is alike, with n words'
     """
     # The distance has its own column, and is the only test in plain simhash.
-    told = tests[1:] if len(tests) > 1 else tests
-    return printable("; ".join(_NUMBER.sub("n", test.rpartition(": ")[2]) for test in told))
+    shown = tests[1:] if len(tests) > 1 else tests
+    return printable("; ".join(_NUMBER.sub("n", test.rpartition(": ")[2]) for test in shown))
 
 
 _MOST_ROWS = 100_000
@@ -199,17 +199,17 @@ def _summarise(figures: dict[str, Any]) -> str:
     judged, dropped = figures["judged"], figures["dropped"]
     if not figures["near_duplicates"]:
         return f"None of {judged:,} pages judged was a near-duplicate of another."
-    told = (
+    summary = (
         f"Of {judged:,} pages judged {dropped:,} ({dropped / judged:.0%}) were dropped as "
         f"near-duplicates of {figures['originals']:,} others"
     )
     if kept := figures["near_duplicates_kept"]:
-        told += f", {kept:,} more were near-duplicates and kept"
+        summary += f", {kept:,} more were near-duplicates and kept"
     largest = figures["groups"][0]
     if largest["near_duplicates"] > 1:
         original = show(largest["url"]) or "one bulk-loaded fingerprint"
-        told += f"; {largest['near_duplicates']:,} pages repeat {original}"
-    return told + "."
+        summary += f"; {largest['near_duplicates']:,} pages repeat {original}"
+    return summary + "."
 
 
 def write_differences(
@@ -218,8 +218,10 @@ def write_differences(
     """Write the answers of `explain` that have texts; sets `html` of the last to the file name."""
     shown = [answer for answer in answers if "side_by_side" in answer]
     if not shown:
-        told = (each.get("note") or each["verdict"] for each in answers if "verdict" in each)
-        found = next(told, "no two pages were compared")
+        notes = (
+            answer.get("note") or answer["verdict"] for answer in answers if "verdict" in answer
+        )
+        found = next(notes, "no two pages were compared")
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
     pairs = [
         {
