@@ -151,6 +151,12 @@ class OwedRequests(Follower):
         if (key := take_mark(request, OWED)) and response.status not in self._no_answers:
             self._forget(key)
 
+    def refused(self, request: Request) -> None:
+        """Forget a request that a middleware refused, as it would without the plugin."""
+        key = take_mark(request, OWED)
+        if key and not key.startswith(Why.LOST.letter):  # that one it let through before
+            self._forget(key)
+
     def _lose(self, key: bytes, request: Request, decision: Decision) -> None:
         """Note that the page of a request was dropped for one whose items may not come through."""
         self._owes = True

@@ -489,26 +489,28 @@ class LocalSpider(FollowingSpider):
 async def test_links_that_scrapy_turns_away_do_not_use_up_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither those to other domains, nor, in the next crawl, those that robots.txt excludes."""
+    """To other domains, or by robots.txt; what is not answered is tried again after all others."""
     monkeypatch.setattr(owed, "MOST_LATE", 3)
     others = [f"http://elsewhere.example/{number}" for number in range(10)]
     excluded = [f"/no/{number}" for number in range(3)]
+    failing = [f"/failing/{number}" for number in range(3)]
     answers: dict[str, Answer | str | bytes] = {
         "/robots.txt": Answer(b"User-agent: *\nDisallow: /no\n", content_type="text/plain"),
         "/list?1": page(1, links=["/a", "/list?2"]),
-        "/list?2": page(1, links=[*others, "/b", "/c", "/d", *excluded]),
+        "/list?2": page(1, links=[*others, "/b", "/c", "/d", *excluded, *failing]),
         **{f"/{name}": page(10 + n) for n, name in enumerate("abcd")},
+        **dict.fromkeys(failing, Answer(status=503)),
     }
     settings = LATE | {"ROBOTSTXT_OBEY": True}
     with serve(answers) as site:
         urls = [site.url("/list?1")]
         paths: list[str] = []
-        for _ in range(2):
+        for _ in range(3):
             done = await crawl(tmp_path, urls, LocalSpider, **settings)
             paths += done.paths
             urls = [site.url("/a")]
         assert {"/b", "/c", "/d"} <= set(paths)
-        assert list_kept(tmp_path, site) == excluded
+        assert list_kept(tmp_path, site) == failing
 
 
 async def test_what_another_spider_got_is_still_owed(
