@@ -1,12 +1,14 @@
-"""Links between README, the pages in docs/ and the files beside them lead somewhere."""
+"""Links between README, the pages in docs/ and the files beside them lead somewhere; lines fit."""
 
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 import pytest
 
-from tests.helpers.documents_read import LINKED, anchors_of, targets_of
+from tests.helpers.documents_read import LINKED, PAGES, anchors_of, targets_of
 from tests.helpers.processes import ROOT
+
+WIDTH = 140
 
 
 def find_broken(page: str) -> list[str]:
@@ -41,3 +43,9 @@ def test_what_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     broken = find_broken("docs/index.md")
     assert [line.partition(": ")[0] for line in broken] == [f"docs/index.md:{n}" for n in (5, 6, 7)]
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_lines_fit_on_a_screen(page: str) -> None:
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > WIDTH] == []
