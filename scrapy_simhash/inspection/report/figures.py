@@ -305,7 +305,7 @@ class Group(NamedTuple):
 
 
 def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
-    """Describe dropped pages whose links are mostly new, those with most of them first."""
+    """Describe dropped pages with mostly new links, those with most of them first."""
     found: list[dict[str, Any]] = [
         {
             "url": each.url,

@@ -151,8 +151,8 @@ _ADVICE = {
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
     TEMPLATE: "Their titles name different things. If the pages are different, raise "
     "SIMHASH_CONFIRM or name them in SIMHASH_NEVER_DROP.",
-    LARGE: "No page had more dropped for it, or few had. One text rarely has many URLs: is a "
-    "parameter or a path to blame, or do the pages differ after all?",
+    LARGE: "Among the pages for which most were dropped. One text rarely has many URLs: does a "
+    "parameter or a path make them, or do the pages differ after all?",
     EDGE: "The least similar of all drops: with slightly lower similarity they would have been "
     "kept. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
 }
