@@ -119,13 +119,11 @@ def _print(answer: Answer) -> Iterable[str]:
     elif "forgotten" in answer:
         yield f"{plural(answer['forgotten'], 'request')} forgotten"
     else:
-        state = _BECAUSE[Why(answer["why"])].format(
-            printable(answer["of"] or "a page that is gone")
-        )
-        state += "" if answer["due"] else "; waits"
-        state += "" if answer["stored"] else "; how to make it is not stored"
+        text = _BECAUSE[Why(answer["why"])].format(printable(answer["of"] or "a page that is gone"))
+        text += "" if answer["due"] else "; waits"
+        text += "" if answer["stored"] else "; how to make it is not stored"
         yield f"{answer['why']:<6}  {printable(answer['url'])}"
-        yield f"        {state}"
+        yield f"        {text}"
 
 
 _FILTERS = """

@@ -218,9 +218,7 @@ def write_differences(
     """Write the answers of `explain` that have texts; sets `html` of the last to the file name."""
     shown = [answer for answer in answers if "side_by_side" in answer]
     if not shown:
-        notes = (
-            answer.get("note") or answer["verdict"] for answer in answers if "verdict" in answer
-        )
+        notes = (one.get("note") or one["verdict"] for one in answers if "verdict" in one)
         found = next(notes, "no two pages were compared")
         raise InspectionError(f"{path} was not written, because there is no pair of texts: {found}")
     pairs = [
