@@ -1,4 +1,4 @@
-"""Measure `store.query` where half of the queries meet documents, beside FAISS, and code before.
+"""Measure `store.query` where half of the queries meet documents, beside FAISS.
 
 See README.md for what is measured and what is not.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -71,7 +70,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=200_000, help="with records")
     parser.add_argument("--fingerprints", type=int, default=4_000_000, help="in all")
-    parser.add_argument("--before", type=Path, help="another checkout, to compare with")
     parser.add_argument("--runs", type=int, default=5, help="rounds; medians are reported")
     parser.add_argument("--output", type=Path, help="JSON file")
     parser.add_argument("--ask", nargs=3, help=argparse.SUPPRESS)
@@ -79,24 +77,19 @@ def main() -> None:
     if given.ask:
         print(json.dumps(ask(Path(given.ask[0]), given.ask[1], int(given.ask[2]))))
         return
-    here = Path(__file__).parents[1]
-    subjects = {"ours": here, FAISS: here}
-    if given.before:
-        subjects["before"] = given.before
-    times: dict[str, list[float]] = {name: [] for name in subjects}
+    times: dict[str, list[float]] = {"ours": [], FAISS: []}
     with tempfile.TemporaryDirectory(prefix="bench_query-") as folder:
         make_store(Path(folder) / "store", given.documents, given.fingerprints)
         for number in range(given.runs):
-            for name, checkout in subjects.items():
+            for name, found in times.items():
                 progress(f"round {number + 1}: {name}")
-                told = subprocess.run(
+                answer = subprocess.run(
                     [sys.executable, __file__, "--ask", f"{folder}/store", name, str(number)],
-                    env={**os.environ, "PYTHONPATH": str(checkout)},
                     capture_output=True,
                     check=True,
                     text=True,
                 )
-                times[name].append(json.loads(told.stdout))
+                found.append(json.loads(answer.stdout))
     rows = []
     print("| | us of the processor a query | to FAISS |")
     print("| --- | ---: | ---: |")
