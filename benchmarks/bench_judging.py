@@ -3,9 +3,10 @@
 Page by page, side by side in one process: decode and `trafilatura.extract` with its default
 settings; then everything the plugin does with a page: decode, parse, extract, both texts, features,
 fingerprints and sketches, and the verdict of a store that holds all pages before it, confirmation
-included (`find_and_add`, groups of 16 as in a busy crawl; durable). Medians of several rounds; the
-second row has the pages of about 800 words only. **Not measured**: the trip to the worker process
-and back, network, Scrapy.
+included (`find_and_add`, groups of 16 as in a busy crawl; durable): once with pages of no host, and
+once as if all were of one host, whose sample is kept and asked. A pair is two pages that are
+compared, with their site. Medians of several rounds; the second row has the pages of about 800
+words only. **Not measured**: the trip to the worker process and back, network, Scrapy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 import statistics
 import tempfile
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import trafilatura
@@ -25,9 +27,12 @@ from sites import make_parser
 
 from scrapy_simhash.config import Config
 from scrapy_simhash.errors import UnjudgedError
+from scrapy_simhash.judging.comparison import compare, make_context
 from scrapy_simhash.judging.documents import make_document
+from scrapy_simhash.judging.sites import Site
 from scrapy_simhash.pages.fingerprint import fingerprint_text, load_features, read_page
 from scrapy_simhash.pages.text import decode
+from scrapy_simhash.stores.keyvalues import SAMPLE
 from scrapy_simhash.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -50,6 +55,8 @@ class Cost(NamedTuple):
         extract: decoding, parsing, main and whole text.
         fingerprint: features, fingerprints, sketches, links.
         store: the verdict, its page's share of a group.
+        site: the same, on one host.
+        pair: two pages compared, with their site.
     """
 
     words: int
@@ -57,6 +64,8 @@ class Cost(NamedTuple):
     extract: float
     fingerprint: float
     store: float
+    site: float
+    pair: float
 
     @property
     def judging(self) -> float:
@@ -102,12 +111,16 @@ def measure(bodies: list[bytes], features: FeatureSet) -> Iterator[Cost]:
                 1000 * (extracted - plain),
                 1000 * (finished - extracted),
                 0.0,
+                0.0,
+                0.0,
             )
         )
         document = make_document(made, config.rule, identity=b"%d" % number)
         documents.append(structs.replace(document, url=str(number), crawl="bench"))
-    share = judge(documents, config)
-    return (cost._replace(store=share) for cost in costs)
+    at_home = [structs.replace(page, url=f"http://site.example/{page.url}") for page in documents]
+    store, site = judge(documents, config), judge(at_home, config)
+    pair = compare_pairs(at_home, config)
+    return (cost._replace(store=store, site=site, pair=pair) for cost in costs)
 
 
 def judge(documents: list[Document], config: Config) -> float:
@@ -123,9 +136,19 @@ def judge(documents: list[Document], config: Config) -> float:
         return 1000 * (time.perf_counter() - started) / max(1, len(documents))
 
 
+def compare_pairs(documents: list[Document], config: Config) -> float:
+    """Compare each document with the next one; returns milliseconds for each pair, on average."""
+    site = Site(dict(enumerate(documents[:SAMPLE])))
+    context = make_context(site, site)
+    started = time.perf_counter()
+    for first, second in pairwise(documents):
+        compare(first, second, config.rule, context=context)
+    return 1000 * (time.perf_counter() - started) / max(1, len(documents) - 1)
+
+
 def summarise(rounds: list[list[Cost]]) -> dict[str, float]:
     """Take the median over rounds of each round's mean, and the ratio of these."""
-    names = ("plain", "extract", "fingerprint", "store", "judging", "whole")
+    names = ("plain", "extract", "fingerprint", "store", "site", "pair", "judging", "whole")
     figures = {
         name: round(
             statistics.median(
@@ -152,12 +175,16 @@ def main() -> None:
     about_800 = [[cost for cost in costs if cost.words in _ABOUT_800_WORDS] for costs in rounds]
     groups = {"all pages": rounds, "600 to 1,000 words": about_800}
     figures = {name: summarise(costs) for name, costs in groups.items() if costs[0]}
-    print("| pages | number | trafilatura.extract | ours: extract | fingerprint | store | ratio |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print(
+        "| pages | number | trafilatura.extract | ours: extract | fingerprint | store "
+        "| on one host | a pair | ratio |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, row in figures.items():
         print(
             f"| {name} | {row['pages']} | {row['plain']} ms | {row['extract']} ms | "
-            f"{row['fingerprint']} ms | {row['store']} ms | {row['ratio']} |"
+            f"{row['fingerprint']} ms | {row['store']} ms | {row['site']} ms | {row['pair']} ms | "
+            f"{row['ratio']} |"
         )
     if options.output:
         record = {
