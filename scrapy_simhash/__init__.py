@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from scrapy_simhash.pages.fingerprint import fingerprint_page as fingerprint_page
     from scrapy_simhash.stores.opening import open_store as open_store
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 # Each is loaded on first use: every `scrapy` call imports this package for its commands, and
 # importing trafilatura takes 0.3 s, numpy 0.1 s.
 _HOMES = {

@@ -71,7 +71,8 @@ class SqliteEngine(Engine):
         self._path = Path(self.url.removeprefix("sqlite://"))
         self.leases = FileLeases(self._path.with_name(f"{self._path.name}-leases"))
         self._lock = threading.RLock()
-        self._database = sqlite3.connect(":memory:")  # until it is open
+        self._database = sqlite3.connect(":memory:")
+        self._database.close()  # until there is the file
 
     def exists(self) -> bool:
         return self._path.exists()

@@ -100,9 +100,9 @@ def test_what_stands_alone_never_joins_what_is_before_it() -> None:
     joining = {each for each in CHARACTERS if unicodedata.combining(each)}
     joining |= set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
     for each in CHARACTERS:
-        first, _, second = unicodedata.decomposition(each).partition(" ")
-        if second and not first.startswith("<"):
-            joining.add(chr(int(second, 16)))
+        first, *others = unicodedata.decomposition(each).split(" ")
+        if not first.startswith("<"):
+            joining |= {chr(int(other, 16)) for other in others}
     assert len(joining) > 800
     assert [each for each in joining if words._begins_alone(each)] == []
 

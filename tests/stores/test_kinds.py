@@ -223,9 +223,9 @@ async def test_crawls_and_commands_take_a_new_kind(
         answer = await asyncio.to_thread(run, *arguments, "--store", url)
         assert (answer.exit_code, answer.err) == (0, "")
         assert expected in answer.out
-    assert [path.name for path in home.parent.glob("*.json")] == [
-        f"simhash-imports-{name_store(open_store(url).seed)}.json"
-    ]
+    with open_store(url) as store:
+        journal = f"simhash-imports-{name_store(store.seed)}.json"
+    assert [path.name for path in home.parent.glob("*.json")] == [journal]
 
 
 def test_another_kind_under_one_url_is_refused(tmp_path: Path) -> None:
