@@ -7,6 +7,7 @@ import socket
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def check_json(code: str) -> None:
 CHECKS: dict[str, Callable[[str], Any]] = {
     "json": check_json,
     "toml": tomllib.loads,
+    "yaml": import_module("yaml").safe_load,  # it ships no types
     "ini": configparser.ConfigParser().read_string,
     # Output and drawings; of pages whose commands are run, the output is compared.
     "sql": duckdb.extract_statements,
