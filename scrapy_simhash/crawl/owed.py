@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.judging.documents import Marked
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.owed import Allowance, TakenRequest
-    from scrapy_simhash.stores.store import Store
     from scrapy_simhash.urls.applying import ActingRules
 
 logger = logging.getLogger(__name__)
@@ -76,13 +75,9 @@ _COUNTED = {
 
 
 def _put(stored: Documents, rows: Sequence[Owed]) -> list[bytes]:
-    from scrapy_simhash.stores.owed import put  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.owed import put  # noqa: PLC0415 - loads tldextract
 
     return put(stored, rows)
-
-
-def _take(store: Store, crawl: str, spider: str, keys: Sequence[bytes]) -> list[TakenRequest]:
-    return store.owed.take(crawl, spider, keys)
 
 
 class OwedRequests(Follower):
@@ -307,20 +302,25 @@ class OwedRequests(Follower):
         # Those that cannot be made must not keep the others waiting.
         while self._due and not is_closing(self._crawler):
             keys = [self._due.popleft() for _ in range(min(len(self._due), _MOST_MADE))]
-            taken = await detector.ask(
-                partial(_take, crawl=detector.crawl, spider=spider.name, keys=keys), ()
-            )
+            taken = await self.take(keys)
             if is_closing(self._crawler):
                 break  # the spider's next crawl gets them
             if made := self.make(taken, spider):
                 return [request for _, request in made]
         return []
 
+    async def take(self, keys: Sequence[bytes], *, check: bool = False) -> Sequence[TakenRequest]:
+        """Take requests over, as far as they have to be made, or are to check rules."""
+        crawl, spider = self._detector.crawl, spider_of(self._crawler).name
+        return await self._detector.ask(
+            lambda store: store.owed.take(crawl, spider, keys, check=check), ()
+        )
+
     def _allow_links(self) -> Allowance | None:
         """Say how many links may still be asked for; None for none."""
         if self._config.follow_new_links != LATE:
             return None
-        from scrapy_simhash.stores.owed import Allowance  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.stores.owed import Allowance  # noqa: PLC0415 - loads tldextract
 
         most = MOST_LATE - self._late.total()
         return Allowance(most, MOST_LATE_OF_HOST, self._late, self._left_out)

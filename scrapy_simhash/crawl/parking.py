@@ -43,6 +43,7 @@ from scrapy_simhash.crawl.policy import (
 from scrapy_simhash.crawl.refetch import SAMPLED, YIELDED, set_mark, take_mark
 from scrapy_simhash.detector.log import NOT_FETCHED
 from scrapy_simhash.judging.rows import Owed, Why
+from scrapy_simhash.urls.applying import name_form
 from scrapy_simhash.urls.rules import RuleState
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.owed import OwedRequests
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.judging.documents import Reader
     from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import KnownPage, Parking
     from scrapy_simhash.urls.applying import ActingRules, Target
@@ -242,7 +242,7 @@ class ParkedRequests(Follower):
         for request, target in led.items():
             identity = identify_for(self._crawler, request)
             fate = self._recall(identity)
-            form = self._name_form(target.form, find_reader(spider_of(self._crawler), request))
+            form = name_form(target.form, find_reader(spider_of(self._crawler), request))
             full = self._waiting_number >= _MOST_REMEMBERED
             if full and not self._is_answered(form, depth_of(request)):
                 made.append(request)
@@ -273,7 +273,7 @@ class ParkedRequests(Follower):
     def _make_candidate(
         self, request: Request, form: bytes, identity: bytes, target: Target
     ) -> _Candidate:
-        from scrapy_simhash.stores.rulebook import Parking  # noqa: PLC0415 - loads lmdb
+        from scrapy_simhash.stores.rulebook import Parking  # noqa: PLC0415 - loads tldextract
 
         *others, rule = target.rules
         owed = Owed(
@@ -296,11 +296,6 @@ class ParkedRequests(Follower):
         # Keyed, so that a site cannot choose addresses that are never made.
         drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed) < SAMPLE_SHARE * 2**64
         return _Candidate(request, parking, (rule, target.directory), drawn, [])
-
-    def _name_form(self, form: str, reader: Reader) -> bytes:
-        from scrapy_simhash.urls.applying import name_form  # noqa: PLC0415 - loaded by now
-
-        return name_form(form, reader)
 
     def _is_answered(self, form: bytes, depth: int) -> bool:
         """Whether this crawl fetched a page of a form, and no deeper one under DEPTH_LIMIT."""
@@ -429,10 +424,7 @@ class ParkedRequests(Follower):
             self._parked_in.clear()
         if not keys:
             return []
-        detector = self._detector
-        taken = await detector.ask(
-            lambda store: store.owed.take(detector.crawl, spider.name, keys, check=True), ()
-        )
+        taken = await self._owed.take(keys, check=True)
         made = [] if is_closing(self._crawler) else self._owed.make(taken, spider)
         for (_, owed), request in made:
             set_mark(request, SAMPLED, ([*owed.rules], owed.url, owed.page))
@@ -459,7 +451,7 @@ class ParkedRequests(Follower):
         form = rules.find_form(decision.url) if rules is not None else ""
         if not form:
             return
-        name = self._name_form(form, page.reader)
+        name = name_form(form, page.reader)
         depth = depth_of(request)
         number, least = self._fetched.get(name, (decision.document, depth))
         self._fetched[name] = number, min(depth, least)
@@ -475,7 +467,7 @@ class ParkedRequests(Follower):
 
     async def _check(self, request: Request, decision: Decision, mark: _Mark) -> str | None:
         """Let a page that was judged vote on the rules that it is to check."""
-        from scrapy_simhash.stores.rulebook import Sample  # noqa: PLC0415 - loads numpy
+        from scrapy_simhash.stores.rulebook import Sample  # noqa: PLC0415 - loads tldextract
 
         rules, url, target = mark
         sample = Sample(
@@ -508,13 +500,13 @@ def _tells(decision: Decision, status: int) -> bool:
 
 
 def _park(stored: Documents, wanted: Sequence[Parking]) -> list[KnownPage]:
-    from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads tldextract
 
     return park(stored, wanted)
 
 
 def _refuse(candidates: Sequence[_Candidate]) -> list[KnownPage]:
     """Say that requests must be made, because the store cannot be written."""
-    from scrapy_simhash.stores.rulebook import KnownPage  # noqa: PLC0415 - loads lmdb
+    from scrapy_simhash.stores.rulebook import KnownPage  # noqa: PLC0415 - loads tldextract
 
     return [KnownPage("unavailable")] * len(candidates)

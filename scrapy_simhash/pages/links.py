@@ -162,9 +162,12 @@ def measure_new_links(
     share = share_of_new_links(sample, [seen])
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
         return share
-    own = {*_spell(url), *_spell(requested)}
+    # As links spell them: whole, or without the host.
+    own = {
+        each for page in {url, requested} - {""} for each in (page, "/" + page.split("/", 3)[-1])
+    }
     listed = links.addresses.decode().split("\n")
-    others = [link for link in listed if own.isdisjoint(_list_named(link))]
+    others = [link for link in listed if not _leads_back(link, own)]
     if len(others) < len(listed):
         share = share_of_new_links(_sample(map(str.encode, others)), [seen]) or 0.0
     carry = carry_over(url, original)
@@ -174,12 +177,7 @@ def measure_new_links(
     return share if there is None else min(share, there)
 
 
-def _spell(url: str) -> set[str]:
-    """Spell an address as links do: whole, and without its host."""
-    return {url, "/" + url.partition("://")[2].partition("/")[2]} if url else set()
-
-
-def _list_named(link: str) -> list[str]:
-    """List the addresses that a link names: its own, and perhaps values of its parameters."""
-    pairs = link.partition("?")[2].split("&") if "?" in link else ()
-    return [link, *(unquote(pair.partition("=")[2]) for pair in pairs)]
+def _leads_back(link: str, own: set[str]) -> bool:
+    """Whether a link leads to one of some addresses, or names it in a parameter (`?next=`)."""
+    pairs = link.partition("?")[2].split("&")
+    return not own.isdisjoint([link, *(unquote(pair.partition("=")[2]) for pair in pairs)])

@@ -151,6 +151,14 @@ class Due:
         original = find_stand_in(self._stored, self._acting, owed.url, owed.rules, owed.page)
         return original is not None and counts(original, self.alive, owed.reader)
 
+    def read_all(self, spider: str) -> Iterator[TakenRequest]:
+        """Read all requests of a spider."""
+        name = spider.encode()
+        rows = ((key, row) for key, row in self._stored.scan_rows(OWED) if name in row)
+        for some in cut(read_rows(Owed, rows), _ROWS_PER_CALL):
+            self.prefetch(owed for _, owed in some)
+            yield from (TakenRequest(*row) for row in some if row[1].spider == spider)
+
     def prefetch(self, rows: Iterable[Owed]) -> None:
         """Read ahead what tells of these requests."""
         if self._stored.remote:
@@ -237,33 +245,24 @@ class OwedTable:
             links: how many links may be asked for; None for none.
             ending: the crawl is about to end, and what it did not deliver will not be.
         """
-        name = spider.encode()
 
         def work(stored: Documents) -> Found:
             is_due = Due(stored, crawl if ending else "")
             found: dict[Why, list[bytes]] = {why: [] for why in Why}
             spent, budget = [], _Budget(links or Allowance())
             found_links: list[tuple[bool, bytes, str, bool]] = []
-            rows = ((key, row) for key, row in stored.scan_rows(OWED) if name in row)
-            for some in cut(read_rows(Owed, rows), _ROWS_PER_CALL):
-                is_due.prefetch(owed for _, owed in some)
-                for key, owed in some:
-                    if not _is_free(owed, is_due.alive, crawl, spider):
-                        continue
-                    if is_due.is_spent(owed):
-                        spent.append(key)
-                    elif owed.why is Why.LINK:
-                        if links is not None and key in links.left_out and not owed.released:
-                            continue
-                        found_links.append(
-                            (bool(owed.taken), key, host_of(owed.url), owed.released)
-                        )
-                    elif is_due(owed):
-                        found[owed.why].append(key)
+            for key, owed in is_due.read_all(spider):
+                if not _is_free(owed, is_due.alive, crawl, spider):
+                    continue
+                if is_due.is_spent(owed):
+                    spent.append(key)
+                elif owed.why is not Why.LINK:
+                    found[owed.why] += [key] if is_due(owed) else []
+                elif owed.released or (links is not None and key not in links.left_out):
+                    found_links.append((bool(owed.taken), key, host_of(owed.url), owed.released))
             # What an earlier crawl tried in vain must not keep others from their turn.
-            found_links.sort()
             found[Why.LINK] = [
-                key for _, key, host, wanted in found_links if wanted or budget.allows(host)
+                key for _, key, host, wanted in sorted(found_links) if wanted or budget.allows(host)
             ]
             return Found([key for why in Why for key in found[why]], spent)
 
@@ -275,19 +274,13 @@ class OwedTable:
         Returns the numbers of `lost` pages, those `waiting` for what another running crawl is at
         work on, `parked` requests and those of a `link`. Reads all requests of the spider.
         """
-        name = spider.encode()
 
         def work(stored: Documents) -> Counter[str]:
             is_due, left = Due(stored, crawl), Counter[str]()
-            rows = ((key, row) for key, row in stored.scan_rows(OWED) if name in row)
-            for some in cut(read_rows(Owed, rows), _ROWS_PER_CALL):
-                is_due.prefetch(owed for _, owed in some)
-                for _, owed in some:
-                    if owed.spider != spider or is_due.alive(owed.taken or owed.crawl):
-                        continue
+            for _, owed in is_due.read_all(spider):
+                if not is_due.alive(owed.taken or owed.crawl) and not is_due.is_spent(owed):
                     waits = owed.why is Why.LOST and not is_due(owed)
-                    if not is_due.is_spent(owed):
-                        left["waiting" if waits else owed.why.value] += 1
+                    left["waiting" if waits else owed.why.value] += 1
             return left
 
         return self._store.read(work)
