@@ -106,8 +106,8 @@ async def sift(
                 continue
             held.append(entry)
             if len(held) == _MOST_HELD:
-                asked, held = held, []
-                for request in await choose(asked):
+                chosen, held = held, []
+                for request in await choose(chosen):
                     yield request
     except Exception:  # of the callback: what it yielded before is chosen from all the same
         for request in await choose(held):

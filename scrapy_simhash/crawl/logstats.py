@@ -33,7 +33,7 @@ _OWED = (
     ("waiting", "dropped page", " that wait for what another crawl is at work on"),
     ("link", "link", " of dropped pages"),
 )
-_OUTCOMES = {"same": "the same", "different": "different", "grey": "not told apart"}
+_OUTCOMES = {"same": "the same", "different": "different", "grey": "undecided"}
 
 
 # What a look at a page finds, and what a crawl would do with a near-duplicate.
@@ -92,9 +92,9 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     line = f"{plural(sum(parked.values()), 'request')} not made"
     line += f" by {plural(len(rules), 'URL rule')} ({named}{more})" if rules else ""
     if sampled:
-        told = [f"{number:,} {_OUTCOMES[name]}" for name, number in outcomes.items() if number]
+        parts = [f"{number:,} {_OUTCOMES[name]}" for name, number in outcomes.items() if number]
         line += f"; {sampled:,} checked"
-        line += ", all the same" if outcomes["same"] == sampled else f" ({', '.join(told)})"
+        line += ", all the same" if outcomes["same"] == sampled else f" ({', '.join(parts)})"
     line += f"; {released:,} made after all" if released else ""
     if retired := get("retired"):
         line += f" ({plural(retired, 'rule')} {'was' if retired == 1 else 'were'} wrong)"
@@ -109,8 +109,8 @@ def _say_why(stats: StatsCollector) -> str:
         for name, count in stats.get_stats().items()
         if name.startswith(kind)
     }
-    told = [f"{count:,} {reason}" for reason, count in sorted(reasons.items())]
-    return "No page was judged" + f" ({', '.join(told)})" * bool(told)
+    parts = [f"{count:,} {reason}" for reason, count in sorted(reasons.items())]
+    return "No page was judged" + f" ({', '.join(parts)})" * bool(parts)
 
 
 def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:

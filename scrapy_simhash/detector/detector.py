@@ -53,7 +53,7 @@ _USERS_FAULTS = {"failed", "scope_failed"}
 # So many pages are named in warnings; the others in DEBUG lines.
 _MOST_WARNED = 10
 _SHELLS = (
-    "Pages with hardly any text but scripts cannot be told apart, and pass unjudged, first %s, "
+    "Pages with hardly any text but scripts all look alike, and pass unjudged, first %s, "
     "which looks like %s: a browser would show what they are, for instance by scrapy-playwright"
 )
 
@@ -226,8 +226,8 @@ class Detector:
         except UnjudgedError as error:
             decision.reason = error.reason
             detail = printable(error.detail)[:MOST_ERROR_CHARACTERS]
-            told = quote(page.url), error.reason, detail
-            logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *told)
+            details = quote(page.url), error.reason, detail
+            logger.log(self._choose_level(error.reason), "Not judged: %s: %s: %s", *details)
         return decision
 
     async def read_text(self, url: str, body: bytes, encoding: str | None) -> tuple[str, str]:

@@ -44,7 +44,7 @@ _DONE_DELAY_SECONDS = 1.0
 class _Wish(NamedTuple):
     """What somebody waits for: the verdict on a document, or what some work finds."""
 
-    asked: Document | Callable[[Documents], Any]
+    wanted: Document | Callable[[Documents], Any]
     more: bool  # others are on their way
     answer: Future[Any]
 
@@ -59,7 +59,7 @@ class Note(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What the thread is asked to find out after earlier marks."""
+    """What the thread shall find out after earlier marks."""
 
     ask: Callable[[Store], Any]
     answer: Future[Any]
@@ -132,9 +132,9 @@ class GroupWriter:
         """Work in the commit of a group, perhaps twice; the future may have an error."""
         return self._wish(work, more=more)
 
-    def _wish(self, asked: Document | Callable[[Documents], Any], *, more: bool) -> Future[Any]:
+    def _wish(self, wanted: Document | Callable[[Documents], Any], *, more: bool) -> Future[Any]:
         answer: Future[Any] = Future()
-        self._put(_Wish(asked, more, answer))
+        self._put(_Wish(wanted, more, answer))
         return answer
 
     def note(self, note: Note) -> None:
@@ -149,7 +149,7 @@ class GroupWriter:
         return answer
 
     def _put(self, entry: _Entry) -> None:
-        """Put something into the queue; what would come after its end is told so."""
+        """Put something into the queue; what would come after its end is refused."""
         with self._lock:
             if not self._is_closed:
                 self._queue.put(entry)
@@ -255,14 +255,14 @@ class GroupWriter:
 
     def _write(self, group: _Group) -> None:
         found: list[Any] = []
-        works = [wish.asked for wish in group.wishes if not isinstance(wish.asked, Document)]
+        works = [wish.wanted for wish in group.wishes if not isinstance(wish.wanted, Document)]
 
         def work(stored: Documents) -> None:
             group.settle(stored)
             found[:] = [do(stored) for do in works]
 
         verdicts = self._store.find_and_add(
-            [wish.asked for wish in group.wishes if isinstance(wish.asked, Document)],
+            [wish.wanted for wish in group.wishes if isinstance(wish.wanted, Document)],
             crawl=self._crawl,
             done=[note.done for note in group.notes if note.done],
             withdrawn=[note.withdrawn for note in group.notes if note.withdrawn],
@@ -271,7 +271,7 @@ class GroupWriter:
         self._look_at(self._store.acting_row)
         judged, done = iter(verdicts), iter(found)
         for wish in group.wishes:
-            wish.answer.set_result(next(judged if isinstance(wish.asked, Document) else done))
+            wish.answer.set_result(next(judged if isinstance(wish.wanted, Document) else done))
 
     def _look_again(self) -> None:
         """Find out whether other rules act, without a commit."""

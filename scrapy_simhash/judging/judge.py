@@ -112,19 +112,19 @@ class Matcher:
         self, document: Document, own: int = 0
     ) -> tuple[Match | None, Match | None, bool]:
         """Find the record that counts and is most alike; of equals the nearest, then the oldest."""
-        # Of more than 256 candidates the nearest are asked first, and the first that agree decide,
+        # Of more than 256 candidates the nearest come first, and the first that agree decide,
         # those that the document's reader got before all others. The document's own record, of the
         # number `own`, must not count. Returns the match; or else the record that would have been
-        # it, had it been confirmed; and whether every document that could be one was asked.
+        # it, had it been confirmed; and whether every document that could be one was compared.
         candidates, complete = self._find_candidates(document)
-        parted: list[_Asked] = []
-        others: list[_Asked] = []
-        for asked in self._ask_in_passes(document, candidates, own):
-            alike = [each for each in asked if each.answer.duplicate]
+        parted: list[_Compared] = []
+        others: list[_Compared] = []
+        for compared in self._ask_in_passes(document, candidates, own):
+            alike = [each for each in compared if each.answer.duplicate]
             if matches := [each for each in alike if each.candidate.stands]:
                 return _make_match(document, min(matches, key=_rank)), None, complete
             others += alike
-            parted = sorted((*parted, *filter(_deserves_a_look, asked)), key=_rank_parted)[:1]
+            parted = sorted((*parted, *filter(_deserves_a_look, compared)), key=_rank_parted)[:1]
         if others:
             other = min(others, key=_rank)
             same_callback = structs.replace(document, across_spiders=True)
@@ -173,12 +173,12 @@ class Matcher:
         page: Document,
         candidates: Sequence[_Candidate],
         own: int,
-    ) -> Iterator[list[_Asked]]:
+    ) -> Iterator[list[_Compared]]:
         """Compare the nearest candidates; if there are more than those, the ones after them."""
-        asked, reader, across = candidates[:MOST_CANDIDATES], page.reader, page.across_spiders
-        for start in range(0, len(asked), _CANDIDATES_PER_PASS):
+        nearest, reader, across = candidates[:MOST_CANDIDATES], page.reader, page.across_spiders
+        for start in range(0, len(nearest), _CANDIDATES_PER_PASS):
             found: list[tuple[_Candidate, Record | None]] = []
-            for candidate in asked[start : start + _CANDIDATES_PER_PASS]:
+            for candidate in nearest[start : start + _CANDIDATES_PER_PASS]:
                 record = self.documents.get(candidate.number) if candidate.number else None
                 if record is None:
                     if not candidate.number:
@@ -192,23 +192,23 @@ class Matcher:
 
     def _find_candidates(self, page: PageFacts) -> tuple[list[_Candidate], bool]:
         """Find the documents called alike, and those within the distance, nearest first."""
-        # Also returns whether these are all: there may be more fingerprints than are asked (those
+        # Also returns whether these are all: there may be more fingerprints than are used (those
         # of other scopes count, too), or buckets may be too full.
         complete = True
         nearest: dict[int, _Candidate] = {}
         distance = 0 if page.stub else self.rule.distance
         for fingerprint in set(page.fingerprints):
-            asked = 0
+            looked_at = 0
             # One more than is used, to know that there are more.
             probe = self.documents.near(fingerprint, distance, MOST_CANDIDATES + 1, bounded=True)
             if len(probe.near) > MOST_CANDIDATES or probe.complete_bits < distance:
                 complete = False
             for bits, found in probe.near:
-                if asked > MOST_CANDIDATES:
+                if looked_at > MOST_CANDIDATES:
                     complete = False
                     break
                 for number in self.documents.numbers(found, page.scope, MOST_CANDIDATES + 1):
-                    asked += 1
+                    looked_at += 1
                     candidate = _Candidate(bits, number, found)
                     nearest[number] = min(candidate, nearest.get(number, candidate))
         if self.rule.confirm is not None:
@@ -220,7 +220,7 @@ class Matcher:
 
     def _ask(
         self, page: PageFacts, found: Sequence[tuple[_Candidate, Record | None]], own: int
-    ) -> list[_Asked]:
+    ) -> list[_Compared]:
         """Compare candidates; a bulk-loaded one has no record."""
         pages = [record or _bulk_loaded(candidate, page.scope) for candidate, record in found]
         candidates = [candidate for candidate, _ in found]
@@ -232,7 +232,7 @@ class Matcher:
         names = [candidate.name for candidate in candidates]
         answers = compare_many(page, pages, self.rule, distances, sites, names)
         return [
-            _Asked(candidate, record, answer)
+            _Compared(candidate, record, answer)
             for (candidate, record), answer in zip(found, answers, strict=True)
         ]
 
@@ -256,7 +256,7 @@ def _bulk_loaded(candidate: _Candidate, scope: str) -> PageFacts:
     return PageFacts(b"", (candidate.fingerprint,), b"", scope=scope)
 
 
-class _Asked(NamedTuple):
+class _Compared(NamedTuple):
     """A candidate that was compared; a bulk-loaded one has no record."""
 
     candidate: _Candidate
@@ -264,23 +264,23 @@ class _Asked(NamedTuple):
     answer: Answer
 
 
-def _rank(asked: _Asked) -> tuple[float, _Candidate]:
+def _rank(compared: _Compared) -> tuple[float, _Candidate]:
     """Rank candidates: the one most alike first, then the nearest, then the oldest."""
-    return -(asked.answer.similarity or 0.0), asked.candidate
+    return -(compared.answer.similarity or 0.0), compared.candidate
 
 
-def _deserves_a_look(asked: _Asked) -> bool:
+def _deserves_a_look(compared: _Compared) -> bool:
     """Whether a page that does not match is near, or has more in common than a part of a name."""
-    return not asked.candidate.name or (asked.answer.similarity or 0.0) >= LEAST_ALIKE
+    return not compared.candidate.name or (compared.answer.similarity or 0.0) >= LEAST_ALIKE
 
 
-def _rank_parted(asked: _Asked) -> tuple[bool, float, _Candidate]:
+def _rank_parted(compared: _Compared) -> tuple[bool, float, _Candidate]:
     """Rank candidates that do not match: a shell like this one says more than others."""
-    return SHELLS not in asked.answer.tests, *_rank(asked)
+    return SHELLS not in compared.answer.tests, *_rank(compared)
 
 
-def _make_match(page: Document, asked: _Asked, kept: Kept = "") -> Match:
-    candidate, record, answer = asked
+def _make_match(page: Document, compared: _Compared, kept: Kept = "") -> Match:
+    candidate, record, answer = compared
     new_links = None
     if record is not None and record.sketch:  # without one nobody looked at its links
         links = page.links if answer.duplicate or SHELLS in answer.tests else NO_LINKS

@@ -77,7 +77,7 @@ UNKNOWN_SITE = Site()
 
 
 class Sites:
-    """Finds the sites of the documents in one store, and remembers those asked for last.
+    """Finds the sites of the documents in one store, and remembers those needed last.
 
     They are known by what each document of the sample tells, which others may change meanwhile.
     """
@@ -89,10 +89,10 @@ class Sites:
         """Read what is not known of the sites of pages; one round trip, where reads are some."""
         hosts = {host_of(page.url) for page in pages} - {""}
         samples = [documents.sample(host) for host in hosts]
-        unknown = [asked for asked in samples if tuple(asked.items()) not in self._found]
-        documents.glance([number for asked in unknown for number in asked])
-        for asked in unknown:
-            self._make(documents, asked)
+        unknown = [sample for sample in samples if tuple(sample.items()) not in self._found]
+        documents.glance([number for sample in unknown for number in sample])
+        for sample in unknown:
+            self._make(documents, sample)
 
     def find(
         self, documents: Reading, urls: tuple[str, str], without: Container[int]
@@ -104,17 +104,17 @@ class Sites:
 
     def _find(self, documents: Reading, host: str, without: Container[int]) -> Site:
         sample = documents.sample(host) if host else {}
-        return self._make(documents, {n: told for n, told in sample.items() if n not in without})
+        return self._make(documents, {n: facts for n, facts in sample.items() if n not in without})
 
-    def _make(self, documents: Reading, asked: Mapping[int, bytes]) -> Site:
-        if len(asked) < LEAST_KNOWN:
+    def _make(self, documents: Reading, sample: Mapping[int, bytes]) -> Site:
+        if len(sample) < LEAST_KNOWN:
             return UNKNOWN_SITE
-        key = tuple(asked.items())
+        key = tuple(sample.items())
         site = self._found.pop(key, None)
         if site is None:
-            there = documents.glance(asked)
+            there = documents.glance(sample)
             site = Site(there)
-            if len(there) < len(asked):  # some are damaged, or deleted just now
+            if len(there) < len(sample):  # some are damaged, or deleted just now
                 return site
         self._found[key] = site
         if len(self._found) > _SITES_REMEMBERED:

@@ -109,12 +109,12 @@ def parse_address(url: str) -> Address | None:
             return None
     if "#" in rest:
         rest = rest.partition("#")[0]
-    before, _, asked = rest.partition("?")
+    before, _, after = rest.partition("?")
     path = tuple(before[1:].split("/"))
     query: tuple[str, ...] = ()
-    if asked:
+    if after:
         # A parameter without a value is the same as one with an empty value.
-        pairs = [pair if "=" in pair else pair + "=" for pair in asked.split("&") if pair]
+        pairs = [pair if "=" in pair else pair + "=" for pair in after.split("&") if pair]
         query = tuple(sorted(pairs)) if len(pairs) > 1 else tuple(pairs)
     if len(path) > MOST_PARTS or len(query) > MOST_PARTS:
         return None
@@ -124,8 +124,8 @@ def parse_address(url: str) -> Address | None:
 def format_address(address: Address) -> str:
     """Write an address; equal ones are written alike."""
     scheme, host, path, query = address
-    asked = "?" + "&".join(query) if query else ""
-    return f"{scheme}://{host}/{'/'.join(path)}{asked}"
+    parameters = "?" + "&".join(query) if query else ""
+    return f"{scheme}://{host}/{'/'.join(path)}{parameters}"
 
 
 def split_pair(pair: str) -> tuple[str, str]:

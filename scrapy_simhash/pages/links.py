@@ -128,8 +128,8 @@ def share_of_new_links(sample: bytes, seen: Iterable[bytes]) -> float | None:
     if not others:
         return 1.0
     # Whether a page has a link above the largest hash of its full sample is not known.
-    told = min((other[-1] for other in others if len(other) == SAMPLE_LINKS), default=mine[-1])
-    comparable = {link for link in mine if link <= told}
+    bound = min((other[-1] for other in others if len(other) == SAMPLE_LINKS), default=mine[-1])
+    comparable = {link for link in mine if link <= bound}
     if not comparable:
         return None
     return len(comparable.difference(*others)) / len(comparable)

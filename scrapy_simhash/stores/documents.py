@@ -637,8 +637,8 @@ def name_keys(page: PageFacts, seed: int) -> dict[bytes, str]:
 def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     """List table, key and member of the rows by which a document's site is known.
 
-    Near-duplicates, kept or not, and stubs tell nothing of a site, and without a sketch nothing can
-    be asked. The seed of a store is secret, so nobody can choose which pages are in a sample. Its
+    Near-duplicates, kept or not, and stubs say nothing of a site, and without a sketch nothing can
+    be compared. The seed of a store is secret, so nobody can choose the pages of a sample. Its
     member has a digest of the identity, the number, and a digest of what the document tells of its
     site.
     """
@@ -649,8 +649,8 @@ def rows_of_site(number: int, record: Record, seed: int) -> list[_Row]:
     if not (record.stub or record.original):
         member = xxhash.xxh3_64_digest(record.identity, seed) + octets(number)
         # In place of the sketch: without these, it changes by a few bins only.
-        told = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
-        member += xxhash.xxh32_digest(told.encode())
+        facts = ascii((record.title, record.heading, record.text_digest, record.fingerprints))
+        member += xxhash.xxh32_digest(facts.encode())
         rows.append((SITES, site_key(host, seed), member))
     return rows
 

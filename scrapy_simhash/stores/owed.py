@@ -242,7 +242,7 @@ class OwedTable:
         Args:
             crawl: id of the crawl.
             spider: its name; nobody else can make its requests.
-            links: how many links may be asked for; None for none.
+            links: how many links may be requested; None for none.
             ending: the crawl is about to end, and what it did not deliver will not be.
         """
 
@@ -374,7 +374,7 @@ def _is_free(owed: Owed, alive: Callable[[str], bool], crawl: str, spider: str) 
 
 
 class _Budget:
-    """Counts the links that are asked for against an allowance."""
+    """Counts the links that are requested against an allowance."""
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
@@ -382,7 +382,7 @@ class _Budget:
         self._of_hosts = Counter(allowance.of_hosts)
 
     def allows(self, host: str) -> bool:
-        """Count a link, if it may be asked for."""
+        """Count a link, if it may be requested."""
         if self._left <= 0 or self._of_hosts[host] >= self._allowance.of_host:
             return False
         self._left -= 1

@@ -63,7 +63,7 @@ MOST_RULES_PER_HOST = 64
 MOST_RULES = 2**16
 # About 70 bytes each. Beyond them no more are noted: requests that lead there are made.
 MOST_FORMS = 2**21
-# Of an acting rule, so many samples more that cannot be told than are the same; chosen.
+# Of an acting rule, so many samples more that are undecided than are the same; chosen.
 _MOST_DOUBTS = 10
 # A near-duplicate's original may have become a near-duplicate itself; such chains are short.
 _MOST_ORIGINALS = 8
@@ -262,10 +262,10 @@ class KnownPage(NamedTuple):
 
 def find_known_page(stored: Documents, wanted: Parking, alive: Callable[[str], bool]) -> KnownPage:
     """Find the page that stands for that of a request, if one does."""
-    asked = wanted.owed
-    if _is_known(stored, asked.identity):
+    row = wanted.owed
+    if _is_known(stored, row.identity):
         return KnownPage("known")
-    keys = {rule: bytes.fromhex(rule) for rule in asked.rules}
+    keys = {rule: bytes.fromhex(rule) for rule in row.rules}
     acting = dict(
         read_rows(ActingRule, ((key, stored.get_row("acting", key)) for key in keys.values()))
     )
@@ -284,11 +284,11 @@ def find_known_page(stored: Documents, wanted: Parking, alive: Callable[[str], b
         reason = "sink"
     elif original is None or not counts(original, alive):
         reason = "not_delivered"
-    elif not counts(original, alive, asked.reader):
+    elif not counts(original, alive, row.reader):
         reason = "callback"
     elif record.time < wanted.not_before:
         reason = "expired"
-    pending = original is not None and not was_delivered(original, asked.reader)
+    pending = original is not None and not was_delivered(original, row.reader)
     return KnownPage(reason, number, record.url, pending)
 
 
@@ -386,7 +386,7 @@ def _count(
         record.conflicts = (*record.conflicts, pair)[-MOST_CONFLICTS:]
         reason = f"different pages: {pair[0]} {pair[1]}"
     elif grey > record.sampled_same + _MOST_DOUBTS:
-        reason = f"{grey} samples cannot be told, and {record.sampled_same} are the same"
+        reason = f"{grey} samples are undecided, and {record.sampled_same} are the same"
     change = None
     if reason and record.state is RuleState.ACTING:
         change = record.become(RuleState.RETIRED, reason, time)

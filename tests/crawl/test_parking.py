@@ -816,7 +816,7 @@ async def test_a_sample_that_the_site_did_not_answer_has_no_vote(
     done = await follow(tmp_path, site)
     assert list_parked(tmp_path) == sorted(SESSIONS[4:])
     assert done.counted["urls/sampled/grey"] == 4
-    assert "; 4 checked (4 not told apart); " in closing_line(caplog)
+    assert "; 4 checked (4 undecided); " in closing_line(caplog)
     with open_here(tmp_path) as store:
         record = read_rule(store, rule)
         assert (record.state, record.sampled) == (RuleState.ACTING, 0)

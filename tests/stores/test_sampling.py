@@ -115,7 +115,7 @@ def test_a_rule_whose_samples_nobody_can_tell_apart_is_retired() -> None:
     assert store.record.acts
     assert store.check() is Outcome.GREY
     assert store.record.state is RuleState.RETIRED
-    assert "11 samples cannot be told, and 0 are the same" in store.record.history[-1][2]
+    assert "11 samples are undecided, and 0 are the same" in store.record.history[-1][2]
 
 
 def test_all_rules_of_a_chain_are_retired() -> None:

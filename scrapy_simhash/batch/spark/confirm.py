@@ -37,7 +37,7 @@ _FACTS = (
     *("title", "heading", "shell", "words", "whole_words"),
 )
 # Those that tell of a site.
-_TOLD = ("sketch", "title", "heading")
+_SITE = ("sketch", "title", "heading")
 # Pairs whose bins are in memory at once, 20 kB each; sites that a task remembers, 10 kB each.
 _PAIRS_AT_ONCE = 1_024
 _SITES_REMEMBERED = 1_024
@@ -83,8 +83,8 @@ def confirm_pairs(documents: DataFrame, pairs: DataFrame, least: float | None) -
         columns = [F.col(name).alias(f"{side}_{name}") for name in (*_FACTS, "host")]
         candidates = candidates.join(judged.select(F.col("id").alias(side), *columns), side)
         if least is not None:
-            told = samples.toDF(f"{side}_host", f"{side}_sample")
-            candidates = candidates.join(told, f"{side}_host", "left")
+            sample = samples.toDF(f"{side}_host", f"{side}_sample")
+            candidates = candidates.join(sample, f"{side}_host", "left")
     return candidates.mapInArrow(
         lambda batches: _confirm(batches, least), from_arrow_schema(_SCHEMA)
     )
@@ -165,15 +165,15 @@ def _sample_hosts(judged: DataFrame, candidates: DataFrame) -> DataFrame:
     near = candidates.where("one_host AND distance IS NOT NULL").selectExpr("second AS id")
     alone = (
         judged.where("host != '' AND NOT stub")
-        .select("id", "host", *_TOLD)
+        .select("id", "host", *_SITE)
         .join(near, "id", "left_anti")
     )
     order = Window.partitionBy("host").orderBy(F.xxhash64("id"), "id")
     drawn = alone.withColumn("place", F.row_number().over(order)).where(
         F.col("place") <= SAMPLE + len(_SIDES)
     )
-    told = F.sort_array(F.collect_list(F.struct("place", "id", *_TOLD)))
-    return drawn.groupBy("host").agg(told.alias("sample"))
+    sample = F.sort_array(F.collect_list(F.struct("place", "id", *_SITE)))
+    return drawn.groupBy("host").agg(sample.alias("sample"))
 
 
 def _confirm(batches: Iterable[pa.RecordBatch], least: float | None) -> Iterator[pa.RecordBatch]:
@@ -271,7 +271,7 @@ class _Sites:
             others = [each for each in drawn if each["id"] not in two][:SAMPLE]
             self._made[key] = Site(
                 {
-                    each["place"]: PageFacts(b"", (), b"", **{name: each[name] for name in _TOLD})
+                    each["place"]: PageFacts(b"", (), b"", **{name: each[name] for name in _SITE})
                     for each in others
                 }
             )

@@ -303,12 +303,12 @@ class Environment:
             return 0
 
     def _failed(self, error: Exception) -> StoreUnavailableError:
-        told = f"the store at {self.folder} failed: {error}"
+        text = f"the store at {self.folder} failed: {error}"
         if is_damage(self.folder, error):
-            mark_suspect(self.folder, told)
-            told += ". Nothing more is read or written; the store is verified when it is reopened"
-            self._failure = told
-        return StoreUnavailableError(told)
+            mark_suspect(self.folder, text)
+            text += ". Nothing more is read or written; the store is verified when it is reopened"
+            self._failure = text
+        return StoreUnavailableError(text)
 
     def _require_usable(self) -> None:
         if self._failure:

@@ -166,8 +166,8 @@ class Server:
             yield
         except (RedisError, RedisClusterException, OSError, ValueError, TypeError) as error:
             # The error message may contain the URL.
-            told = str(error).replace(self.address.url, self.address.shown)
-            raise kind(f"the server at {self.address.shown} {_cure(error)} ({told})") from error
+            said = str(error).replace(self.address.url, self.address.shown)
+            raise kind(f"the server at {self.address.shown} {_cure(error)} ({said})") from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -181,15 +181,15 @@ class Server:
 
 def _cure(error: Exception) -> str:
     """Describe an error and its cure."""
-    told = str(error)
-    if "DB index" in told:
+    said = str(error)
+    if "DB index" in said:
         return "has no database with this number; name another, or see its setting `databases`"
-    if "SSL" in told or "certificate" in told:
+    if "SSL" in said or "certificate" in said:
         return (
             "does not use TLS on this port, or its certificate is not trusted; name its port for "
             "TLS and the certificate authority (?ssl_ca_certs=/path), or write redis://"
         )
-    if told.startswith("WRONGTYPE"):
+    if said.startswith("WRONGTYPE"):
         return "has another program's data under this prefix; name another one (?prefix=...)"
     late = "check load, port and TLS"
     unreached = "check that it runs, host and port, and rediss:// (TLS)"
