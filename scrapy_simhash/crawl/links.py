@@ -256,11 +256,11 @@ class Outlinks(Follower):
 def _original_of(decision: Decision) -> int:
     """Name the document of a page, or of the one that it repeats."""
     # The next run of a job has to find these names, so they do not come from `hash`.
-    name: tuple[object, str] = decision.document, decision.url
+    name = f"{decision.document} {decision.url}"
     original = decision.match_fingerprint or decision.match_document  # bulk-loaded, or not
     if decision.action != PASS and original:
-        name = original, decision.match_url or ""
-    return xxhash.xxh3_64_intdigest("{} {}".format(*name).encode("utf-8", "replace"))
+        name = f"{original} {decision.match_url or ''}"
+    return xxhash.xxh3_64_intdigest(name.encode("utf-8", "replace"))
 
 
 def _may_wait(request: Request) -> bool:

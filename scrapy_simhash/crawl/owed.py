@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
     from scrapy_simhash.judging.documents import Marked
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.owed import Allowance, TakenRequest
     from scrapy_simhash.urls.applying import ActingRules
 
@@ -72,12 +71,6 @@ _COUNTED = {
     Why.PARKED: "urls/released",
     Why.LINK: "links/requested_late",
 }
-
-
-def _put(stored: Documents, rows: Sequence[Owed]) -> list[bytes]:
-    from scrapy_simhash.stores.owed import put  # noqa: PLC0415 - loads tldextract
-
-    return put(stored, rows)
 
 
 class OwedRequests(Follower):
@@ -210,6 +203,8 @@ class OwedRequests(Follower):
         Returns:
             Those to be made at once: they could not be made later.
         """
+        from scrapy_simhash.stores.owed import put  # noqa: PLC0415 - loads tldextract
+
         at_once: list[Request] = []
         kept: list[tuple[Request, Owed]] = []
         for request in requests:
@@ -220,7 +215,7 @@ class OwedRequests(Follower):
                 at_once.append(request)
         if not kept:
             return at_once
-        keys = await self._detector.commit(partial(_put, rows=[owed for _, owed in kept]), None)
+        keys = await self._detector.commit(partial(put, rows=[owed for _, owed in kept]), None)
         if keys is None:
             return list(requests)
         for key, (request, _) in zip(keys, kept, strict=True):

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from scrapy_simhash.crawl.owed import OwedRequests
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.detector.log import Decision
-    from scrapy_simhash.stores.documents import Documents
     from scrapy_simhash.stores.rulebook import KnownPage, Parking
     from scrapy_simhash.urls.applying import ActingRules, Target
 
@@ -328,14 +327,18 @@ class ParkedRequests(Follower):
         self, candidates: Sequence[_Candidate], *, only_ask: bool = False
     ) -> list[tuple[_Candidate, KnownPage]]:
         """Park requests unless something is against it, or only ask whether anything is."""
+        from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads tldextract
+        from scrapy_simhash.stores.rulebook import KnownPage  # noqa: PLC0415
+
         if not candidates:
             return []
         wanted = [each.parking._replace(only_ask=only_ask) for each in candidates]
         if not only_ask:  # Where it is empty, the request could not be made again.
             for each in candidates:
                 each.parking.owed.request = self._owed.packing.pack(each.request)
-        answers = await self._detector.commit(partial(_park, wanted=wanted), None)
-        return list(zip(candidates, answers or _refuse(candidates), strict=True))
+        answers = await self._detector.commit(partial(park, wanted=wanted), None)
+        refused = [KnownPage("unavailable")] * len(wanted)  # the store cannot be written
+        return list(zip(candidates, answers or refused, strict=True))
 
     def _note_unpackable(self, request: Request) -> None:
         count(self._crawler, "urls/unpackable")
@@ -497,16 +500,3 @@ class ParkedRequests(Follower):
 def _tells(decision: Decision, status: int) -> bool:
     """Whether a page says anything about its rules: a failure and an empty answer do not."""
     return status in SUCCESS and bool(decision.body_bytes) and decision.reason not in _TELLS_NOTHING
-
-
-def _park(stored: Documents, wanted: Sequence[Parking]) -> list[KnownPage]:
-    from scrapy_simhash.stores.parking import park  # noqa: PLC0415 - loads tldextract
-
-    return park(stored, wanted)
-
-
-def _refuse(candidates: Sequence[_Candidate]) -> list[KnownPage]:
-    """Say that requests must be made, because the store cannot be written."""
-    from scrapy_simhash.stores.rulebook import KnownPage  # noqa: PLC0415 - loads tldextract
-
-    return [KnownPage("unavailable")] * len(candidates)
