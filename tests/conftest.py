@@ -14,14 +14,14 @@ from scrapy_simhash.stores import header as store_header
 from scrapy_simhash.stores.store import Store
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import working
-from tests.helpers.documents import begin_crawl
+from tests.helpers.documents import ALL_KINDS, begin_crawl
 from tests.helpers.examples import ExampleCrawl, crawl_example, read_crawl
 from tests.helpers.needing import EVERYTHING, load_examples
 from tests.helpers.redisservers import RedisCluster, RedisServer, run_cluster, run_redis
 from tests.helpers.tracing import require_strace
 
 # Those that keep what is in them.
-STORE_KINDS = ("lmdb", "redis", "cluster")
+STORE_KINDS = tuple(kind for kind in ALL_KINDS if kind != "memory")
 # A job in the background ignores it, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -9,6 +9,8 @@ from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 
 CRAWL = "crawl-1"
+# `home` in `tests/conftest.py` makes one of each.
+ALL_KINDS = ("lmdb", "memory", "redis", "cluster")
 
 
 # Who gets the pages of a test.

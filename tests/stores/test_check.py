@@ -47,12 +47,12 @@ from scrapy_simhash.stores.keyvalues import (
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.tables.designs import parse_design
 from scrapy_simhash.tables.probing import Prober
-from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
 from tests.helpers.lmdbrows import in_lmdb
 from tests.helpers.owing import write_request
 from tests.helpers.redisservers import count_trips
 
-STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+STORE_KINDS = ALL_KINDS
 A, B, C, D = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210, 0x00FF_00FF_00FF_00FF, 0x3C3C << 40
 URL = "http://site.example/"
 SKETCH = bytes(SKETCH_BYTES)

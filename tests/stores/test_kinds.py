@@ -40,13 +40,13 @@ from scrapy_simhash.transfer.seeding import name_store
 from tests.golden.documents import list_episodes, run_episode
 from tests.helpers.commanding import Run
 from tests.helpers.crawling import crawl
-from tests.helpers.documents import CRAWL, begin_crawl, document
+from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document
 from tests.helpers.pages import page
 from tests.helpers.processes import ROOT
 from tests.helpers.server import serve
 from tests.helpers.sqlitekind import SqliteEngine, SqliteValues
 
-STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+STORE_KINDS = ALL_KINDS
 CALLS = 10_000
 CALLS_PER_TRANSACTION = 40
 VALUES = (IDENTITIES, DOCUMENTS, TEXTS, OWED)

@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 # Stores of ours, beside which lock files are.
 OWN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "format 3": (copy_old, "format 3, but .* format 7; name another"),
+    "format 3": (copy_old, f"format 3, but .* format {FORMAT}; name another"),
     "later format": (
         rewrite_header(changed_format=FORMAT + 1),
         rf"format {FORMAT + 1}.*name another SIMHASH_STORE.*9\.8\.7",

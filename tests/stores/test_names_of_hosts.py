@@ -13,11 +13,11 @@ from scrapy_simhash.stores.keyvalues import CALLED, NAMES, octets
 from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
-from tests.helpers.documents import begin_crawl, document, judge, judge_one, next_crawl
+from tests.helpers.documents import ALL_KINDS, begin_crawl, document, judge, judge_one, next_crawl
 from tests.helpers.redisservers import count_trips
 from tests.helpers.sketches import make_sketches
 
-STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+STORE_KINDS = ALL_KINDS
 FIRE = "Fire in the harbour"
 SKETCH, NEARLY = make_sketches(0.95, 0.95)
 

@@ -21,13 +21,13 @@ from scrapy_simhash.stores.redis.commits import Committer
 from scrapy_simhash.stores.redis.values import RedisValues
 from scrapy_simhash.stores.store import Store
 from scrapy_simhash.transfer.merging import merge_stores
-from tests.helpers.documents import CRAWL, begin_crawl, document, judge, next_crawl
+from tests.helpers.documents import ALL_KINDS, CRAWL, begin_crawl, document, judge, next_crawl
 from tests.helpers.redisservers import count_trips
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STORE_KINDS = ("lmdb", "memory", "redis", "cluster")
+STORE_KINDS = ALL_KINDS
 HOST, OTHER = "site.example", "other.example"
 SKETCH = bytes(SKETCH_BYTES)
 GIVEN_UP = "given up"
