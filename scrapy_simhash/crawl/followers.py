@@ -139,7 +139,7 @@ class IdleWork:
         for follower in self._followers:
             requests = await self._list(follower, spider)
             if is_closing(self._crawler):
-                return  # the spider's next crawl gets what this one asked for
+                return  # the spider's next crawl gets what this one requested
             for request in requests:
                 engine.crawl(request)
             if requests or not engine.spider_is_idle():  # another component may have found work
@@ -168,7 +168,7 @@ class Walls(Follower):
         self._crawler = crawler
         self._closing = closing
         self._met: set[int] = set()  # numbers of their documents
-        self._open: set[str] = set()  # hosts that were asked for a page, and show no wall so far
+        self._open: set[str] = set()  # hosts of requested pages that show no wall so far
         self._shut: set[str] = set()  # hosts that show one
         if closing:
             crawler.signals.connect(self._note_host, signals.request_scheduled)
@@ -237,6 +237,6 @@ class Walls(Follower):
 
 
 def _host_asked(request: Request) -> str:
-    """Tell the host, with a port, that was asked for a page in the first place."""
+    """Get the host, with a port, to which the first request for a page went."""
     url = next(iter(list_redirects(request)), request.url)
     return url.partition("://")[2].partition("/")[0]

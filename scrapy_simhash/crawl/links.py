@@ -225,7 +225,7 @@ class Outlinks(Follower):
             count(self._crawler, "links/known_elsewhere", len(self._left_out))
 
     def _find_unseen(self) -> Counter[str]:
-        """Count the links that nobody asked for by the dropped pages that have them."""
+        """Count the links that nobody requested by the dropped pages that have them."""
         made, found = list_asked(self._crawler), set[str]()
         pages: Counter[str] = Counter()
         dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]

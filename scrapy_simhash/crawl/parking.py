@@ -75,7 +75,7 @@ _MOST_KEPT = 64
 # At the end of a crawl; and at an idle moment, of those that wait for a page.
 _MOST_CHECKED = 1_000
 _MOST_MADE = 1_000
-# Of samples, as stats name them; all others could not be told apart.
+# Of samples, as stats name them; all others are undecided.
 _OUTCOMES = {"s": "same", "d": "different"}
 # Why a page was not judged that says nothing of the page.
 _TELLS_NOTHING = {"store_unavailable", "scope_failed", "skipped: no_store", "skipped: truncated"}
@@ -150,7 +150,7 @@ class ParkedRequests(Follower):
         # under DEPTH_LIMIT, by its name; with their depths.
         self._waiting: defaultdict[bytes, deque[tuple[_Place, bytes, int]]] = defaultdict(deque)
         self._waiting_number = 0
-        self._warned: set[str] = set()  # what was told once
+        self._warned: set[str] = set()  # what was said once
         self._parked = 0
         self._checked_at = 0  # requests that were parked when some were checked last
 
@@ -214,7 +214,7 @@ class ParkedRequests(Follower):
             request.method == "GET"
             and not (request.body or request.dont_filter)
             and request.callback is not NO_CALLBACK
-            # Of the request itself, or copied by the spider, which cannot be told.
+            # Of the request itself, or copied by the spider, which looks the same.
             and "retry_times" not in meta
             and meta.get("simhash_urls") in {None, True}
             and not meta.get("simhash_skip")

@@ -1,6 +1,6 @@
 """Which links lead to pages that are known, perhaps by other addresses.
 
-A link is known if its page was asked for or fetched, or if the same callback met it on a page of
+A link is known if its page was requested or fetched, or if the same callback met it on a page of
 which it followed others. Where it is not, one of its counterparts may be::
 
     in the place of the original    where `/a?print=1` is a near-duplicate of `/a`, and has the link
@@ -48,7 +48,7 @@ _MOST_LEADING = 0.25
 # Of those that were dropped, so many may have been kept beside their counterparts: one in 66 print
 # views of the example site, one in 16 pages of an old edition.
 _MOST_REFUTING = 0.05
-# Of the pages that have another address, those that are asked for by it all the same: some of each
+# Of the pages that have another address, those that are requested by it all the same: some of each
 # pair of places, and a share.
 _LEAST_SAMPLED, _SAMPLE_SHARE = 3, 0.05
 # Host and name: `a.example?sid`.
@@ -115,7 +115,7 @@ class DroppedPage(NamedTuple):
 
 
 class KnownLinks:
-    """Knows what a crawl asked for, what its callbacks left out, and what else leads there."""
+    """Knows what a crawl requested, what its callbacks left out, and what else leads there."""
 
     def __init__(self) -> None:
         self._seen = SeenLinks()
@@ -134,7 +134,7 @@ class KnownLinks:
         self._samples: Counter[_Pair | None] = Counter()
 
     def add_asked(self, url: str) -> None:
-        """Note the address of a page that a callback asked for."""
+        """Note the address of a page that a callback requested."""
         self._seen.add_url(url.partition("#")[0])
 
     def add_links(self, digests: bytes, callback: str) -> None:

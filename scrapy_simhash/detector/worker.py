@@ -289,7 +289,7 @@ def _load(
     """Read a page in the block by what is loaded first: trafilatura takes 1 s and 60 MB."""
     if what not in _loaded:
         _loaded.add(what)
-        # What cannot be loaded is told when the page is read.
+        # What cannot be loaded is reported when the page is read.
         with loading(), suppress(Exception):
             load()
     try:

@@ -113,7 +113,7 @@ class GroupWriter:
         self._questions: list[_Question] = []
         self._lock = threading.Lock()
         self._is_closed = False  # nothing is put into the queue any more
-        self._closing = False  # the end of the queue was taken
+        self._closing = False  # the end of the queue was reached
         self._hurry = threading.Event()
         self._next_commit = 0.0
         self._thread = threading.Thread(

@@ -29,7 +29,7 @@ _URL = re.compile(
     r"(https?)://([^/?#@\\\s\[\]:]+|\[[0-9a-f:.]+\])(:\d{0,5})?([/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
-# Of a URL whose place is asked for; limits the cost of hostile ones.
+# Of a URL with a place to find; limits the cost of hostile ones.
 _MOST_PLACED_CHARACTERS = 2_000
 _DEEPEST = 8
 _MOST_PARAMETERS = 8
@@ -57,7 +57,7 @@ def bound_url(url: str, seed: int) -> str:
     return f"{url[:MOST_CHARACTERS]}...{digest}"
 
 
-@lru_cache(maxsize=4_096)  # each candidate of a page is asked for its host several times
+@lru_cache(maxsize=4_096)  # the host of each candidate is needed several times
 def host_of(url: str) -> str:
     """Get the host name of a URL in lower case, without port and "www."; "" if there is none."""
     parts = split_url(url)
@@ -88,7 +88,7 @@ class Address(NamedTuple):
     query: tuple[str, ...]
 
 
-@lru_cache(maxsize=1_024)  # a page is asked for its address a dozen times, a request three times
+@lru_cache(maxsize=1_024)  # of a page it is needed a dozen times, of a request three times
 def parse_address(url: str) -> Address | None:
     """Cut an address into parts, without its fragment; None where no rule may judge it.
 

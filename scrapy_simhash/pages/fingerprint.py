@@ -166,7 +166,7 @@ def fingerprint_page(
     """Make the fingerprint of an HTML page.
 
     Args:
-        body: HTML, decompressed; a `str` is taken as it is.
+        body: HTML, decompressed; a `str` is used as it is.
         encoding: of the body as the response declares it; None to find out from the body.
         recipe: extractor and features; None for the default ones.
         seed: of the token hash, 0 to 2**64 - 1; a store's secret, 0 outside of stores.

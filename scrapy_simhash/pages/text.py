@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Named as the extractor where the whole text stands for a main text that was not found.
 WHOLE_TEXT = "html2txt"
 
-# A page is taken for binary when more than this share of its first characters are control
+# A page counts as binary when more than this share of its first characters are control
 # characters or could not be decoded. Pages of the evaluation corpus stay below 0.001; images and
 # archives labelled text/html exceed 0.2.
 _MOST_CONTROL_SHARE = 0.05

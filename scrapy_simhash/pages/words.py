@@ -31,7 +31,7 @@ _BEYOND_ASCII = np.uint32(2**21 - 2**7)
 _WORD, _UNSPACED, _MARK = (np.uint32(1 << bit) for bit in (21, 22, 23))
 _ITSELF_BITS = np.uint32(3)
 _JOINS, _SPREADS, _KNOWN = (np.uint32(1 << bit) for bit in (27, 28, 29))
-# By code point, 0 for one not met yet. Memory is taken for those that are met, 4 kB for 1,024.
+# By code point, 0 for one not met yet. Memory is used for those that are met, 4 kB for 1,024.
 _characters = np.zeros(0x110000, np.uint32)
 # The arrays of a piece take 70 bytes a character: so they stay in the processor's cache, and far
 # below the memory that a page may take.
@@ -53,7 +53,7 @@ class HashedWords(NamedTuple):
 
     normal: bytes  # the normalised text in UTF-8
     hashes: NDArray[np.uint64]  # 64-bit hash of each word, in the order of the text
-    borders: list[tuple[int, int]]  # for each one asked for, octets of `normal` and words before it
+    borders: list[tuple[int, int]]  # for each one wanted, octets of `normal` and words before it
 
 
 def hash_words(text: str, seed: int, borders: Sequence[int] = ()) -> HashedWords:

@@ -177,7 +177,7 @@ def find_directory(address: Address) -> str:
 
 # The beginning of nearly every address, with its host as it is the key of the host's rules.
 _PLAIN = re.compile(r"https?://([a-z0-9._-]+)/")
-# Rules one after the other; more are taken for a circle. Chosen, not measured.
+# Rules one after the other; more count as a circle. Chosen, not measured.
 MOST_STEPS = 4
 
 

@@ -51,7 +51,7 @@ class Votes:
 
     @property
     def agree(self) -> bool:
-        """Whether nothing speaks against the rule here, and most can be told."""
+        """Whether nothing speaks against the rule here, and most are decided."""
         last = self.letters[-_RECENT:]
         return not self.conflicts and last.count("g") <= last.count("s")
 

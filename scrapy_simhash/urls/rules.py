@@ -197,7 +197,7 @@ class UrlRuleRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
         rule: what it does.
         state: what it may do.
         same, different, grey: votes: two pages that the rule makes one were one page, were two,
-            or could not be told apart.
+            or are undecided.
         directories: where it is proven, those with most votes first; at most 128.
         conflicts: pairs of addresses that voted `different`; the last 8.
         examples: pairs of addresses that voted `same`; the first 3.
