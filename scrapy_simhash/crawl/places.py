@@ -41,8 +41,8 @@ _HALF_BITS = 32
 _MOST_PLACES = 20_000
 _MOST_QUERIED = 5_000
 _MOST_KEPT = 20_000
-# With 3, 5 and 8 the late links of `bench_outlinks` take 396, 386 and 390 requests of `example`, 690
-# of `linked` each time, and leave nothing unreached: the sample refutes what is believed too soon.
+# With 3, 5 and 8 the late links of `bench_outlinks` take 396, 386 and 390 requests of `example`,
+# 690 of `linked` each time, and leave nothing unreached: the sample refutes what is believed early.
 _LEAST_PAGES = 5
 _MOST_LEADING = 0.25
 # Of those that were dropped, so many may have been kept beside their counterparts: one in 66 print
