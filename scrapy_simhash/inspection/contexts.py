@@ -38,7 +38,7 @@ _SITES_REMEMBERED = 256
 
 
 class StoredContexts:
-    """Finds the context of two documents of a store, as when it judges the second one.
+    """Finds the context of two documents of a store, as when it judged them.
 
     Args:
         store: with the documents.
@@ -54,14 +54,13 @@ class StoredContexts:
 
     def find(self, first: StoredDocument, second: StoredDocument) -> Context:
         """Find the context of two documents."""
+        # No page finds a near-duplicate by its name, so that one is the page that was judged.
+        page, other = (first, second) if first.original else (second, first)
+        not_before = max(page.time, other.time) - self._lifetime
         alive = self._store.engine.leases.alive
         return self._store.read(
             lambda stored: Matcher(stored, self._rule, alive, self._sites).find_context(
-                second,
-                first,
-                second.document,
-                first.document,
-                max(first.time, second.time) - self._lifetime,
+                page, other, page.document, other.document, not_before
             )
         )
 

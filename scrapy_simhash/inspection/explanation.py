@@ -427,11 +427,12 @@ def _explain_document(
     if document.state != "duplicate":
         undone = ", and kept, for another callback than had that one"
     now = compare_pages(config, store, document, original)
+    changed = f"today it would be kept ({now['decided']}): settings or the store have changed since"
     sample = _list_sample(document.tests)
     explained = {
         **now,
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",
-        "now": "" if now["judged"] else f"{now['verdict']} ({now['decided']})",
+        "now": "" if now["judged"] else changed,
         "similarity": document.similarity,
         "tests": [*document.tests, *_list_changed(store, sample, document.time)],
         "site_known": bool(sample),

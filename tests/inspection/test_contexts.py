@@ -20,7 +20,7 @@ from scrapy_simhash.inspection.evaluation.labels import (
 )
 from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.judging.rule import Rule
+from scrapy_simhash.judging.rule import CONFIRM, Rule
 from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
 from scrapy_simhash.stores.keyvalues import DOCUMENTS, octets
 from scrapy_simhash.stores.opening import open_as_it_is
@@ -170,6 +170,21 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
     assert compared["tests"] == dropped["tests"][1:]  # the first one says what proposed it
     out = " ".join(run.text("explain", one, copy, "--store", store).split())
     assert "site known from documents " in out
+
+
+def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path) -> None:
+    """Whichever of the two is named first."""
+    facts = {"sketch": bytes(SKETCH_BYTES), "words": 500, "whole_words": 600, "title": "Fire"}
+    pages = [document(f"{HOST}/{n}/", bits, **facts) for n, bits in enumerate((0, 0xFFF))]
+    urls = [page.url for page in pages]
+    with begin_crawl(str(tmp_path), confirm=CONFIRM) as opened:
+        assert judge(opened, *pages) == ["new 1", "near_duplicate 2 of 1"]
+    dropped = run.answer("explain", urls[1], "--store", tmp_path)
+    assert (dropped["distance"], dropped["now"]) == (12, "")
+    for both in (urls, reversed(urls)):
+        assert run.answer("explain", *both, "--store", tmp_path)["judged"] is True
+    changed = run.answer("explain", urls[1], "--store", tmp_path, "-s", "SIMHASH_CONFIRM=None")
+    assert changed["now"].startswith("today it would be kept (")
 
 
 def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store: Path) -> None:
