@@ -186,9 +186,9 @@ def list_warnings(
         page, most = unseen_on
         warnings.append(
             f"{plural(links, 'link')} of near-duplicates stayed unseen"
-            + f", {most:,} of them on {quote(page)}" * bool(page)
-            + " (`scrapy simhash report` shows such pages; SIMHASH_FOLLOW_NEW_LINKS = 'late' "
-            "follows them)"
+            + (f", {most:,} of them" * (most < links) + f", on {quote(page)}") * bool(page)
+            + " (`scrapy simhash report` shows pages of mostly new links; "
+            "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"
         )
     return warnings
 

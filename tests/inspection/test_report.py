@@ -109,7 +109,7 @@ def test_groups_with_their_pages(figures: dict[str, Any]) -> None:
 
 def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
     large, edge = figures["suspicious"]
-    assert large["kinds"] == ["most dropped"]
+    assert large["kinds"] == ["most repeated"]
     assert edge["kinds"] == ["edge of the rule"]
     # Within two standard errors of 0.9: up to .94.
     assert edge["near_duplicates"] == sum(n % 20 < 15 for n in range(10, 40))
@@ -174,7 +174,7 @@ def test_log_and_store(store: Path, tmp_path: Path) -> None:
     assert figures["missing"] == []
     kinds = {group["title"]: (*group["kinds"],) for group in figures["suspicious"]}
     # Only addresses tell what a page is, never its title.
-    assert kinds.get("Page not found") in {None, ("most dropped",)}
+    assert kinds.get("Page not found") in {None, ("most repeated",)}
     # Which page of a group comes first is chance, and so is how many pairs are the same.
     assert figures["differences"] >= 2
     assert figures["fingerprints"]["fingerprints"] > 0
@@ -324,7 +324,7 @@ def test_buckets_are_the_first_seven_bits() -> None:
 
 A = 0x0123_4567_89AB_CDEF
 WALL = "http://site.example/page/0"
-WALL_KINDS = ["wall", "most dropped"]
+WALL_KINDS = ["wall", "most repeated"]
 
 
 def test_a_store_without_a_log_tells_imports_from_crawls(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_page_of_several_crawls_counts_once_in_its_group(tmp_path: Path) -> No
     assert groups == summary["largest_groups"]
     assert sorted(groups.values()) == [1, 3]
     most, edge = figures["suspicious"]
-    assert (most["kinds"], most["near_duplicates"]) == (["most dropped"], 3)
+    assert (most["kinds"], most["near_duplicates"]) == (["most repeated"], 3)
     assert (edge["near_duplicates"], len(edge["pages"])) == (3, 3)
 
 
@@ -474,7 +474,7 @@ def test_names_accuse_only_where_they_differ_and_nobody_looked_at_them(
             (verdict,) = store.find_and_add([made])
             store.mark_done([verdict.document], CRAWL)
     (group,) = report(tmp_path, tmp_path / "s")["suspicious"]
-    assert group["kinds"] == [*kinds, "most dropped"]
+    assert group["kinds"] == [*kinds, "most repeated"]
 
 
 @pytest.mark.parametrize(("kept", "told"), [(1, True), (3, False)])
@@ -506,10 +506,10 @@ def test_dropped_pages_whose_links_are_mostly_new_are_shown(tmp_path: Path) -> N
     ]
     figures = report(tmp_path, lines=lines)
     lost, first = figures["lost_links"], figures["suspicious"][0]
-    assert (first["kinds"], first["near_duplicates"]) == (["lost links"], 2)
+    assert (first["kinds"], first["near_duplicates"]) == (["new links"], 2)
     assert [page["url"] for page in first["pages"]] == [page["url"] for page in lost["first"]]
     assert (lost["pages"], lost["links"]) == (2, 138)
     assert [page["url"] for page in lost["first"]] == [lines[1]["url"], lines[2]["url"]]
     shown = (tmp_path / "report.html").read_text("utf-8")
-    assert "Nobody followed the links of 2 near-duplicates" in shown
+    assert "Most links of 2 near-duplicates are not on the page" in shown
     assert "100 new links on" in shown

@@ -250,8 +250,8 @@ _COUNTED = re.compile(
     r".*, of these ([\d.]+) within"
 )
 
-TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most dropped", "edge of the rule"
-WALL, LINKS = "wall", "lost links"
+TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most repeated", "edge of the rule"
+WALL, LINKS = "wall", "new links"
 
 
 class Group(NamedTuple):
@@ -305,7 +305,7 @@ class Group(NamedTuple):
 
 
 def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
-    """Describe dropped pages with mostly new links, those with most of them first."""
+    """Describe dropped pages with mostly links that their originals lack, most of them first."""
     found: list[dict[str, Any]] = [
         {
             "url": each.url,

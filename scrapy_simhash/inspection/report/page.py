@@ -144,17 +144,18 @@ _MOST_ROWS = 100_000
 # Size of the file: 5 MB, less some space by which numbers in the page may grow.
 _MOST_BYTES = 4_999_000
 _ADVICE = {
-    LINKS: "Most links of these pages are on no page that was kept, and nobody followed them.",
+    LINKS: "Most of their links are not on the page that was kept; other pages may have them. The "
+    "closing line of a crawl counts those that no kept page has.",
     WALL: "Addresses that have nothing in common lead here: a login, a captcha, a page that says "
     "“not found”? What is behind it was not fetched; `scrapy simhash undo --sink` lists the "
     "addresses.",
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
     TEMPLATE: "Their titles name different things. If the pages are different, raise "
     "SIMHASH_CONFIRM or name them in SIMHASH_NEVER_DROP.",
-    LARGE: "Among the pages for which most were dropped. One text rarely has many URLs: does a "
+    LARGE: "Among the pages that most others repeat. One text rarely has many URLs: does a "
     "parameter or a path make them, or do the pages differ after all?",
-    EDGE: "The least similar of all drops: with slightly lower similarity they would have been "
-    "kept. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
+    EDGE: "The least similar of all: with slightly lower similarity they would count as different "
+    "pages. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
 }
 
 
