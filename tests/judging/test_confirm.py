@@ -190,7 +190,7 @@ def test_content_that_agrees(
         (SAME, {"agreed": 0.899, "within": 0.901}, True),
         # So is one of those that have no names.
         (SILENT, {"agreed": 0.949, "triples": 999}, False),
-        (SILENT, {"agreed": 0.951}, True),
+        (SILENT, {"agreed": 1.0}, True),
         (SILENT, {"agreed": 0.949, "whole": 0.9, "triples": 999}, False),
     ],
 )
@@ -204,6 +204,18 @@ def test_content_at_two_addresses_of_one_host(
         one = (URLS[0], f"{URLS[0]}#fruit")
         assert judge(names, count(**counted), one).confirmed
         assert judge(names, count(**counted), HOSTS).confirmed
+
+
+@pytest.mark.parametrize("file", ["page", "another"])
+def test_pages_without_names_on_a_site_that_is_known(file: str) -> None:
+    """They may be of a kind that has none, such as lists of members, in one folder or in two."""
+    urls = (f"http://site.example/here/{file}", "http://site.example/there/page")
+    if file == "another":
+        urls = (urls[0], "http://site.example/here/page")
+    figures = {"whole": 0.98, "within": 1.0, "triples": 999}
+    assert judge(SILENT, count(agreed=0.98, **figures), urls, known=False).confirmed
+    assert not judge(SILENT, count(agreed=0.98, **figures), urls).confirmed
+    assert judge(SILENT, count(agreed=1.0, **figures), urls).confirmed
 
 
 @pytest.mark.parametrize(
