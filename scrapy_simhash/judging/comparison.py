@@ -334,8 +334,8 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
         return "so long a content agrees whatever its names", True
     same, silent = together is Relation.SAME, together is Relation.SILENT
     # Of a kind that has no names, such as a manual's lists of members, pages differ in little.
-    nameless = silent and evidence.agreed < (1 if known else NEARLY_ALL)
-    nameless = nameless and place in {Place.FOLDER, Place.HOST}
+    least = 1 if known and names == {Relation.SILENT} else NEARLY_ALL
+    nameless = silent and evidence.agreed < least and place in {Place.FOLDER, Place.HOST}
     if nameless or together is Relation.DIFFER:
         return f"{'nameless texts of one host' if nameless else 'names'} differ", False
     long = evidence.triples >= TRIPLES_OF_A_TEXT
