@@ -88,7 +88,7 @@ class SimhashDownloaderMiddleware:
 
         self._crawler = crawler
         self._detector = Detector(self.config)
-        self._warned_of_unnamed = self._warned_of_text = False
+        self._warned_of_unnamed = self._warned_of_text = self._ended = False
         self.pages: JudgedPages = WeakKeyDictionary()
         self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, self.links.find_way, looking=self.looking)
@@ -147,6 +147,9 @@ class SimhashDownloaderMiddleware:
             )
             fail_command()
             raise CloseSpider(CLOSE_REASON) from error
+        if self._ended:  # meanwhile, as by CLOSESPIDER_TIMEOUT
+            await self.spider_closed()
+            return
         logger.info(
             "Near-duplicates within %d bits: %s; store %s%s",
             self._detector.distance,
@@ -163,6 +166,7 @@ class SimhashDownloaderMiddleware:
 
     async def spider_closed(self) -> None:
         """Write pending data, and log a one-line summary, which warns of what looks wrong."""
+        self._ended = True
         if not self._detector.is_open:
             return
         self._idle_work.close()

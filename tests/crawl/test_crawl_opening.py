@@ -1,5 +1,6 @@
 """Crawls that cannot begin: a bad setting, or a store that cannot be used and stays as it is."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,10 +10,12 @@ from urllib.parse import quote
 import pytest
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.detector.detector import Detector
+from scrapy_simhash.downloadermiddlewares import SimhashDownloaderMiddleware
 from scrapy_simhash.errors import SettingError, StoreUnavailableError
 from scrapy_simhash.pages.recipe import Recipe
 from scrapy_simhash.stores.opening import open_store
-from tests.helpers.crawling import Crawl, crawl, read_files
+from tests.helpers.crawling import Crawl, PagesSpider, crawl, read_files
 from tests.helpers.documents import document
 from tests.helpers.pages import page
 from tests.helpers.processes import run_python, run_scrapy
@@ -130,6 +133,28 @@ async def test_disk_that_is_full_at_opening_stops_the_crawl(
     monkeypatch.setattr("scrapy_simhash.stores.store.Store.start_crawl", fail)
     assert_stopped(await crawl(tmp_path / "store", [PAGE], **SETTINGS))
     assert "no space left on device" in caplog.text
+
+
+async def test_a_crawl_that_ends_while_its_store_is_opened_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, open_now = asyncio.Event(), Detector.open
+
+    async def open_late(detector: Detector, spider: str) -> None:
+        await ended.wait()
+        await open_now(detector, spider)
+
+    class Spider(PagesSpider):
+        def closed(self, reason: str) -> None:
+            assert reason == "closespider_timeout"
+            ended.set()
+
+    monkeypatch.setattr(Detector, "open", open_late)
+    done = await crawl(tmp_path / "store", [PAGE], Spider, CLOSESPIDER_TIMEOUT=0.01, **SETTINGS)
+    judging = done.crawler.get_downloader_middleware(SimhashDownloaderMiddleware)
+    assert judging is not None
+    assert not judging._detector.is_open
+    assert ended.is_set()
 
 
 SPIDER = """

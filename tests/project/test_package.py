@@ -120,9 +120,8 @@ def test_reference_has_every_command() -> None:
 
 
 def test_messages_and_pages_name_commands_that_exist() -> None:
-    root = PACKAGE.parent
-    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html"), *root.glob("docs/*.md")]
-    for path in (*files, root / "README.md", root / "CONTRIBUTING.md"):
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html"), *ROOT.glob("docs/*.md")]
+    for path in (*files, ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         text = re.sub(r'"\n +f?"', "", path.read_text("utf-8"))
         for name in re.findall(r"scrapy simhash (?:-s \S+ )*([a-z][a-z-]+)", text):
             assert name in COMMANDS, f"{path}: scrapy simhash {name}"

@@ -30,6 +30,7 @@ def ratchet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.skipif(not (ROOT / "scrapy_simhash").is_dir(), reason="holds a checkout, not a wheel")
 def test_nothing_has_risen(tmp_path: Path) -> None:
     done = run_python(SCRIPT, "--check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,100 @@
+"""Run the tests of the Scrapy that is installed, without and with the plugin, and compare.
+
+    pip install '.[suite]'         # in an environment of its own
+    python -m tests.scrapy_suite [--short] [FILE ...]
+
+Exit code 1: a test ends otherwise with the plugin, and `differing.toml` does not name it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+HERE = Path(__file__).parent
+# Files of Scrapy's tests that crawl, half a minute of them.
+SHORT = (
+    "tests/test_pipelines.py",
+    "tests/test_spider_start.py",
+    "tests/test_spidermiddleware_output_chain.py",
+)
+# Pytest 9.2 warns of fixtures of Scrapy 2.19; and there may be no internet.
+OPTIONS = (
+    *("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestWarning"),
+    *("-m", "not requires_internet"),
+)
+
+
+def fetch_suite(folder: Path) -> Path:
+    """Download the source of the Scrapy that is installed; its package is put out of the way."""
+    wanted = f"scrapy=={version('scrapy')}"
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "scrapy")
+    subprocess.run((*pip, "--dest", str(folder), wanted), check=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    suite = archive.with_name(archive.name.removesuffix(".tar.gz"))
+    (suite / "scrapy").rename(suite / "not-imported")
+    return suite
+
+
+def run_suite(suite: Path, tests: Sequence[str], *, plugged: bool) -> dict[str, str]:
+    """Run tests; how each ended by its name: passed, failed, error or skipped."""
+    results = suite.parent / "results.xml"
+    environment = {**os.environ, "SIMHASH_SUITE": str(suite.parent)}
+    plugin: tuple[str, ...] = ()
+    if plugged:
+        environment["PYTHONPATH"] = os.pathsep.join([str(HERE / "plugged"), str(suite)])
+        plugin = ("-p", "ownstores")
+    command = (sys.executable, "-m", "pytest", *OPTIONS, *plugin, f"--junitxml={results}", *tests)
+    subprocess.run(command, cwd=suite, env=environment, check=False)
+    return {name: how for case in ET.parse(results).iter("testcase") for name, how in [_read(case)]}  # noqa: S314
+
+
+def _read(case: ET.Element) -> tuple[str, str]:
+    """Read the name of a test, as pytest takes it, and how it ended."""
+    how = {"failure": "failed", "error": "error", "skipped": "skipped"}
+    ends = [how[part.tag] for part in case if part.tag in how]
+    return f"{case.get('classname')}.{case.get('name')}", ends[0] if ends else "passed"
+
+
+def compare(without: dict[str, str], plugged: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Find the tests that end otherwise with the plugin, or are there only once."""
+    names = sorted(without.keys() | plugged.keys())
+    ends = {name: (without.get(name, "none"), plugged.get(name, "none")) for name in names}
+    return {name: both for name, both in ends.items() if both[0] != both[1]}
+
+
+def main() -> int:
+    """Run the command; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--short", action="store_true", help=f"only {', '.join(SHORT)}")
+    parser.add_argument("files", nargs="*", help="files of Scrapy's tests (default: all)")
+    options = parser.parse_args()
+    tests = options.files or (SHORT if options.short else ("tests",))
+    reasons: dict[str, str] = tomllib.loads((HERE / "differing.toml").read_text("utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        suite = fetch_suite(Path(folder))
+        without = run_suite(suite, tests, plugged=False)
+        plugged = run_suite(suite, tests, plugged=True)
+    for label, ends in (("without", without), ("with", plugged)):
+        counted = ", ".join(
+            f"{number:,} {how}" for how, number in sorted(Counter(ends.values()).items())
+        )
+        print(f"Scrapy {version('scrapy')} {label} the plugin: {counted}")
+    differing = compare(without, plugged)
+    for name, (first, second) in differing.items():
+        print(f"{name}: {first} without, {second} with: {reasons.get(name, 'NO REASON IS KNOWN')}")
+    return int(not without or bool(differing.keys() - reasons.keys()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
