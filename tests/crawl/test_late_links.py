@@ -1,7 +1,8 @@
 """Links of near-duplicates that lead to new pages: counted, followed at once or late."""
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_simhash.crawl import links, owed
+from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.judging.rows import Why
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import Crawl, FollowingSpider, PagesSpider, crawl, describe, path_of
@@ -265,6 +267,23 @@ async def test_links_beyond_those_in_memory_are_made(
     monkeypatch.setattr(links, "_MOST_REMEMBERED", 1)
     done = await crawl_list(tmp_path, site, **LATE)
     assert set(done.paths) == DOCUMENTS
+
+
+@pytest.mark.parametrize("how", [False, "late"])
+async def test_the_event_loop_does_not_settle_links(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str | bool
+) -> None:
+    threads = set[threading.Thread]()
+
+    class Watched(KnownLinks):
+        def sort(self, pages: Sequence[DroppedPage]) -> Any:
+            threads.add(threading.current_thread())
+            return super().sort(pages)
+
+    monkeypatch.setattr(links, "KnownLinks", Watched)
+    await crawl_list(tmp_path, site, SIMHASH_FOLLOW_NEW_LINKS=how)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_what_another_spider_fetched_is_unseen_by_this_one(
