@@ -186,7 +186,7 @@ def list_warnings(
         page, most = unseen_on
         warnings.append(
             f"{plural(links, 'link')} of near-duplicates stayed unseen"
-            + (f", {most:,} of them" * (most < links) + f", on {quote(page)}") * bool(page)
+            + f", {f'{most:,} of them ' * (most < links)}on {quote(page)}" * bool(page)
             + " (`scrapy simhash report` shows pages of mostly new links; "
             "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"
         )
