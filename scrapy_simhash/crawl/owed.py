@@ -98,7 +98,7 @@ class OwedRequests(Follower):
         self.unparked: Counter[str] = Counter()
         # Of errors that may pass: who asks later may get the page.
         self._no_answers = set(map(int, crawler.settings.getlist("RETRY_HTTP_CODES")))
-        crawler.signals.connect(self._request_dropped, signals.request_dropped)
+        crawler.signals.connect(self.refused, signals.request_dropped)
 
     @cached_property
     def packing(self) -> Packing:
@@ -140,7 +140,7 @@ class OwedRequests(Follower):
             self._forget(key)
 
     def refused(self, request: Request) -> None:
-        """Forget a request that a middleware refused, as it would without the plugin."""
+        """Forget a request that the scheduler has already, or that a middleware refused."""
         key = take_mark(request, OWED)
         if key and not key.startswith(Why.LOST.letter):  # that one it let through before
             self._forget(key)
@@ -265,11 +265,6 @@ class OwedRequests(Follower):
     @property
     def _owes_any(self) -> bool:
         return self._owes or self._detector.owed > 0
-
-    def _request_dropped(self, request: Request) -> None:
-        """Note that the scheduler has a request already, so that it need not be made again."""
-        if key := take_mark(request, OWED):
-            self._forget(key)
 
     # What is made
 
