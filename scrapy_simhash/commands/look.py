@@ -222,10 +222,12 @@ def _print_report(answer: Answer) -> Iterable[str]:
     yield (
         f"{printable(answer['file'])}: {answer['file_bytes']:,} bytes, "
         f"{plural(answer['rows'], 'near-duplicate')}, "
-        f"{plural(answer['differences'], 'difference')}"
+        f"{plural(answer['differences'], 'pair')} of texts"
     )
-    share = answer["dropped"] / max(1, answer["judged"])
-    yield f"{answer['dropped']:,} of {answer['judged']:,} pages judged were dropped ({share:.1%})"
+    would = answer["would_be_dropped"]
+    number, were = (would, "would be") if would else (answer["dropped"], "were")
+    share = number / max(1, answer["judged"])
+    yield f"{number:,} of {answer['judged']:,} pages judged {were} dropped ({share:.1%})"
     for crawl in answer["nearly_all_dropped"]:
         counts = f"{crawl['dropped']:,} of {plural(crawl['judged'], 'page')}"
         yield f"NEARLY ALL DROPPED: {counts} in crawl {printable(crawl['crawl'])}"

@@ -61,6 +61,7 @@ class JudgedPage:
     without_items: bool = True  # whether none of them came through
     batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items
     asks: bool = False  # whether its callback made a request
+    lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
     consumed: bool = False  # whether its callback has ended
     on_done: list[Callable[[], object]] = field(default_factory=list)
 

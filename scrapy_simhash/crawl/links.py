@@ -67,6 +67,7 @@ class Outlinks(Follower):
         self._detector = detector
         self._owed = owed
         self._late = config.follow_new_links == LATE
+        self._flags = config.action == "flag" and not config.follow_new_links
         self._depth_limit = crawler.settings.getint("DEPTH_LIMIT")
         self._known = KnownLinks()
         self._dropped: list[DroppedPage] = []
@@ -77,6 +78,8 @@ class Outlinks(Follower):
         self._turns: dict[tuple[str, int], Request | None] = {}
         # Callbacks that were shown links, and whether they made requests.
         self._asks: dict[str, bool] = {}
+        # Where near-duplicates are flagged, by identity: what no other pages lead to.
+        self._flagged: set[bytes] = set()
         self._left_out: set[str] = set()  # links to pages that are known by other addresses
         self._outdated = False  # whether pages came since these were found
         # When the crawl has ended: the dropped page with most links that nobody saw, and how many.
@@ -127,8 +130,12 @@ class Outlinks(Follower):
 
     def asked(self, request: Request, page: JudgedPage | None) -> None:
         """Note a request that a callback made; what waits was not made so far."""
-        if page is None or not page.late:
+        identity = self._identify(request) if self._flags else b""
+        if page is not None and page.lost:
+            self._flagged |= {identity} - list_asked(self._crawler)
+        elif page is None or not page.late:
             self._known.add_asked(request.url)
+            self._flagged.discard(identity)
         if page is not None:
             page.asks = self._asks[page.reader.callback] = True
 
@@ -138,7 +145,7 @@ class Outlinks(Follower):
             self._turns.pop((page.reader.callback, _original_of(page.decision)), None)
             # Other links it leaves out, on this page and on others. That is a guess, good enough
             # for a warning: late ones are left out by the callback itself.
-            if page.asks and not self._late:
+            if page.asks and not (self._late or page.lost):
                 self._known.add_links(page.links.digests, page.reader.callback)
             elif page.links.digests:
                 self._asks.setdefault(page.reader.callback, False)
@@ -183,7 +190,9 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged, and its links if they are lost."""
         decision = page.decision
-        if decision.status != "unjudged" and decision.action not in _LOSING and not page.late:
+        losing = decision.action in _LOSING
+        reached = not self._flags or self._identify(request) not in self._flagged
+        if decision.status != "unjudged" and not losing and not page.late:
             # Its links count as followed before they are, because copies are often fetched with
             # it. If its callback fails, a new page is withdrawn, and those that were dropped for it
             # are made again; of another one `failed` makes one again.
@@ -191,15 +200,23 @@ class Outlinks(Follower):
             followed = self._followed.setdefault(callback, {})
             if document not in followed and decision.status != "new" and decision.action != PASS:
                 self._turns[callback, document] = None
+            losing = (
+                self._flags
+                and callback != ""
+                and document in followed
+                and decision.action == "flag"
+            )
             depth = depth_of(request)
             followed[document] = min(depth, followed.get(document, depth))
+        page.lost = self._flags and (losing or not reached)
         if len(decision.url) > _LONGEST:
             return
         self._outdated = True
-        if decision.action in _LOSING and not (self._late or decision.sink):
+        if losing and not (self._late or decision.sink):
             self._remember(self._list_new(decision, page.reader, page.links))
-        kept = decision.status in {"new", "revisit"}
-        self._known.add_page(decision.url, decision.text_digest if kept else "")
+        if reached:
+            kept = decision.status in {"new", "revisit"}
+            self._known.add_page(decision.url, decision.text_digest if kept else "")
 
     def _remember(self, page: DroppedPage) -> None:
         left = max(0, _MOST_REMEMBERED - self._remembered)
@@ -221,20 +238,25 @@ class Outlinks(Follower):
             if number := pages.total() + missed:
                 count(self._crawler, "links/only_on_dropped_pages", number)
                 self.unseen_on = next(iter(pages.most_common(1)), ("", 0))
-        if self._left_out:
+        if self._left_out and not self._flags:
             count(self._crawler, "links/known_elsewhere", len(self._left_out))
 
     def _find_unseen(self) -> Counter[str]:
         """Count the links that nobody requested by the dropped pages that have them."""
         made, found = list_asked(self._crawler), set[str]()
         pages: Counter[str] = Counter()
-        dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]
+        dropped = [
+            page
+            for page in self._dropped
+            if self._asks.get(page.callback, True) and self._identify(page.url) not in self._flagged
+        ]
         new, elsewhere = self._known.sort(dropped)
         self._left_out = {link for link, *_ in elsewhere}
         for page in new:
             for url in set(page.links).difference(found):
                 identity = self._identify(url)
-                if identity and identity not in made and self._is_own(Request(url)):
+                made_anyway = identity in made and identity not in self._flagged
+                if identity and not made_anyway and self._is_own(Request(url)):
                     found.add(url)
                     pages[page.url] += 1
         return pages

@@ -33,6 +33,7 @@ _OWED = (
     ("waiting", "dropped page", " that wait for what another crawl is at work on"),
     ("link", "link", " of dropped pages"),
 )
+_LOSING = ("drop", "ignore-outlinks")
 _OUTCOMES = {"same": "the same", "different": "different", "grey": "undecided"}
 
 
@@ -183,9 +184,11 @@ def list_warnings(
             "--crawl last` shows for which ones)"
         )
     if links := get("links/only_on_dropped_pages"):
-        page, most = unseen_on
+        (page, most), some = unseen_on, plural(links, "link")
+        lost = not acted.keys().isdisjoint(_LOSING)
         warnings.append(
-            f"{plural(links, 'link')} of near-duplicates stayed unseen"
+            (f"{some} of near-duplicates stayed" if lost else f"dropping them would leave {some}")
+            + " unseen"
             + f", {f'{most:,} of them ' * (most < links)}on {quote(page)}" * bool(page)
             + " (`scrapy simhash report` shows pages of mostly new links; "
             "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"

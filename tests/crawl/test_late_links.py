@@ -100,10 +100,43 @@ async def test_they_are_requested_when_there_is_nothing_else_to_do(
     assert {"/a", "/b", "/list?page=2", "/print"} <= set(site.asked[:late])
 
 
+async def test_flagging_says_what_dropping_would_lose(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is behind a link of a flagged page leads nobody there."""
+    caplog.set_level(logging.INFO, "scrapy_simhash")
+    done = await crawl_list(tmp_path, site, SIMHASH_ACTION="flag")
+    assert set(done.paths) == set(ANSWERS)
+    said = f"dropping them would leave 3 links unseen, on '{site.url('/list?page=2')}' ("
+    assert said in caplog.records[-1].getMessage()
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(("links", "unseen"), [([], 2), (["/b#part"], 1), (["/b", "/c"], 0)])
+async def test_flagging_and_dropping_find_the_same_links(
+    tmp_path: Path, links: list[str], unseen: int
+) -> None:
+    """Those that kept pages have, however late these come, and none that is reached by others."""
+    answers = {
+        "/list": page(1, links=["/copy", "/a"]),
+        "/copy": page(1, links=["/b", "/c", "/list"]),
+        "/a": page(2, links=["/d"]),
+        "/b": page(3, links=["/b", "/a"]),
+        "/c": page(4, links=["/b", "/c"]),
+        "/d": page(5, links=["/a", *links]),
+    }
+    with serve(answers) as site:
+        urls = [site.url("/list")]
+        flagged = await crawl(tmp_path / "1", urls, FollowingSpider, SIMHASH_ACTION="flag")
+        dropped = await crawl(tmp_path / "2", urls, FollowingSpider)
+    assert set(flagged.paths) == set(answers)
+    assert flagged.counted.get(ONLY, 0) == dropped.counted.get(ONLY, 0) == unseen
+
+
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
-        ({"SIMHASH_ACTION": "flag"}, []),
+        ({"SIMHASH_ACTION": "flag"}, LOST),
         ({"SIMHASH_ACTION": "ignore-outlinks"}, LOST),
         # Of the links of the third page of the list, only one in three is new.
         ({"SIMHASH_FOLLOW_NEW_LINKS": True}, ["/e"]),

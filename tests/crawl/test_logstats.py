@@ -155,8 +155,13 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
         ({"pages": 2, "near_duplicate": 2, "dropped": 1}, {"pass": 1}, ""),
         (
             {"pages": 2, "new": 2, "links/only_on_dropped_pages": 1},
-            {},
+            {"ignore-outlinks": 1, "flag": 1},
             "1 link of near-duplicates stayed",
+        ),
+        (
+            {"pages": 2, "links/only_on_dropped_pages": 1},
+            {"flag": 1},
+            "dropping them would leave 1 link unseen (`",
         ),
     ],
 )

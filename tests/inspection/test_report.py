@@ -383,7 +383,7 @@ def test_shares_are_of_the_pages_that_were_judged(tmp_path: Path) -> None:
         ("pages judged", "4"),
         ("kept", "3"),
         ("of these near-duplicates", "1"),
-        ("of pages judged", "25.0 %"),
+        ("share dropped", "25.0 %"),
         ("not judged", "6"),
     ):
         assert f"<dt>{name}</dt><dd>{shown}</dd>" in written.replace(' class="text-dropped"', "")
@@ -492,6 +492,24 @@ def test_a_crawl_that_dropped_nearly_all_says_so_on_top(
     html = (tmp_path / "report.html").read_text("utf-8")
     alert = html.find("Nearly all pages were dropped: 11 of the 12 that crawl crawl-1 judged")
     assert (0 < alert < html.find("Look here first</h2>")) == told
+
+
+def test_where_nothing_was_dropped_flagged_pages_would_be(run: Run, tmp_path: Path) -> None:
+    """Their new links count as they do of dropped ones."""
+    drops = [make_drop(n, action="flag", links=8, new_links=n / 2) for n in (0, 1, 2)]
+    lines = [make_decision(0), *drops[1:], make_drop(3, action="pass")]
+    figures = report(tmp_path, lines=lines)
+    assert (figures["dropped"], figures["would_be_dropped"]) == (0, 2)
+    assert (figures["lost_links"]["pages"], figures["lost_links"]["links"]) == (2, 12)
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "Of 4 pages judged 2 (50%) would be dropped as near-duplicates" in html
+    assert ", 1 more were near-duplicates and kept" in html
+    assert "<dt>would be dropped</dt><dd>2</dd>" in html
+    log = tmp_path / "log.jsonl"
+    out = run.text("report", "--log", log, "--store", tmp_path / "none", "-o", tmp_path / "2.html")
+    assert "2 of 4 pages judged would be dropped (50.0%)" in out
+    (tmp_path / "one").mkdir()
+    assert report(tmp_path / "one", lines=[*lines, make_drop(4)])["would_be_dropped"] == 0
 
 
 def test_dropped_pages_whose_links_are_mostly_new_are_shown(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from scrapy_simhash.pages.links import MOSTLY_NEW
 from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -105,6 +105,11 @@ class Figures(Counts):
             self._mirrors[pair] += 1
 
     @property
+    def would_drop(self) -> int:
+        """Number of flagged pages, where none was dropped: what dropping would have dropped."""
+        return 0 if self._dropped_of.total() else self.actions["flag"]
+
+    @property
     def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """Distinct fingerprints of pages that are not near-duplicates, sorted; shape (n,)."""
         return np.array(sorted(self._fingerprints), np.uint64)
@@ -128,8 +133,9 @@ class Figures(Counts):
             "judged": total["judged"],
             "kept": total["judged"] - total["dropped"],
             "near_duplicates": total["near_duplicates"],
-            "near_duplicates_kept": total["near_duplicates"] - total["dropped"],
+            "near_duplicates_kept": total["near_duplicates"] - total["dropped"] - self.would_drop,
             "dropped": total["dropped"],
+            "would_be_dropped": self.would_drop,
             "dropped_bytes": total["dropped_bytes"],
             "links_not_followed": self._links,
             "walls": len(self.walls),
@@ -304,7 +310,7 @@ class Group(NamedTuple):
         return sum(overlooked) >= max(_LEAST_NAMES, _LARGE_SHARE_OF_NAMES * len(overlooked))
 
 
-def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
+def describe_lost_links(figures: Figures) -> dict[str, Any]:
     """Describe dropped pages with mostly links that their originals lack, most of them first."""
     found: list[dict[str, Any]] = [
         {
@@ -314,8 +320,10 @@ def describe_lost_links(near_duplicates: Iterable[Decision]) -> dict[str, Any]:
             "distance": each.distance,
             "similarity": each.similarity,
         }
-        for each in near_duplicates
-        if each.links_not_followed and (each.new_links or 0) >= MOSTLY_NEW and not each.sink
+        for each in figures.near_duplicates
+        if (each.links_not_followed or (figures.would_drop and each.action == "flag"))
+        and (each.new_links or 0) >= MOSTLY_NEW
+        and not each.sink
     ]
     found.sort(key=lambda page: (-page["links"], page["url"]))
     links = sum(page["links"] for page in found)
@@ -327,7 +335,7 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
     groups = _collect_groups(figures, store)
     total = sum(group.near_duplicates for group in groups)
     suspicious: list[dict[str, Any]] = []
-    lost = describe_lost_links(figures.near_duplicates)
+    lost = describe_lost_links(figures)
     if lost["pages"]:
         entry = Group("", lost["pages"], ()).describe(0)
         suspicious.append({"kinds": [LINKS], **entry, "pages": lost["first"][:_EXAMPLES_SHOWN]})

@@ -197,12 +197,13 @@ def _choose_rows(rows: list[Decision], most: int) -> list[Decision]:
 
 def _summarise(figures: dict[str, Any]) -> str:
     """Summarise what happened in a sentence."""
-    judged, dropped = figures["judged"], figures["dropped"]
+    judged, would, dropped = (figures[name] for name in ("judged", "would_be_dropped", "dropped"))
     if not figures["near_duplicates"]:
         return f"None of {judged:,} pages judged was a near-duplicate of another."
     summary = (
-        f"Of {judged:,} pages judged {dropped:,} ({dropped / judged:.0%}) were dropped as "
-        f"near-duplicates of {figures['originals']:,} others"
+        f"Of {judged:,} pages judged {would or dropped:,} ({(would or dropped) / judged:.0%}) "
+        f"{'would be' if would else 'were'} dropped as near-duplicates of "
+        f"{figures['originals']:,} others"
     )
     if kept := figures["near_duplicates_kept"]:
         summary += f", {kept:,} more were near-duplicates and kept"
