@@ -83,11 +83,12 @@ class Config:
             paper; `flag` only flags it, whatever the action
         across_spiders: `True` also drops a page for one that another spider got in a callback of
             the same name, see [several spiders](several-spiders.md)
-        never_drop: regular expressions; a page is not judged if its URL matches one (`never_drop`)
+        never_drop: regular expressions; a page is not judged if its URL matches one (reason
+            `never_drop`)
         follow_new_links: `True` follows the links of a near-duplicate if at least half of them are
             not on its original; `late` requests those that are new once the crawl has nothing else
             to do. See [links of dropped pages](links.md)
-        files: judge other bodies than HTML, such as PDF, too: files with the same bytes are
+        files: judge bodies other than HTML, such as PDF, too: files with the same bytes are
             near-duplicates. See [files](#files)
         url_rules: what the crawl does with rules by which several addresses lead to one page:
             `learn` them and report what they would have saved; `skip` requests by proven rules as

@@ -151,8 +151,9 @@ class SimhashDownloaderMiddleware:
             await self.spider_closed()
             return
         logger.info(
-            "Near-duplicates within %d bits: %s; store %s%s",
+            "Near-duplicates within %d bits%s: %s; store %s%s",
             self._detector.distance,
+            ", or with the same name on one host" if self.config.confirm is not None else "",
             self.config.action,
             show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",

@@ -47,7 +47,7 @@ class StoreUnusableError(StoreError):
 
 
 class StoreMismatchError(StoreUnusableError):
-    """The store was made with another recipe or table design than the wanted one."""
+    """The store was made with another recipe or table design than this crawl asks for."""
 
 
 class StoreUnavailableError(StoreError):

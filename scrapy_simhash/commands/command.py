@@ -30,7 +30,7 @@ COMMANDS = {
     "explain": ("look", "Explain why a URL was dropped or kept, or compare two pages"),
     "report": ("look", "Write an HTML file that shows what was dropped, and why"),
     "undo": ("upkeep", "Undo drops: list the URLs to fetch again, and let them pass"),
-    "owed": ("owed", "Show requests that crawls owe: of lost pages, parked ones and links"),
+    "owed": ("owed", "Show requests that are still to be made, and why"),
     "urls": ("urls", "Show and change the rules by which addresses need not be fetched"),
     "evaluate": ("evaluate", "Judge labelled or stored pages, and find settings that suit them"),
     "export": ("transfer", "Copy a store, or write its fingerprints or duplicates"),

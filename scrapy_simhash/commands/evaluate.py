@@ -311,7 +311,7 @@ COMMANDS = {
         ),
         details=f"Labelled pages: precision and recall of the settings in force.\n"
         f"Stored pages: what other settings would have decided. {_WHAT_IF_LIMITS}\n"
-        "Pairs of the store: an answer is a line: s same, d "
+        "With --label, pairs of the store: an answer is a line: s same, d "
         "different, u unknown, n skip, b undo, q quit. Each label is on disk before the next pair "
         "is shown, and the next call continues from there.",
     ),

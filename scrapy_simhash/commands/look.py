@@ -37,10 +37,11 @@ stubs: too short for a simhash; near-duplicates only of an equal page
 files: no HTML pages (SIMHASH_FILES); near-duplicates only of an equal file
 lost: dropped for a page whose items were never delivered; see `owed`
 owed: requests that crawls still have to make, or to make again; see `owed`
-sinks: walls, that is pages to which unlike addresses lead; see `undo --sink`
+sinks: pages to which unlike addresses lead (walls); see `undo --sink`
 complete for bits: largest SIMHASH_DISTANCE at which the tables miss nothing
 buckets too full: prefixes that too many fingerprints share; probes skip them"""
 _COLOURS = {"new": "green", "near_duplicate": "yellow", "unjudged": "red"}
+_STATES = {"done": "items delivered", "pending": "items not delivered", "duplicate": "dropped"}
 _TOP = 10
 # Of an explanation, which has room on one screen.
 _WIDTH, _NAMES, _LONGEST_NAME, _BEFORE_A_CHANGE = 79, 16, 50, 20
@@ -82,7 +83,8 @@ def _print_decision(answer: Answer) -> Iterable[Part]:
         yield f"    {_describe_match(answer)}, of {name_page(answer.get('match_url'))}{wall}"
     elif answer.get("nearest_tests"):
         nearest = _describe_match(answer, "nearest_")
-        yield f"    kept, {nearest} from {name_page(answer.get('nearest_url'))}:"
+        page = name_page(answer.get("nearest_url"))
+        yield f"    kept; the nearest page is {page} ({nearest}), but:"
         # What decided, and by what names; counts are in the log.
         yield f"    {printable('; '.join(answer['nearest_tests'][1:3]))}"
 
@@ -98,6 +100,10 @@ def _print_summary(answer: Answer) -> Iterable[Part]:
     dropped = "drops" if answer["actions"].keys() <= DROPPING else "near-duplicates"
     shown = {name: value for name, value in answer.items() if name != "largest_groups"}
     shown["actions"] = {action or "(none)": count for action, count in shown["actions"].items()}
+    statuses, pages = shown["statuses"].items(), f"{shown['pages']:,}"
+    if unjudged := sum(count for status, count in statuses if status.startswith("unjudged")):
+        shown["pages"] = f"{pages} ({unjudged:,} unjudged)"
+    shown = {{"distances": "distances in bits"}.get(name, name): shown[name] for name in shown}
     yield from print_fields(
         {**shown, f"pages that caused the most {dropped}": answer["largest_groups"]}
     )
@@ -173,7 +179,7 @@ def _describe_page(page: Answer) -> str:
     parts = [repr(_cut(page["title"])), plural(page["words"], "word")]
     if page["heading"] not in {"", page["title"]}:
         parts.insert(1, f"heading {_cut(page['heading'])!r}")
-    parts += filter(None, [page["language"], page.get("state")])
+    parts += filter(None, [page["language"], _STATES.get(page.get("state", ""))])
     if "time" in page:
         parts.append(f"fetched {format_time(page['time'])} UTC")
     if page.get("got_by"):
@@ -186,11 +192,12 @@ def _cut(text: str) -> str:
 
 
 def _describe_bits(answer: Answer) -> str:
-    bits = ", ".join(map(str, answer["differing_bits"])) or "none"
+    places = ", ".join(map(str, answer["differing_bits"]))
+    bits = f"they differ in bit{'s' * (answer['distance'] != 1)} {places}" if places else "equal"
     tables = ", ".join(map(str, answer["found_by_tables"])) or "none"
     return (
-        f"{' and '.join(answer['compared'])}: {plural(answer['distance'], 'bit')} apart ({bits}); "
-        f"tables of design {answer['design']} that find the pair: {tables}"
+        f"{' and '.join(answer['compared'])}: {bits}; found through tables (design "
+        f"{answer['design']}): {tables}"
     )
 
 

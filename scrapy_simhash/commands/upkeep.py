@@ -282,10 +282,12 @@ def _tell_undone(
         raise PartlyFailedError("; ".join(problems))
     if not found:
         if missing:
-            pages = ", ".join(sorted(missing))
+            pages, why = ", ".join(sorted(missing)), "was kept; there is no drop to undo"
+            stored = [page for url in missing for page in store.find_document(url)]
+            if any(page.state == "duplicate" for page in stored):
+                why = "was dropped, but its drop does not meet the other criteria"
             raise PartlyFailedError(
-                f"nothing to undo: {pages} was kept, or its drop does not meet the other criteria; "
-                "--original URL undoes the drops that were made for a page"
+                f"nothing to undo: {pages} {why}; --original URL undoes the drops made for a page"
             )
         raise PartlyFailedError("nothing to undo: no drop meets all criteria")
 
@@ -315,7 +317,7 @@ _UNDO = """
 --original URL: only drops in favour of this page
 --distance BITS: only drops at this distance
 --crawl ID: only this crawl; `last`: the newest one of the log
---sink URL: only drops for the wall that this page shows, see `stats`
+--sink URL: only drops for the sink (wall) that this page shows, see `stats`
 -o --output FILE: write the URLs to this file, too, one a line
 --overwrite: replace an existing file
 --dry-run: list the drops, change nothing

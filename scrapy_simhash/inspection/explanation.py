@@ -220,6 +220,7 @@ def _is_file(what: str) -> bool:
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
 _WALL = '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --help`'
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
+_KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"
 
 
@@ -340,7 +341,8 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
         sides[evidence.equal].append("digests")
     else:
         near = evidence.distance <= evidence.within
-        sides[near].append(f"fingerprints ({bits}, at most {evidence.within})")
+        named = ", or the same name" * evidence.named
+        sides[near].append(f"fingerprints ({bits}, at most {evidence.within}{named})")
     if evidence.deciding is Deciding.TEXTS:
         for name, relation in (("titles", evidence.title), ("headings", evidence.heading)):
             if relation is not Relation.SILENT:
@@ -388,7 +390,8 @@ def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]
             logged = _read_if_there(log, LogFilter(), quiet=True)
             known |= {decision.url: None for decision, _ in logged}
             problem = (
-                f"{url} is neither in the store nor in the log {log}; name it as it was fetched"
+                f"{url} is neither in the store nor in the log {log}; name it as it was fetched; a "
+                "page that redirects is known by its target"
             )
             raise InspectionError(add_suggestions(problem, url, known))
         if not documents:
@@ -419,7 +422,7 @@ def _explain_document(
     undone = "; undone: it passes when it is fetched again" if document.spared else ""
     apart = f"{plural(document.distance or 0, 'bit')} away"
     if original is None:
-        verdict, duplicate = f"kept ({document.state})", document.state == "duplicate"
+        verdict, duplicate = f"kept: {_KEPT.get(document.state)}", document.state == "duplicate"
         if duplicate:
             verdict = f"near-duplicate of an imported fingerprint, {apart}{undone}"
         tests = {"tests": list(document.tests)} if duplicate else {}

@@ -438,15 +438,15 @@ def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     texts = f"main text {content.main_alike:.2f} alike, whole text {content.whole:.2f}; "
     most, least = sorted((content.mine, content.theirs), reverse=True)
     counted = (
-        f"{content.shared:.1f} on both pages, {most:.1f} and {least:.1f} on one, "
-        f"of these {content.within:.1f} within the common part"
+        f"{content.shared:.1f} are on both pages, {most:.1f} only on one, {least:.1f} only on the "
+        f"other, of these {content.within:.1f} within the common part"
     )
     if not sites[0].known:
-        return f"{texts}site not known: of {bins} samples {counted}"
+        return f"{texts}site not known: of {bins} text samples {counted}"
     asked = ", ".join(map(str, sorted({*sites[0].numbers, *sites[1].numbers})))
     return (
-        f"{texts}site known from documents {asked}: of {bins} samples {content.template} stand on "
-        f"other pages of the host; of the rest, by how few have them, {counted}"
+        f"{texts}site known from documents {asked}: of {bins} text samples, {content.template} are "
+        f"template (on other pages of the host); of the others, weighted by rarity, {counted}"
     )
 
 

@@ -179,7 +179,7 @@ def count_owed(stored: Documents) -> dict[str, int]:
 
 
 class Allowance(NamedTuple):
-    """How many links a crawl may still ask for: in all, of a host, of some hosts; and but which."""
+    """How many links a crawl may still make: in all, of a host, of some hosts; and except which."""
 
     in_all: int = 0
     of_host: int = 0

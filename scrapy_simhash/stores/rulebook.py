@@ -354,7 +354,7 @@ def check_sample(
 ) -> tuple[Outcome | None, list[RuleChange]]:
     """Let a sample that was judged vote on its rules, see `Store.check_sample`.
 
-    Nobody can tell where a page is a wall, or was deleted.
+    There is no vote if the page is a wall, or was deleted.
     """
     target = documents.get(sample.target)
     outcome = _compare(documents, sample, target, rule) if target is not None else None

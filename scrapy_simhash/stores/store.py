@@ -506,7 +506,7 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
     def check(self) -> list[str]:
         """Compare all tables, fingerprints and documents; returns the problems, one a line.
 
-        Where others may commit meanwhile, only the problems that several checks find.
+        Where others may commit meanwhile, it lists only problems that every repeat finds.
         """
         problems = self.engine.find_damage() or self.read(find_problems)
         for _ in range(_CHECKS_BESIDE_OTHERS if self.engine.shared else 0):

@@ -47,7 +47,7 @@ def test_dropped_page_with_its_text(run: Run, store: Path) -> None:
     out = run.text("explain", AGAIN, "--store", store)
     assert f"{AGAIN}: near-duplicate of {ONE}" in out
     (bits,) = {*answer["compared"]}
-    assert f"fingerprints    {bits} and {bits}: 0 bits apart" in out
+    assert f"fingerprints    {bits} and {bits}: equal; found" in out
     assert re.search(r"\nrepeated +decided once more by the numbers in the log: the same\n", out)
     assert len(out.splitlines()) <= 24
     assert all(len(line) <= 80 or "http://" in line for line in out.splitlines())
@@ -64,9 +64,9 @@ def test_dropped_page_without_its_text(run: Run, textless: Path) -> None:
 
 def test_kept_page(run: Run, store: Path) -> None:
     answer = run.answer("explain", TWO, "--store", store)
-    assert answer["verdict"] == "kept (done)"
+    assert answer["verdict"] == "kept: its items were delivered"
     assert answer["decision"]["status"] == "new"
-    assert f"{TWO}: kept (done)" in run("explain", TWO, "--store", store).out
+    assert f"{TWO}: kept: its items were delivered" in run("explain", TWO, "--store", store).out
 
 
 async def crawl_siblings(store: Path) -> None:
@@ -84,7 +84,7 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
 ) -> None:
     asyncio.run(crawl_siblings(tmp_path))
     answer = run.answer("explain", TWO, "--store", tmp_path)
-    assert answer["verdict"] == "kept (done)"
+    assert answer["verdict"] == "kept: its items were delivered"
     assert answer["decision"]["status"] == "revisit"
     judgement = answer["judgement"]
     assert judgement["status"] == "new"
@@ -96,10 +96,9 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
     place = lines.index("last compared with others:")
     assert lines[place + 1].endswith(f"  new             {TWO}")
-    assert lines[place + 2].startswith(
-        f"    kept, {plural(judgement['nearest_distance'], 'bit')}, "
-    )
-    assert lines[place + 2].endswith(f" alike from {ONE}:")
+    bits = plural(judgement["nearest_distance"], "bit")
+    assert lines[place + 2].startswith(f"    kept; the nearest page is {ONE} ({bits}, ")
+    assert lines[place + 2].endswith(" alike), but:")
     assert lines[place + 3] == "    names differ; titles: differ; headings: differ"
     # Of the other one there was nothing near.
     answer = run.answer("explain", ONE, "--store", tmp_path)
@@ -158,7 +157,8 @@ def test_two_files(run: Run, tmp_path: Path) -> None:
     assert 0.9 < answer["jaccard"] < 1
     assert all("changed7x" in shingle for shingle in answer["only_in_second"])
     done = run("explain", first, second)
-    assert f": {plural(answer['distance'], 'bit')} apart (" in done.out
+    places = ", ".join(map(str, answer["differing_bits"]))
+    assert f": they differ in bits {places};" in " ".join(done.out.split())
     assert any(line.startswith("+ ") and "changed7x" in line for line in done.out.splitlines())
     assert len(done.out.splitlines()) <= 24
 

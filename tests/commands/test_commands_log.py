@@ -39,7 +39,7 @@ def test_log_summary(run: Run, store: Path) -> None:
     assert answer["statuses"] == {"new": 3, "near_duplicate": 1, "unjudged (empty)": 1}
     assert answer["largest_groups"] == {ONE: 1}
     done = run("log", "--summary", "--store", store)
-    assert done.out.startswith("pages: 5\n")
+    assert done.out.startswith("pages: 5 (1 unjudged)\n")
     assert f"\npages that caused the most drops:\n  {ONE}: 1\n" in done.out
 
 

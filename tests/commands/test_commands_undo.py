@@ -73,9 +73,11 @@ def test_what_was_undone_passes_the_next_time(run: Run, store: Path, tmp_path: P
         ]
         assert opened.check() == []
     # Once it has passed it is a page as any other.
-    assert f"nothing to undo: {SITE}a1 was kept, or its drop does not meet" in run.failed(
+    assert f"nothing to undo: {SITE}a1 was kept; there is no drop to undo" in run.failed(
         "undo", SITE + "a1", "--store", store
     )
+    said = f"nothing to undo: {SITE}b1 was dropped, but its drop does not meet the other criteria"
+    assert said in run.failed("undo", SITE + "b1", "--distance", "1", "--store", store)
     assert run.failed("undo", "--distance", "9", "--store", store).endswith(
         "nothing to undo: no drop meets all criteria\n"
     )

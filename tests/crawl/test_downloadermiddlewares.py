@@ -176,8 +176,9 @@ async def test_verdict_is_in_meta_flags_stats_and_log(
         "titles: same; headings: same",
     ]
     assert re.fullmatch(
-        r"main text 1\.00 alike, whole text (?:0\.9\d|1\.00); site not known: of \d+ samples "
-        r"\d+\.0 on both pages, \d\.0 and \d\.0 on one, of these 0\.0 within the common part",
+        r"main text 1\.00 alike, whole text (?:0\.9\d|1\.00); site not known: of \d+ text "
+        r"samples \d+\.0 are on both pages, \d\.0 only on one, \d\.0 only on the other, "
+        r"of these 0\.0 within the common part",
         counted,
     )
     assert verdict["similarity"] > 0.99

@@ -115,7 +115,9 @@ def test_suspicious_groups_stand_first(figures: dict[str, Any]) -> None:
     assert edge["near_duplicates"] == sum(n % 20 < 15 for n in range(10, 40))
 
 
-COUNTED = "main text {} alike, whole text {}; site not known: of 256 samples {} on both pages, "
+COUNTED = (
+    "main text {} alike, whole text {}; site not known: of 256 text samples {} are on both pages, "
+)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_the_edge_of_the_rule_is_that_of_what_decided(
 ) -> None:
     """However alike the rest is, and however far the page was."""
     counted = COUNTED.format(main, whole, 100.0)
-    counted += f"9.0 and 1.0 on one, of these {within} within the common part"
+    counted += f"9.0 only on one, 1.0 only on the other, of these {within} within the common part"
     tests = ["distance 7 bits", decided, "titles: same; headings: same", counted]
     drop = make_drop(2, distance=7, similarity=max(main, whole), tests=tests)
     figures = report(tmp_path, lines=[make_decision(1), drop])
@@ -492,6 +494,13 @@ def test_a_crawl_that_dropped_nearly_all_says_so_on_top(
     html = (tmp_path / "report.html").read_text("utf-8")
     alert = html.find("Nearly all pages were dropped: 11 of the 12 that crawl crawl-1 judged")
     assert (0 < alert < html.find("Look here first</h2>")) == told
+
+
+def test_pages_that_differ_in_a_parameter_only_mirror_nothing(tmp_path: Path) -> None:
+    page = "http://a.example/x?sid={}".format
+    report(tmp_path, lines=[make_drop(n, url=page(n), match_url=page(0)) for n in (1, 2, 3)])
+    html = (tmp_path / "report.html").read_text("utf-8")
+    assert "pages that differ only in</span> <bdi>http://a.example/*?sid=*</bdi>" in html
 
 
 def test_where_nothing_was_dropped_flagged_pages_would_be(run: Run, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ _LARGE_SHARE_OF_NAMES = 0.5
 _EDGE_SIMILARITY = 0.048
 # As `comparison.compare` says what it counted.
 _COUNTED = re.compile(
-    r"main text ([\d.]+) alike, whole text ([\d.]+);.* ([\d.]+) on both pages, "
+    r"main text ([\d.]+) alike, whole text ([\d.]+);.* ([\d.]+) (?:are )?on both pages, "
     r".*, of these ([\d.]+) within"
 )
 
