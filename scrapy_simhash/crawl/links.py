@@ -200,12 +200,8 @@ class Outlinks(Follower):
             followed = self._followed.setdefault(callback, {})
             if document not in followed and decision.status != "new" and decision.action != PASS:
                 self._turns[callback, document] = None
-            losing = (
-                self._flags
-                and callback != ""
-                and document in followed
-                and decision.action == "flag"
-            )
+            if self._flags and callback and document in followed:
+                losing = decision.action == "flag"
             depth = depth_of(request)
             followed[document] = min(depth, followed.get(document, depth))
         page.lost = self._flags and (losing or not reached)
@@ -245,14 +241,12 @@ class Outlinks(Follower):
         """Count the links that nobody requested by the dropped pages that have them."""
         made, found = list_asked(self._crawler), set[str]()
         pages: Counter[str] = Counter()
-        dropped = [
-            page
-            for page in self._dropped
-            if self._asks.get(page.callback, True) and self._identify(page.url) not in self._flagged
-        ]
+        dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]
         new, elsewhere = self._known.sort(dropped)
         self._left_out = {link for link, *_ in elsewhere}
         for page in new:
+            if self._identify(page.url) in self._flagged:  # a crawl that drops would not reach it
+                continue
             for url in set(page.links).difference(found):
                 identity = self._identify(url)
                 made_anyway = identity in made and identity not in self._flagged
