@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
-from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import is_asyncio_available
 
@@ -209,11 +209,6 @@ class SimhashDownloaderMiddleware:
     def process_request(self, request: Request) -> Awaitable[None] | None:
         """Keep a request from being made if its page is known by URL rules."""
         return self.parked.find_known(request) if self.parked else None
-
-    def process_exception(self, request: Request, exception: Exception) -> None:
-        """Note that a middleware refused a request, as that of robots.txt does."""
-        if self.owed is not None and isinstance(exception, IgnoreRequest):
-            self.owed.refused(request)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Judge a response, and always pass it on."""

@@ -140,7 +140,7 @@ class OwedRequests(Follower):
             self._forget(key)
 
     def refused(self, request: Request) -> None:
-        """Forget a request that the scheduler has already, or that a middleware refused."""
+        """Forget a request that the scheduler has already."""
         key = take_mark(request, OWED)
         if key and not key.startswith(Why.LOST.letter):  # that one it let through before
             self._forget(key)

@@ -348,6 +348,8 @@ def weigh(evidence: Evidence) -> dict[str, Any]:
             if relation is not Relation.SILENT:
                 same = relation is Relation.SAME
                 sides[same].append(name if same else f"{name} ({relation})")
+        if evidence.known and evidence.title is evidence.heading is Relation.SILENT:
+            sides[evidence.equal].append("digests of the main texts")
         least = LEAST_AGREED.get(evidence.together, 1.0)
         for name, share, needed in (
             ("whole texts", evidence.whole, evidence.confirm),
@@ -430,7 +432,7 @@ def _explain_document(
     if document.state != "duplicate":
         undone = ", and kept, for another callback than had that one"
     now = compare_pages(config, store, document, original)
-    changed = f"today it would be kept ({now['decided']}): settings or the store have changed since"
+    changed = f"today it is no near-duplicate of that page ({now['decided']})"
     sample = _list_sample(document.tests)
     explained = {
         **now,

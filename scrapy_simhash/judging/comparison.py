@@ -57,9 +57,9 @@ MOST_OF_MAIN_ALONE = 0.5
 LITTLE_ALONE = 0.5
 # What must agree within the common part of two files of one folder, which are two entries of a
 # manual more often than two copies, and of pages that have another name; and of all that two
-# addresses of one host have that is not known yet, where they have no names. Of a known one main
-# texts must be equal: else 65 of 259 drops of Free Pascal's manual were wrong, and no labelled pair
-# is lost by it.
+# addresses of one host have, where they have no names. Where nothing names them on a known site,
+# main texts must be equal, too: else 65 of 259 drops of Free Pascal's manual were wrong, and no
+# labelled pair is lost by it.
 NEARLY_ALL = 0.95
 # Triples that both have: fewer bear no edits; a text of fewer is not enough where names are not the
 # same; one of so many outweighs a name that differs where the other name tells nothing.
@@ -336,7 +336,7 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     same, silent = together is Relation.SAME, together is Relation.SILENT
     # Of a kind that has no names, such as a manual's lists of members, pages differ in little.
     unnamed = known and names == {Relation.SILENT}
-    one_text = evidence.equal if unnamed else evidence.agreed >= NEARLY_ALL
+    one_text = evidence.agreed >= NEARLY_ALL and (evidence.equal or not unnamed)
     nameless = silent and not one_text and place in {Place.FOLDER, Place.HOST}
     if nameless or together is Relation.DIFFER:
         return f"{'nameless texts of one host' if nameless else 'names'} differ", False

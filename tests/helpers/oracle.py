@@ -53,11 +53,11 @@ class Oracle:
         """Judge a page; the first of its fingerprints is that of its main text."""
         own = self.pages.get(identity)
         if own and (own.delivered or self.counts(own)):
-            changed = own.fingerprints[0] != fingerprints[0]
-            if changed or not self.counts(own):
+            changed, had = own.fingerprints[0] != fingerprints[0], self.counts(own)
+            if changed or not had:
                 own.crawl, own.done = crawl, False
             own.fingerprints = fingerprints
-            return "changed" if changed else "unchanged"
+            return "changed" if changed else "unchanged" if had else "undelivered"
         duplicate = bool(self.near(*fingerprints, but=identity))
         self.pages[identity] = Page(fingerprints, crawl, duplicate)
         return "near_duplicate" if duplicate else "new"

@@ -184,7 +184,7 @@ def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path
     for both in (urls, reversed(urls)):
         assert run.answer("explain", *both, "--store", tmp_path)["judged"] is True
     changed = run.answer("explain", urls[1], "--store", tmp_path, "-s", "SIMHASH_CONFIRM=None")
-    assert changed["now"].startswith("today it would be kept (")
+    assert changed["now"].startswith("today it is no near-duplicate of that page (")
 
 
 def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store: Path) -> None:

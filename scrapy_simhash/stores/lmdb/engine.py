@@ -257,14 +257,16 @@ class Environment:
         """Run a function in a read transaction; it may run again, and must not keep views."""
         self._require_usable()
         try:
-            with self.lock, self.env.begin() as transaction:
-                return work(transaction)
-        except lmdb.MapResizedError:  # another process grew it
             with self.lock:
-                self.env.set_mapsize(0)
-            return self.read(work)
+                for _ in range(_GROWTHS_PER_WRITE):
+                    try:
+                        with self.env.begin() as transaction:
+                            return work(transaction)
+                    except lmdb.MapResizedError:  # another process grew it
+                        self.env.set_mapsize(0)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a durable write transaction; it may run several times."""
