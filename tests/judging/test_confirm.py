@@ -216,6 +216,9 @@ def test_pages_without_names_on_a_site_that_is_known(file: str) -> None:
     assert judge(SILENT, counted, urls, known=False).confirmed
     assert not judge(SILENT, counted, urls).confirmed
     assert judge(SILENT, counted, urls, one_text=True).confirmed
+    # Two lists with one introduction.
+    counted = count(whole=0.9, agreed=0.94, within=1.0, triples=999)
+    assert not judge(SILENT, counted, urls, one_text=True).confirmed
 
 
 @pytest.mark.parametrize(
