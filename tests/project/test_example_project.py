@@ -130,8 +130,8 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     # advertisement is a large part of what is compared.
     assert kept.get("session", 0) <= 8
     assert dropped["session"] > 50
-    # Of the others, some are too different; which, depends on the seed of the store, and which pages
-    # are fetched at all on which come first.
+    # Of the others, some are too different; which, depends on the seed of the store, and which are
+    # fetched at all on which pages come first.
     assert all(dropped[variant] > 20 for variant in ("release", "print", "mirror"))
     # Logins and "not found" pages of one folder are told from entries of a manual, whose texts
     # differ by a line, only where nearly all of the page is the same: the advertisement decides.
