@@ -51,10 +51,11 @@ class SimhashSpiderMiddleware:
         if judging is None or page is None:
             return
         decision = page.decision
+        if decision.is_dropped:
+            count(self._crawler, "dropped")
         if decision.action != "drop":
             judging.arrived(response, page)
             return
-        count(self._crawler, "dropped")
         count(self._crawler, "bytes_dropped", len(response.body))
         count(self._crawler, "links_dropped", decision.links)
         if logger.isEnabledFor(logging.DEBUG):

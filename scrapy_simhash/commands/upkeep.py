@@ -317,7 +317,7 @@ _UNDO = """
 --original URL: only drops in favour of this page
 --distance BITS: only drops at this distance
 --crawl ID: only this crawl; `last`: the newest one of the log
---sink URL: only drops for the sink (wall) that this page shows, see `stats`
+--sink URL: only list what was dropped for the wall that this page shows, see `stats`
 -o --output FILE: write the URLs to this file, too, one a line
 --overwrite: replace an existing file
 --dry-run: list the drops, change nothing
@@ -359,7 +359,9 @@ COMMANDS = {
             "undo --sink http://site.example/members/7",
         ),
         details="Drops that meet all given criteria are undone: the pages pass until their items "
-        "are delivered. --sink changes nothing in the store, because such pages are judged like "
-        "any other when they are fetched again: what is behind a wall passes, the wall does not.",
+        "are delivered; they are fetched when a crawl meets their addresses, or by a spider of "
+        "yours that reads the file of -o. --sink changes nothing in the store: its pages are "
+        "judged like any other when they are fetched again, so what is behind a wall passes, and "
+        "the wall does not. If the pages of a wall are different pages, undo them by --original.",
     ),
 }

@@ -217,9 +217,10 @@ class Walls(Follower):
         logger.warning(
             "Addresses that have nothing in common show one page, first seen at %s: perhaps a "
             'login, a captcha, "not found" or variants of a product; `scrapy simhash undo --sink '
-            "%s` lists the pages that were dropped for it%s",
+            "%s` lists the pages that were dropped for it; if they are different pages, `undo "
+            "--original %s` lets them pass%s",
             quote(url),
-            shlex.quote(printable(url)),
+            *[shlex.quote(printable(url))] * 2,
             "; the crawl ends" * self._is_over,
             extra={"spider": self._crawler.spider},
         )

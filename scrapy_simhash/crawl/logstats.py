@@ -120,24 +120,25 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     def get(key: str) -> int:
         return int(stats.get_value(f"simhash/{key}", 0))
 
-    pages, bytes_dropped = get("pages"), get("bytes_dropped")
-    links, items = plural(get("links_dropped"), "link"), plural(get("items_dropped"), "item")
+    pages, saved = get("pages"), f"{show_bytes(get('bytes_dropped'))}, "
+    saved += plural(get("links_dropped"), "link")
+    if followed := acted.get(FOLLOW, 0):
+        saved += f"; followed the links of {followed:,} of them"
     done = (
-        ("dropped {}", get("dropped"), f" ({show_bytes(bytes_dropped)}, {links})"),
+        ("dropped {}", get("dropped"), f" ({saved})"),
         (
             "ignored the outlinks of {}",
             acted.get("ignore-outlinks", 0),
             f" ({plural(get('outlinks_ignored'), 'request')})",
         ),
-        ("dropped the items of {} and followed their links", acted.get(FOLLOW, 0), f" ({items})"),
         ("flagged {}", acted.get("flag", 0), ""),
         ("kept {} for another callback or spider", acted.get(PASS, 0), ""),
     )
     parts: list[str] = []
-    for what, number, saved in done:
+    for what, number, more in done:
         if number:
             first = f"{plural(number, 'near-duplicate')} of {plural(pages, 'page')}"
-            parts.append(what.format(f"{number:,}" if parts else first) + saved)
+            parts.append(what.format(f"{number:,}" if parts else first) + more)
     if not parts:
         return f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)
     if late := get("links/requested_late"):
@@ -164,7 +165,7 @@ def list_warnings(
     def get(key: str) -> int:
         return int(stats.get_value(f"simhash/{key}", 0))
 
-    pages, dropped = get("pages"), get("dropped") + acted.get(FOLLOW, 0)
+    pages, dropped = get("pages"), get("dropped")
     unchanged = get("revisit/unchanged")
     not_judged = {
         name: count
@@ -183,11 +184,16 @@ def list_warnings(
             f"{dropped / pages:.0%} of the pages were dropped (`scrapy simhash log --summary "
             "--crawl last` shows for which ones)"
         )
+    if lost := get("unjudged/store_unavailable"):
+        warnings.append(
+            f"{plural(lost, 'page')} passed unjudged, because the store failed (`scrapy simhash "
+            "check`, `scrapy simhash log --status unjudged`)"
+        )
     if links := get("links/only_on_dropped_pages"):
         (page, most), some = unseen_on, plural(links, "link")
-        lost = not acted.keys().isdisjoint(_LOSING)
+        losing = not acted.keys().isdisjoint(_LOSING)
         warnings.append(
-            (f"{some} of near-duplicates stayed" if lost else f"dropping them would leave {some}")
+            (f"{some} of near-duplicates stayed" if losing else f"dropping them would leave {some}")
             + " unseen"
             + f", {f'{most:,} of them ' * (most < links)}on {quote(page)}" * bool(page)
             + " (`scrapy simhash report` shows pages of mostly new links; "

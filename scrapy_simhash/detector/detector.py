@@ -332,7 +332,7 @@ class Detector:
 
     def _store_failed(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("Pages pass unjudged until the store works again: %s", printable(error))
+            logger.warning("Pages pass unjudged while the store fails: %s", printable(error))
         self._failing = True
 
     def note(self, note: Note) -> None:

@@ -218,7 +218,10 @@ def _is_file(what: str) -> bool:
 
 
 _FILES = "a file that is no HTML page is compared by a digest of its bytes, and has no text"
-_WALL = '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --help`'
+_WALL = (
+    '; a wall: perhaps a login, a captcha or "not found", see `scrapy simhash undo --sink`; if the '
+    "pages are different, `undo --original URL` lets them pass"
+)
 _NO_TEXT = "texts were not kept: set SIMHASH_KEEP_TEXT = True to see the difference"
 _KEPT = {"done": "its items were delivered", "pending": "its items were not delivered so far"}
 REPEATED = "decided once more by the numbers in the log: the same"

@@ -146,7 +146,7 @@ async def test_a_crawl_whose_store_is_removed_says_so_once(
     assert done.paths == ["/0", "/2", "/3", "/4", "/5", "/6", "/7"]
     told = [text for text in caplog.messages if f"the store at {folder} was removed" in text]
     assert [text.partition(":")[0] for text in told] == [
-        "Pages pass unjudged until the store works again",
+        "Pages pass unjudged while the store fails",
         "1 document stays pending, to be fetched and judged again",  # when the crawl ends
     ]
     assert (await crawl(folder, [], PagesSpider)).stats["finish_reason"] == "finished"

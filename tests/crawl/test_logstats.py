@@ -115,15 +115,14 @@ def test_line_is_that_of_scrapy_before_any_page_was_judged(
         (
             {
                 "pages": 9,
-                "dropped": 1,
+                "dropped": 3,
                 "bytes_dropped": 900,
                 "links_dropped": 1,
-                "items_dropped": 1,
             },
             {"drop": 1, "follow": 2, "flag": 3},
             (
-                "Dropped 1 near-duplicate of 9 pages (900 bytes, 1 link), "
-                "dropped the items of 2 and followed their links (1 item), flagged 3"
+                "Dropped 3 near-duplicates of 9 pages (900 bytes, 1 link; followed the links of 2 "
+                "of them), flagged 3"
             ),
         ),
         (
@@ -144,7 +143,7 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
     [
         ({"pages": 100, "new": 50, "dropped": 50}, {}, ""),
         ({"pages": 9, "new": 1, "dropped": 8}, {}, ""),
-        ({"pages": 100, "new": 1, "dropped": 90}, {"follow": 9}, "99% of the pages were dropped"),
+        ({"pages": 100, "new": 1, "dropped": 99}, {"follow": 9}, "99% of the pages were dropped"),
         ({"pages": 2, "revisit/unchanged": 1, "dropped": 1}, {}, "no page was new"),
         ({"pages": 2, "revisit/changed": 1, "dropped": 1}, {}, ""),
         ({"pages": 2, "revisit/undelivered": 1, "dropped": 1}, {}, ""),
@@ -152,6 +151,8 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
         ({"pages": 1, "dropped": 1, "unjudged/timed_out": 1}, {}, ""),
         ({"pages": 1, "dropped": 1, "skipped/no_callback": 1}, {}, "no page was new"),
         ({"pages": 2, "revisit/unchanged": 2}, {}, ""),
+        ({"pages": 9, "unjudged/failed": 2}, {}, ""),
+        ({"pages": 9, "unjudged/store_unavailable": 2}, {}, "2 pages passed unjudged"),
         ({"pages": 2, "near_duplicate": 2, "dropped": 1}, {"pass": 1}, ""),
         (
             {"pages": 2, "new": 2, "links/only_on_dropped_pages": 1},

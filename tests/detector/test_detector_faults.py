@@ -210,7 +210,7 @@ def test_disk_that_fills_up_and_has_room_again(store: Path) -> None:
     assert set(during) <= {"new", "unjudged store_unavailable"}
     assert during[-1] == "unjudged store_unavailable"
     failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
-    assert done.stderr.count("Pages pass unjudged until the store works again") == len(failures)
+    assert done.stderr.count("Pages pass unjudged while the store fails") == len(failures)
     for before, now in zip(during, after, strict=True):
         assert now == ("revisit unchanged" if before == "new" else "new")
     with open_store(str(store)) as opened:

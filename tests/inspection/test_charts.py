@@ -90,6 +90,12 @@ def test_dropped_pages_stand_on_kept_ones() -> None:
     assert float(str(last.get("x"))) < 360 - 2.5 * len(str(last.text))
 
 
+def test_times_that_read_alike_are_one_tick() -> None:
+    steps = [{"time": 10 + n / 48, "kept": 1, "dropped": 0, "dropped_bytes": 0} for n in range(48)]
+    ticks = make_charts({**NOTHING, "over_time": steps})["pages"].ticks
+    assert [text for _, text in ticks] == ["00:00:10"]
+
+
 def test_a_single_step_of_time_or_value_has_a_width() -> None:
     steps = [{"time": 10.0 + n, "kept": 1, "dropped": 0, "dropped_bytes": 0} for n in (0, 1)]
     fingerprints = {

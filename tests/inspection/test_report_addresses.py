@@ -68,7 +68,7 @@ def test_rules_and_what_they_would_have_spared(store: Path, tmp_path: Path) -> N
         "sampled_different": 1,
     }
     section = read_section(tmp_path)
-    assert "Of the 10 pages of the store, 7 have an address that such a rule leads" in section
+    assert "7 of the 10 stored pages have an address that a rule would replace" in section
     assert "7 requests are parked. Rules that act were checked 5 times" in section
     assert f"{PAGE} pinned wrong 0 2 0.00 3 0" in section
     assert f"{SID} acting 25 0 0.90 4 7" in section

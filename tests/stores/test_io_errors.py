@@ -150,7 +150,7 @@ def test_after_an_io_error_pages_pass_unjudged(tmp_path: Path) -> None:
     assert 1 <= verdicts.count("new") <= 4  # "done" may have had a commit of its own
     assert verdicts == sorted(verdicts)
     assert set(verdicts) == {"new", "unjudged store_unavailable"}
-    assert done.stderr.count("Pages pass unjudged until the store works again") == 1
+    assert done.stderr.count("Pages pass unjudged while the store fails") == 1
     assert (folder / "suspect").read_text().endswith("Input/output error")
     with open_store(str(folder)) as store:
         assert store.stats()["documents"] == verdicts.count("new")
@@ -208,7 +208,7 @@ def test_a_full_disk_until_there_is_room(small_disk: Path) -> None:
     assert during[-1] == "unjudged store_unavailable"
     assert set(during) <= {"new", "unjudged store_unavailable"}
     failures = "".join("x" if verdict != "new" else " " for verdict in during).split()
-    assert done.stderr.count("Pages pass unjudged until the store works again") == len(failures)
+    assert done.stderr.count("Pages pass unjudged while the store fails") == len(failures)
     for first, again in zip(during, after, strict=True):
         assert again == ("revisit unchanged" if first == "new" else "new")
     with open_store(str(small_disk / "store")) as store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 MOST_LISTED = 200_000
 _HOSTS_SHOWN = 50
 _MIRRORS_SHOWN = 30
-_PAGES_SHOWN = 100
 # Fewer near-duplicates may have the same places by chance.
 _LEAST_OF_A_MIRROR = 3
 _RULES_SHOWN = 30
@@ -247,16 +245,10 @@ _LARGE_SHARE = 0.05
 # If pages have at least this share of different names, only their names tell them apart.
 _LEAST_NAMES = 3
 _LARGE_SHARE_OF_NAMES = 0.5
-# Two standard errors of an estimated similarity (see `sketch`): the texts themselves may be less
-# alike than SIMHASH_CONFIRM.
-_EDGE_SIMILARITY = 0.048
-# As `comparison.compare` says what it counted.
-_COUNTED = re.compile(
-    r"main text ([\d.]+) alike, whole text ([\d.]+);.* ([\d.]+) (?:are )?on both pages, "
-    r".*, of these ([\d.]+) within"
-)
+# Two standard errors of a similarity of .9 that 256 samples estimate.
+_EDGE_SIMILARITY = 0.038
 
-TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most repeated", "edge of the rule"
+TEMPLATE, STUB, LARGE, EDGE = "one template", "little text", "most repeated", "least alike"
 WALL, LINKS = "wall", "new links"
 
 
@@ -346,7 +338,7 @@ def describe_groups(figures: Figures, store: Store | None, rule: Rule) -> dict[s
     latest = {decision.url: decision for decision in figures.near_duplicates}
     if edge := [decision for decision in latest.values() if _is_edge(decision, rule)]:
         edge.sort(key=by_similarity)  # one entry at the end, for all
-        suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(10)})
+        suspicious.append({"kinds": [EDGE], **Group("", len(edge), edge).describe(_PAGES_SHOWN)})
     return {
         "lost_links": lost,
         "without_items": _count_without_items(figures, store),
@@ -398,16 +390,13 @@ def find_stored(store: Store | None, number: int, url: str) -> StoredDocument | 
 
 
 def _is_edge(decision: Decision, rule: Rule) -> bool:
-    """Whether a slightly larger difference in what decided would have kept the page."""
+    """Whether the texts are less alike than SIMHASH_CONFIRM, or what decided was hardly enough."""
     if rule.confirm is None or decision.similarity is None:
         return decision.distance is not None and decision.distance >= rule.distance
-    decided = decision.similarity
-    if counted := next(filter(None, map(_COUNTED.search, decision.tests)), None):
-        main, whole, shared, within = map(float, counted.groups())
-        alike = {"main texts are alike": main, "whole texts are alike": whole}
-        content = shared / max(0.1, shared + within)
-        decided = next((alike[test] for test in decision.tests if test in alike), content)
-    return decided < rule.confirm + _EDGE_SIMILARITY
+    alike = decision.similarity
+    if decision.evidence is not None and "content agrees" in decision.tests:
+        alike = min(alike, decision.evidence.agreed_within)
+    return alike < rule.confirm + _EDGE_SIMILARITY
 
 
 def by_similarity(decision: Decision) -> tuple[float, int]:

@@ -148,14 +148,17 @@ _ADVICE = {
     "closing line of a crawl counts those that no kept page has.",
     WALL: "Addresses that have nothing in common lead here: a login, a captcha, a page that says "
     "“not found”? What is behind it was not fetched; `scrapy simhash undo --sink` lists the "
-    "addresses.",
+    "addresses. If they are different pages, `undo --original` lets them pass.",
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
-    TEMPLATE: "Their titles name different things. If the pages are different, raise "
-    "SIMHASH_CONFIRM or name them in SIMHASH_NEVER_DROP.",
+    TEMPLATE: "Their titles name different things, and the distance alone decided. If the pages "
+    "are different, set SIMHASH_CONFIRM = 0.9, or name them in SIMHASH_NEVER_DROP.",
     LARGE: "Among the pages that most others repeat. One text rarely has many URLs: does a "
     "parameter or a path make them, or do the pages differ after all?",
-    EDGE: "The least similar of all: with slightly lower similarity they would count as different "
-    "pages. If they are wrong, raise SIMHASH_CONFIRM or lower SIMHASH_DISTANCE.",
+    EDGE: "The texts are alike by less than SIMHASH_CONFIRM, because what stands before and behind "
+    "their common part may differ, or what decided was hardly enough. If these are different "
+    "pages, `scrapy simhash undo` them and name such addresses in SIMHASH_NEVER_DROP, or set "
+    "SIMHASH_ACTION to `flag`. SIMHASH_CONFIRM and SIMHASH_DISTANCE bound only the common part and "
+    "the fingerprints.",
 }
 
 
@@ -376,8 +379,9 @@ def choose_ticks(low: float, high: float, most: int, *, least_step: float = 0.0)
 
 
 def _tick_times(times: Sequence[float]) -> list[Tick]:
-    """Choose four times; shows hours within a day, otherwise days."""
+    """Choose up to four times that read differently; hours within a day, otherwise days."""
     chosen = [times[0], times[len(times) // 3], times[2 * len(times) // 3], times[-1]]
     span = times[-1] - times[0]
     written = "%H:%M:%S" if span < _MINUTES else "%H:%M" if span < _DAY else "%d %b %Y"
-    return [(time, f"{datetime.fromtimestamp(time, UTC):{written}}") for time in chosen]
+    labels = [f"{datetime.fromtimestamp(time, UTC):{written}}" for time in chosen]
+    return [(time, label) for label, time in dict(zip(labels, chosen, strict=True)).items()]

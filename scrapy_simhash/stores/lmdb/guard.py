@@ -200,7 +200,8 @@ def _has_room(folder: Path) -> bool:
 def explained(folder: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into one that names the cure."""
     cures = {
-        lmdb.InvalidError: "is not an LMDB file of this kind; name another folder",
+        lmdb.InvalidError: "is not an LMDB file of this kind, or it is damaged; restore it from a "
+        "backup, move it away, or name another folder",
         lmdb.VersionMismatchError: "was written by another LMDB engine; name another folder",
         lmdb.CorruptedError: "is damaged; restore it from a backup",
         lmdb.DbsFullError: "has other databases in it; name a separate folder",
