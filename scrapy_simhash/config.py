@@ -273,7 +273,8 @@ def describe_unknown(settings: Mapping[str, Any]) -> str:
     known = [f"SIMHASH_{option.name.upper()}" for option in fields(Config)]
     names = sorted(name for name in map(str, settings) if name.startswith("SIMHASH_"))
     unknown = [
-        f"{name} ({_CONSTANTS[name]})" if name in _CONSTANTS else f"{name}{suggest(name, known)}"
+        # The beginning, which all share, makes any two of them alike.
+        name + (f" ({_CONSTANTS[name]})" if name in _CONSTANTS else suggest(name, known, 0.85))
         for name in names
         if name not in known
     ]

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def suggest(given: str, known: list[str]) -> str:
+def suggest(given: str, known: list[str], alike: float = 0.6) -> str:
     """Suggest a known name like an unknown one: `; did you mean ...?`, or "" if there is none."""
     from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
 
-    return "".join(f"; did you mean {name}?" for name in get_close_matches(given, known, 1))
+    return "".join(f"; did you mean {name}?" for name in get_close_matches(given, known, 1, alike))
 
 
 class StoreError(Exception):

@@ -151,7 +151,9 @@ def print_explanation(answer: Answer) -> Iterable[Part]:
     # Distance and names are among what agreed and differed.
     shown = (decided, "distance ", "titles: ") if decided else ()
     tests = [test for test in answer.get("tests", ()) if not test.startswith(shown)]
+    before = (f"{line['status']} {format_time(line['time'])}" for line in answer.get("earlier", ()))
     facts = {
+        "earlier": ", ".join(before),
         "fingerprints": _describe_bits(answer) if "compared" in answer else "",
         "agreed": ", ".join(answer.get("agreed", ())),
         "differed": ", ".join(answer.get("differed", ())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from contextlib import nullcontext
 from operator import itemgetter
 from pathlib import Path
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 _Page: TypeAlias = Document | StoredDocument
 _MOST_SUGGESTED = 3
+_LINES_SHOWN = 5
 # As `comparison.compare` names the documents of a sample.
 _SAMPLE = re.compile(r"site known from documents (\d+(?:, \d+)*):")
 _SHOWN_OF_PAGE = (
@@ -381,13 +383,16 @@ def repeat(decision: Decision) -> str:
 
 def _explain_url(config: Config, url: str, log: Path) -> Iterator[dict[str, Any]]:
     last = compared = judged = None
+    lines: deque[dict[str, Any]] = deque(maxlen=_LINES_SHOWN)
     for decision, line in _read_if_there(log, LogFilter(url=url)):
         if decision.url == mask_passwords(url):
             last = line
+            lines.append({"time": decision.time, "status": decision.status})
             # A revisit is compared with nothing.
             if decision.status in {"new", "near_duplicate"}:
                 compared, judged = line, decision
-    found = {"url": url, "decision": last, "judgement": None if compared is last else compared}
+    judgement = None if compared is last else compared
+    found = {"url": url, "decision": last, "judgement": judgement, "earlier": list(lines)[:-1]}
     with open_as_it_is(config.store) as store:
         documents = store.find_document(url)
         if not documents and last is None:
@@ -437,6 +442,8 @@ def _explain_document(
     now = compare_pages(config, store, document, original)
     changed = f"today it is no near-duplicate of that page ({now['decided']})"
     sample = _list_sample(document.tests)
+    if now.get("site_known") and not sample:
+        changed += "; the site was not known then"
     explained = {
         **now,
         "verdict": f"near-duplicate of {original.url}, {apart} when judged{undone}",

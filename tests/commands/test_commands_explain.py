@@ -94,6 +94,9 @@ def test_kept_page_names_the_nearest_one_and_the_test_that_parted_them(
     assert names == "titles: differ; headings: differ"
     assert decided == "names differ"
     lines = run("explain", TWO, "--store", tmp_path).out.splitlines()
+    (earlier,) = answer["earlier"]
+    assert earlier["status"] == "new"
+    assert any(line.startswith("earlier         new 20") for line in lines)
     place = lines.index("last compared with others:")
     assert lines[place + 1].endswith(f"  new             {TWO}")
     bits = plural(judgement["nearest_distance"], "bit")

@@ -188,3 +188,7 @@ def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
     unknown = describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
     assert "SIMHASH_MIN_FEATURES (32 now" in unknown
     assert "SIMHASH_URL_RULE; did you mean SIMHASH_URL_RULES?" in unknown
+
+
+def test_a_setting_that_is_like_no_other_is_only_named() -> None:
+    assert describe_unknown({"SIMHASH_DIR": "x"}) == "settings that do not exist: SIMHASH_DIR"

@@ -144,9 +144,10 @@ def test_other_pages_of_one_name_are_counted_once_a_document() -> None:
     assert contexts.find("p2", "p8").called_alike == 2  # p4, and p6 with p7
 
 
-async def crawl_site(store: Path) -> None:
+async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
     async with running(store, keep_text=True) as detector:
-        for name in (*(name for name in SITE if name.startswith("more")), "other", "one", "copy"):
+        more = [name for name in SITE if name.startswith("more")]
+        for name in dict.fromkeys((*first, *more, "other", "one", "copy")):
             url = f"http://{HOST}/{name}/"
             asked = replace(fetched("", SITE[name], identity=name.encode()), url=url)
             decision = await detector.judge(asked)
@@ -170,6 +171,14 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
     assert compared["tests"] == dropped["tests"][1:]  # the first one says what proposed it
     out = " ".join(run.text("explain", one, copy, "--store", store).split())
     assert "site known from documents " in out
+
+
+def test_explain_says_that_the_site_was_not_known_then(run: Run, tmp_path: Path) -> None:
+    asyncio.run(crawl_site(tmp_path, first=("one", "other")))
+    dropped = run.answer("explain", f"http://{HOST}/other/", "--store", tmp_path)
+    assert dropped["verdict"].startswith(f"near-duplicate of http://{HOST}/one/, ")
+    assert dropped["now"].startswith("today it is no near-duplicate of that page (")
+    assert dropped["now"].endswith("); the site was not known then")
 
 
 def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path) -> None:
