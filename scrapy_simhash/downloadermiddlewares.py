@@ -151,9 +151,9 @@ class SimhashDownloaderMiddleware:
             await self.spider_closed()
             return
         logger.info(
-            "Near-duplicates within %d bits%s: %s; store %s%s",
+            "Candidates within %d bits%s; near-duplicates: %s; store %s%s",
             self._detector.distance,
-            ", or with the same name on one host" if self.config.confirm is not None else "",
+            ", or of one host with a name in common" if self.config.confirm is not None else "",
             self.config.action,
             show_url(self.config.store),
             " (read-only)" if self.config.readonly else "",
@@ -182,7 +182,7 @@ class SimhashDownloaderMiddleware:
         if log is not None and log.lost:
             count(self._crawler, "failed/log", log.lost)
         stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
-        if self.looking:  # each page was told of
+        if self.looking:  # each page had a line of its own
             return
         warnings = list_warnings(stats, self._actions.chosen, self.links.unseen_on)
         parts = [
