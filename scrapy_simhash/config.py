@@ -72,9 +72,11 @@ class Config:
             Scrapyd](scrapyd.md)
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
             and drops its requests; `flag` only marks it
-        confirm: similarity that the texts of two pages must reach, 0 to 1, where the names of the
-            pages also fit, see [the decision](design.md#the-decision). With `None` the distance
-            alone decides, as in the paper
+        confirm: share, 0 to 1, of what two pages have between their first and last common words
+            that must agree, where their names fit, too; what stands before and behind may differ
+            more, so drops may be less alike ([the decision](design.md#the-decision)). To be
+            careful, use `flag` or `SIMHASH_NEVER_DROP`. With `None` the distance alone decides,
+            as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language`; or those for which a function, named by its import path, returns
             the same name. See [scopes](scope.md)
@@ -110,7 +112,8 @@ class Config:
         distance: (advanced) bits, of 64, in which the fingerprints of two candidates differ at
             most: 0 to 7 with the default tables; 0 to 4 with designs 10, 16 and 20, where the
             default is lowered to that. Pages of one host that share a part of a title or heading
-            are candidates, too. With `SIMHASH_CONFIRM = None` they are not, and the default is 3
+            are candidates, too, however many bits apart. With `SIMHASH_CONFIRM = None` they are
+            not, and the default is 3
         tables: (advanced) [table design](#table-designs): `auto`, 4, 10, 16, 20, `"m:k"`, or
             `"4+2"`. `auto` keeps the design of an existing store, and makes 4 tables in a new one
         extractor: (advanced) what finds the main text: `turbohtml`, `trafilatura-fast`,
