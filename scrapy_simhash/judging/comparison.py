@@ -28,7 +28,13 @@ import msgspec
 from scrapy_simhash.judging.content import Content, agree_but_for_edits, compare_contents
 from scrapy_simhash.judging.documents import State
 from scrapy_simhash.judging.evidence import Deciding, Evidence, Place, Relation
-from scrapy_simhash.judging.names import Relations, call_differently, key_of, relate_names
+from scrapy_simhash.judging.names import (
+    Relations,
+    call_differently,
+    key_of,
+    list_words,
+    relate_names,
+)
 from scrapy_simhash.judging.rule import CONFIRM, PLAIN_DISTANCE_BITS, Rule
 from scrapy_simhash.judging.sites import UNKNOWN_SITE, Site
 from scrapy_simhash.pages.addresses import NO_PATH, host_of, parse_address
@@ -52,6 +58,9 @@ LEAST_SHARE_OF_MAIN = 0.3
 # Until the site is known, two texts of which more stands on one page only are not one, however much
 # of their template agrees: it takes pages that were kept to know it.
 MOST_OF_MAIN_ALONE = 0.5
+# At two addresses of one host, two texts of which more stands on one page only may be two entries
+# under one heading: nearly all that the pages have must agree, as where one name says more.
+MOST_OF_ONE_MAIN_ALONE = 0.1
 # Until then, of two pages of one host with one main text, one has so little alone, as a share of
 # that: a print view, fewer comments. Where both have more, they are two pages of a list.
 LITTLE_ALONE = 0.5
@@ -73,6 +82,10 @@ LESS_OF_A_BOOK = 0.05
 # Two texts without names, of no host, have no template: so much less need be alike of them. The
 # .78 that is left was asked of all texts before sites were known, chosen on pages with addresses.
 LESS_OF_A_PLAIN_TEXT = 0.12
+# Of two neighbours, as the pages of a list or the entries of a register, each says something that
+# the other does not; copies differ in less, such as a time of day. More would cost no labelled pair
+# up to .05, and lose dates, towns and reviews below a common text.
+LEAST_OF_ITS_OWN = 0.02
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -229,6 +242,9 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
     elif evidence.short and evidence.whole == 1:
         # Their digests differ: in a picture, say, as the pages of an album do.
         said, confirmed = "one short text, but pictures or attributes that differ", False
+    elif evidence.short and (not evidence.known or evidence.main_alike < 1):
+        # A word that differs is much of it; only a site that is known shows another frame.
+        said, confirmed = "short texts that differ", False
     if evidence.whole == 1 and evidence.shells:
         titled = evidence.title in {Relation.SAME, Relation.SILENT}
         if not (confirmed and titled) or evidence.two_shells:
@@ -263,6 +279,12 @@ def _collect(
         alone=min(content.first, content.second),
         shared=content.shared,
         own=content.mine + content.theirs,
+        neighbours=_are_neighbours(pages[0].url, pages[1].url),
+        renamed=all(
+            mine and theirs and list_words(mine) != list_words(theirs)
+            for mine, theirs in zip(*((page.title, page.heading) for page in pages), strict=True)
+        ),
+        both_own=min(content.mine, content.theirs),
         common=content.within,
         agreed=content.agreed,
         agreed_within=content.agreed_within,
@@ -333,13 +355,9 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
         return "main texts differ", False
     if place is not Place.FOLDER and _outweighs_names(evidence):
         return "so long a content agrees whatever its names", True
+    if two_pages := _tell_apart(evidence):
+        return two_pages, False
     same, silent = together is Relation.SAME, together is Relation.SILENT
-    # Of a kind that has no names, such as a manual's lists of members, pages differ in little.
-    unnamed = known and names == {Relation.SILENT}
-    one_text = evidence.agreed >= NEARLY_ALL and (evidence.equal or not unnamed)
-    nameless = silent and not one_text and place in {Place.FOLDER, Place.HOST}
-    if nameless or together is Relation.DIFFER:
-        return f"{'nameless texts of one host' if nameless else 'names'} differ", False
     long = evidence.triples >= TRIPLES_OF_A_TEXT
     whole, within = evidence.whole >= confirm, evidence.agreed_within >= confirm
     nearly = evidence.agreed_within >= max(NEARLY_ALL, confirm)
@@ -351,10 +369,15 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
         alike = named and ((whole and nearly) or framed)
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     some = evidence.triples >= TRIPLES_FOR_EDITS
-    asked, less = LEAST_AGREED[together], _overlook(confirm)
+    least, less = LEAST_AGREED[together], _overlook(confirm)
+    if place is Place.HOST:
+        own = evidence.main_alone > MOST_OF_ONE_MAIN_ALONE
+        least = max(least, LEAST_AGREED[Relation.MORE if own else Relation.MIXED])
     # At two addresses of one host a page with an edit is another page.
-    edited = agree_but_for_edits(evidence.shared, evidence.common, less) >= confirm
-    within_edits = within or (edited and same and some and place is not Place.HOST)
+    edits = place is not Place.HOST
+    edited = edits and agree_but_for_edits(evidence.shared, evidence.common, less) >= confirm
+    within_edits = within or (edited and same and some)
+    whole = whole and (within or (edits and (long or (same and some))))
     plain = silent and some and place is Place.NOWHERE
     plain = plain and evidence.whole >= confirm - less * LESS_OF_A_PLAIN_TEXT
     # Not where all that both main texts have is template.
@@ -364,21 +387,39 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     enough = same or long or (together is not Relation.MORE and some)
     if not known:  # the title, or what was taken for main texts, may be all pages'
         # Neither names nor other pages tell what of the texts is template.
-        asked = max(asked, LEAST_AGREED[Relation.MORE]) if silent else asked
+        least = max(least, LEAST_AGREED[Relation.MORE]) if silent else least
         within_edits = within_edits and (nearly or evidence.heading is not Relation.DIFFER)
         little = evidence.alone <= LITTLE_ALONE * evidence.main_both
         main = main and (little or place is Place.HOSTS)
     equal = evidence.own == 0  # neither has anything of its own
-    named = same or (silent and (equal or (some and evidence.agreed >= asked)))
+    named = same or (silent and (equal or (some and evidence.agreed >= least)))
     for reason, holds in (
-        ("whole texts are alike", whole and named and ((same and some) or within or long)),
-        ("content agrees", within_edits and evidence.agreed >= asked and enough),
+        ("whole texts are alike", whole and named),
+        ("content agrees", within_edits and evidence.agreed >= least and enough),
         ("main texts are alike", same and main),
         ("plain texts are alike", plain),
     ):
         if holds:
             return reason, True
     return "content differs", False
+
+
+def _tell_apart(evidence: Evidence) -> str:
+    """Say why names, or what neighbours say alone, make two pages two; "" if nothing does."""
+    together, place = evidence.together, evidence.place
+    # Of a kind that has no names, such as a manual's lists of members, pages differ in little.
+    unnamed = evidence.known and evidence.title is evidence.heading is Relation.SILENT
+    one_text = evidence.agreed >= NEARLY_ALL and (evidence.equal or not unnamed)
+    if together is Relation.DIFFER:
+        return "names differ"
+    if together is Relation.SILENT and not one_text and place in {Place.FOLDER, Place.HOST}:
+        return "nameless texts of one host differ"
+    if evidence.neighbours:
+        if evidence.renamed or (together is Relation.MORE and place is Place.HOST):
+            return "names of neighbours differ"
+        if evidence.both_own > LEAST_OF_ITS_OWN * evidence.shared:
+            return "neighbours, each with content of its own"
+    return ""
 
 
 def _outweighs_names(evidence: Evidence) -> bool:
@@ -420,6 +461,16 @@ def _relate_addresses(first: str, second: str) -> Place:
     # Fetched at two times: but for what only a browser reads.
     one = first.partition("#")[0] == second.partition("#")[0]
     return Place.ADDRESS if one else Place.HOST
+
+
+def _are_neighbours(first: str, second: str) -> bool:
+    """Whether two addresses of a host lie in one folder, or one goes on where the other ends."""
+    mine, theirs = parse_address(first), parse_address(second)
+    if mine is None or theirs is None or mine.host != theirs.host:
+        return False
+    short, long = sorted(([part for part in page.path if part] for page in (mine, theirs)), key=len)
+    two = (mine.path, mine.query) != (theirs.path, theirs.query)
+    return two and (short[:-1] == long[:-1] or (bool(short) and long[: len(short)] == short))
 
 
 def _are_siblings(first: str, second: str) -> bool:

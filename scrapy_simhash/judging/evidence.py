@@ -65,7 +65,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         title, heading, together: how their names are related.
         place: how their addresses are.
         shells: both are made of scripts; `two_shells`: and name two addresses as their own.
-        alone: bins of the page that has fewer for itself; `own`: bins of both, weighed.
+        neighbours: they lie in one folder, or the one goes on where the other ends.
+        renamed: words of both titles and of both headings differ, be they the site's or not.
+        alone: bins of the page that has fewer for itself; `own`: bins of both, weighed; `both_own`:
+            those of the page that has fewer, weighed.
         common: the weight of what either has within the common part, as `Content.within`.
 
     The others are those of `Content`.
@@ -85,6 +88,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: Place = Place.NOWHERE
     shells: bool = False
     two_shells: bool = False
+    neighbours: bool = False
+    renamed: bool = False
     whole: float = 0.0
     main_alike: float = 0.0
     main_alone: float = 0.0
@@ -93,6 +98,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alone: int = 0
     shared: float = 0.0
     own: float = 0.0
+    both_own: float = 0.0
     common: float = 0.0
     agreed: float = 0.0
     agreed_within: float = 0.0

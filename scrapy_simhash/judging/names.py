@@ -22,7 +22,7 @@ from scrapy_simhash.judging.evidence import Relation
 from scrapy_simhash.pages.features import normalise, tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from scrapy_simhash.judging.documents import PageFacts
 
@@ -37,6 +37,8 @@ _OF_MANY = 0.1
 _LEAST_MANY = 2
 # Numbers of so many pages, all different, are no release.
 _LEAST_TELLING = 4
+# Beside a subject, a number of so many values is no release: "Aspirin 20 mg", "Season 2 Episode 5".
+_LEAST_SEVERAL = 3
 # "Fire in the harbour - The Daily", "The Daily | Local news | Fire in the harbour", "Boost: any".
 _PARTS = re.compile(r"\s+[|–—―·:»›~-]+\s+|(?<=[\w)+])::?\s+|：")  # noqa: RUF001
 # \w of `regex` takes in the marks of the Indic scripts, see `pages.features`.
@@ -128,10 +130,11 @@ class NameShares:
         self._telling = {
             key for key, found in numbers.items() if len(found) >= max(_LEAST_TELLING, counted[key])
         }
+        self._several = {key for key, found in numbers.items() if len(found) >= _LEAST_SEVERAL}
 
     def find_subject(self, name: str) -> Subject:
         """Take from a name what is the site's or many pages'."""
-        shares, telling = self._shares, self._telling
+        shares = self._shares
         parts = _read(name)
         own = [part for part in parts if shares.get(part.key, 0.0) <= _OF_MANY]
         words = {
@@ -141,10 +144,7 @@ class NameShares:
             if shares.get(key, 0.0) < _OF_THE_SITE
             and not (self._releases and word in part.releases)
         }
-        if telling:
-            words.update(
-                word for part in parts for word, key in part.list_numbers() if key in telling
-            )
+        words |= self._list_telling(parts)
         return Subject(
             frozenset(words),
             frozenset(
@@ -159,8 +159,30 @@ class NameShares:
             for part in _read(name)
             for word, key in (*part.words.items(), *zip(part.signs, part.signs, strict=True))
         }
-        shares = self._shares
-        return frozenset(word for word, key in keys.items() if shares.get(key, 0.0) < _OF_THE_SITE)
+        own = {word for word, key in keys.items() if self._shares.get(key, 0.0) < _OF_THE_SITE}
+        return frozenset(own | self._list_telling(_read(name)))
+
+    def _list_telling(self, parts: Sequence[_Part]) -> set[str]:
+        """List the numbers that tell pages apart.
+
+        Each page has another one; or another part of the name has another number after the same
+        word, as in "Django 1.3 notes - Django 4.2 docs"; or a part with a subject has one of many.
+        """
+        telling, before = set[str](), dict[str, set[str]]()
+        # Of parts that as many pages have, the site's is the last one more often.
+        shares = [self._shares.get(part.key, 0.0) for part in parts]
+        for place in sorted(range(len(parts)), key=lambda place: (-shares[place], -place)):
+            numbers, own = parts[place].list_numbers(), shares[place] <= _OF_MANY
+            telling.update(
+                word
+                for word, key in numbers
+                if key in self._telling
+                or word not in before.get(key, {word})
+                or (own and key in self._several and word not in parts[place].releases)
+            )
+            for word, key in numbers:
+                before.setdefault(key, set()).add(word)
+        return telling
 
 
 class SiteNames(NamedTuple):
@@ -253,12 +275,15 @@ def _relate(name: str, other: str, shares: NameShares, others: NameShares) -> Re
         return Relation.DIFFER
     if not any(mine) or not any(theirs):
         return Relation.LITTLE_MORE
+    differ = _differ_in_order(name, other) or _differ(
+        _list_identifiers(name, mine.words), _list_identifiers(other, theirs.words)
+    )
     if mine.words != theirs.words:
-        differ, otherwise = _differ(*map(_list_identifiers, (name, other))), Relation.MORE
+        otherwise = Relation.MORE
     else:
-        differ = _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
+        differ = differ or _differ(mine.signs, theirs.signs) or _differ_in_case(name, other)
         otherwise = Relation.SAME if mine.signs == theirs.signs else Relation.LITTLE_MORE
-    return Relation.DIFFER if differ or _differ_in_order(name, other) else otherwise
+    return Relation.DIFFER if differ else otherwise
 
 
 def _differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
@@ -322,10 +347,14 @@ def _read(name: str) -> tuple[_Part, ...]:
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
-def _list_identifiers(name: str) -> frozenset[str]:
-    """List what stands together in a name, any number for any."""
+def _list_identifiers(name: str, words: frozenset[str]) -> frozenset[str]:
+    """List what stands together in a name and has one of some words, any number for any."""
     found = _IDENTIFIERS.findall(normalise(name))
-    return frozenset(_NUMBERS.sub("#", identifier) for identifier in found)
+    return frozenset(
+        _NUMBERS.sub("#", identifier)
+        for identifier in found
+        if not words.isdisjoint(_TOKENS.findall(identifier))
+    )
 
 
 def _differ_in_order(name: str, other: str) -> bool:

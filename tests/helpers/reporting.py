@@ -112,7 +112,7 @@ async def crawl_hostile_pages(store: Path) -> None:
     async with running(store, keep_text=True) as detector:
         for url, html in (
             ("http://site.example/one", page(1, title=title)),
-            ("http://site.example/again/", make_page(edited, title=title)),
+            ("http://site.example/press/again/", make_page(edited, title=title)),
             ("http://mirror.example/one", page(1, title=title)),
             (HOSTILE_URL, make_page([HOSTILE_WORDS, *words], title=title)),
             ("javascript:window.hacked=4//", make_page([*words, "twice"], title=title)),

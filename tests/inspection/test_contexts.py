@@ -54,7 +54,7 @@ SITE = {
 def folder(tmp_path: Path) -> Path:
     for name, html in SITE.items():
         (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
-    rows = [(name, f"{name}.html", f"http://{HOST}/{name}/", "en", "made") for name in SITE]
+    rows = [(name, f"{name}.html", f"http://{HOST}/{name}/page/", "en", "made") for name in SITE]
     write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
     pairs = [("one", "copy", "dup", "made", ""), ("one", "other", "distinct", "made", "")]
     write_table(tmp_path / "pairs.csv", PAIR_COLUMNS, pairs)
@@ -86,7 +86,7 @@ def make_folder(count: int) -> tuple[Corpus, dict[str, Document | None]]:
     documents: dict[str, Document | None] = {}
     for number in range(count):
         name = f"p{number}"
-        url = f"http://{HOST}/{number}/" if number else "deb:elsewhere"
+        url = f"http://{HOST}/{number}/page/" if number else "deb:elsewhere"
         pages[name] = LabelledPage(name, Path(name), url, source="books")
         shingles = draw.integers(0, 2**64, 300, np.uint64)
         documents[name] = Document(
@@ -148,7 +148,7 @@ async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
     async with running(store, keep_text=True) as detector:
         more = [name for name in SITE if name.startswith("more")]
         for name in dict.fromkeys((*first, *more, "other", "one", "copy")):
-            url = f"http://{HOST}/{name}/"
+            url = f"http://{HOST}/{name}/page/"
             asked = replace(fetched("", SITE[name], identity=name.encode()), url=url)
             decision = await detector.judge(asked)
             detector.note(Note(done=decision.document))
@@ -163,7 +163,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
-    one, copy = (f"http://{HOST}/{name}/" for name in ("one", "copy"))
+    one, copy = (f"http://{HOST}/{name}/page/" for name in ("one", "copy"))
     dropped = run.answer("explain", copy, "--store", store)
     assert dropped["site_known"] is True
     compared = run.answer("explain", one, copy, "--store", store)
@@ -175,7 +175,7 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
 
 def test_explain_says_that_the_site_was_not_known_then(run: Run, tmp_path: Path) -> None:
     asyncio.run(crawl_site(tmp_path, first=("one", "other")))
-    dropped = run.answer("explain", f"http://{HOST}/other/", "--store", tmp_path)
+    dropped = run.answer("explain", f"http://{HOST}/other/page/", "--store", tmp_path)
     assert dropped["verdict"].startswith(f"near-duplicate of http://{HOST}/one/, ")
     assert dropped["now"].startswith("today it is no near-duplicate of that page (")
     assert dropped["now"].endswith("); the site was not known then")
@@ -197,19 +197,19 @@ def test_explain_finds_by_name_what_was_dropped_by_name(run: Run, tmp_path: Path
 
 
 def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store: Path) -> None:
-    copy = f"http://{HOST}/copy/"
+    copy = f"http://{HOST}/copy/page/"
     before = run.answer("explain", copy, "--store", store)["tests"]
     assert not any("since" in test for test in before)
 
     async def fetch_again() -> None:
         async with running(store) as detector:
             asked = replace(
-                fetched("", on_the_site(77), identity=b"more0"), url=f"http://{HOST}/more0/"
+                fetched("", on_the_site(77), identity=b"more0"), url=f"http://{HOST}/more0/page/"
             )
             detector.note(Note(done=(await detector.judge(asked)).document))
 
     asyncio.run(fetch_again())
-    assert run("prune", f"http://{HOST}/more1/", "--store", store).exit_code == 0
+    assert run("prune", f"http://{HOST}/more1/page/", "--store", store).exit_code == 0
     assert run.answer("explain", copy, "--store", store)["tests"] == [
         *before,
         "of these documents 1 fetched again since",
@@ -220,7 +220,7 @@ def test_explain_says_which_documents_of_a_sample_are_others_now(run: Run, store
 def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:
     with open_as_it_is(str(store)) as opened:
         documents = {document.url: document for document in opened.list_documents()}
-        one, other = (documents[f"http://{HOST}/{name}/"] for name in ("one", "copy"))
+        one, other = (documents[f"http://{HOST}/{name}/page/"] for name in ("one", "copy"))
         rule = Rule(7, 0.9)
         context = StoredContexts(opened, Config()).find(one, other)
         assert context.known
@@ -261,7 +261,7 @@ def test_what_other_pages_of_the_site_have_is_greyed(
     }
     monkeypatch.setitem(globals(), "SITE", html)
     asyncio.run(crawl_site(tmp_path / "noticed"))
-    answer = run.answer("explain", f"http://{HOST}/copy/", "--store", tmp_path / "noticed")
+    answer = run.answer("explain", f"http://{HOST}/copy/page/", "--store", tmp_path / "noticed")
     rows = answer["side_by_side"]
     assert [row for row in rows if row.get("template")] == [{"same": notice, "template": True}]
     assert any("first" in row for row in rows)

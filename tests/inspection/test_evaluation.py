@@ -135,8 +135,8 @@ def mixed(tmp_path: Path) -> Path:
         words = edit_words(make_words(ord(name[0])), edits, seed=ord(name[-1]))
         html = "" if name == "empty" else make_page(words, title=f"Page {name[0]}")
         (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
-        # In a folder each: two files of one are compared more strictly.
-        url = URLS.get(name, f"https://site.example/{name}/")
+        # In a folder each: neighbours are compared more strictly.
+        url = URLS.get(name, f"https://site.example/{name}/page/")
         rows.append((name, f"{name}.html", url, "en", "made"))
     write_table(tmp_path / "pages.csv", PAGE_COLUMNS, rows)
     pairs = [("b1", "b2", "dup"), ("w1", "w2", "distinct"), ("a1", "w1", "distinct")]
@@ -162,7 +162,7 @@ def test_each_order_says_what_was_right_and_what_was_lost(run: Run, mixed: Path)
         }  # fmt: skip
         (drop,) = order["wrong_drops"]
         assert {drop["dropped"], drop["kept"]} == {"w1", "w2"}
-        assert drop["dropped_url"] == f"https://site.example/{drop['dropped']}/"
+        assert drop["dropped_url"] == f"https://site.example/{drop['dropped']}/page/"
         assert drop["tests"][0].startswith("distance ")
         assert order["lost_documents"] == [drop["dropped"]]
         assert order["redundant_kept"] == []
@@ -196,7 +196,7 @@ def test_text_names_wrong_drops(run: Run, mixed: Path) -> None:
     place = lines.index("wrong drop:")
     assert "  order: 0" in lines[place:]
     named = {line.strip() for line in lines[place:] if "://" in line}
-    urls = [f"https://site.example/{name}/" for name in ("w1", "w2")]
+    urls = [f"https://site.example/{name}/page/" for name in ("w1", "w2")]
     assert named in ({f"dropped url: {urls[0]}", f"kept url: {urls[1]}"},
                      {f"dropped url: {urls[1]}", f"kept url: {urls[0]}"})  # fmt: skip
 

@@ -256,7 +256,7 @@ def test_labels_draw_the_first_figure(tmp_path: Path) -> None:
 def test_labels_of_the_store_itself(store: Path, tmp_path: Path) -> None:
     labels = tmp_path / "calibration.csv"
     with open_store(str(store), readonly=True) as opened:
-        (again,) = opened.find_document("http://site.example/again/")
+        (again,) = opened.find_document("http://site.example/press/again/")
         (one,) = opened.find_document("http://site.example/one")
     numbers = f"{one.document},{again.document}"
     row = f"{numbers},dup,site.example,near,{one.url},{again.url}"

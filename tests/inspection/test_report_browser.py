@@ -173,11 +173,11 @@ def test_keyboard_alone_will_do(browser: Browser, hostile: Path) -> None:
 def test_difference_shows_both_sides(browser: Browser, hostile: Path) -> None:
     with watching(browser, hostile) as watched:
         page = watched.page
-        pair = page.locator("details.pair", has_text="http://site.example/again/")
+        pair = page.locator("details.pair", has_text="http://site.example/press/again/")
         pair.locator("summary").click()
         heads = pair.locator(".head .side")
         expect(heads.first).to_contain_text("http://site.example/one")
-        expect(heads.last).to_contain_text("http://site.example/again/")
+        expect(heads.last).to_contain_text("http://site.example/press/again/")
         assert all(
             "changed7x" in each for each in pair.locator(".side:last-child mark").all_inner_texts()
         )

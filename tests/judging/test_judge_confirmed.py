@@ -231,7 +231,8 @@ def test_a_redirect_to_another_name_is_not_the_document(store: Store) -> None:
 
 def test_the_record_keeps_similarity_and_tests(home: str, store: Store) -> None:
     judge_one(store, page("a", A, heading="Kiwi"))
-    match = matched(store, page("b", flip(4), heading="Kiwi", start=100, whole_words=1_100))
+    far = page("there/b", flip(4), heading="Kiwi", start=100, whole_words=1_100)
+    match = matched(store, far)
     with open_store(home, readonly=True, confirm=0.8, distance=7) as reader:
         stored = reader.get_document(2)
         assert stored

@@ -217,6 +217,30 @@ def test_a_release_or_a_date_that_all_pages_carry_is_no_name() -> None:
     assert relate(("Kiwi 4 - ACME 4.2", "Kiwi 5 - ACME 4.2"), site=site).together is DIFFER
 
 
+def test_a_release_beside_that_of_the_site_is_the_subject() -> None:
+    """As in notes on releases, of which a site has many."""
+    notes = "ACME {} release notes - ACME 4.2 documentation"
+    others = [f"{name} - ACME 4.2 documentation" for name in CLASSES]
+    two = (notes.format("1.3.5"), notes.format("1.4.3"))
+    many = know([*others, *map(notes.format, ("2.0", "2.1", "2.2"))])
+    for site in (know(others), many, UNKNOWN_NAMES):
+        assert relate(two, site=site).title is DIFFER
+        assert relate((two[0], two[0]), site=site).title in {SAME, SILENT}
+    # Both are the release of the manual.
+    editions = ("ACME 4.2 tour - ACME 4.2 documentation", "ACME 5.0 tour - ACME 5.0 documentation")
+    assert relate(editions, site=know(others)).title is SAME
+
+
+def test_a_word_of_the_site_within_an_identifier_is_no_word_of_the_site() -> None:
+    """Of each function of MPI there is one whose name ends in `_c`."""
+    site = know([f"MPI_{name}_c" for name in CLASSES])
+    assert relate(("MPI_Register", "MPI_Register_c"), site=site).title is DIFFER
+    assert relate(("MPI_Register_c", "MPI_Register_c"), site=site).title is SAME
+    # What stands apart is the site's.
+    site = know([f"{name} | the new ACME" for name in CLASSES])
+    assert relate(("Register | the new ACME", "Register"), site=site).title is SAME
+
+
 def test_a_number_that_some_pages_carry_is_their_subject() -> None:
     """Even if what they are called beside that tells nothing."""
     site = know([*CLASSES, "Part 1", "Part 2", "ACME 4.1", "ACME 4.2"])
@@ -245,6 +269,17 @@ def test_a_number_that_each_page_has_another_of_is_a_name() -> None:
         assert relate((form.format(20), form.format(20)), site=site).title is SAME
         releases = know([form.format(number // 4) for number in range(12)])
         assert relate((form.format(20), form.format(21)), site=releases).title is SILENT
+
+
+def test_a_number_of_many_beside_a_subject_is_a_name() -> None:
+    """Strengths, seasons, sizes: after one word, and the same ones again and again."""
+    for form in ("{} tablets {} mg", "{} Season 2 Episode {}", "{} size {} - Shoes"):
+        site = know([form.format(name, number) for name in CLASSES for number in (5, 10, 20)])
+        assert relate((form.format("Kiwi", 5), form.format("Kiwi", 10)), site=site).title is DIFFER
+        assert relate((form.format("Kiwi", 5), form.format("Kiwi", 5)), site=site).title is SAME
+        # Of two values it may be a release.
+        site = know([form.format(name, number) for name in CLASSES for number in (5, 10)])
+        assert relate((form.format("Kiwi", 5), form.format("Kiwi", 20)), site=site).title is SAME
 
 
 def test_a_kind_of_page_is_no_name() -> None:
