@@ -169,9 +169,9 @@ def measure_new_links(
     listed = links.addresses.decode().split("\n")
     others = [link for link in listed if not _leads_back(link, own)]
     if len(others) < len(listed):
-        share = share_of_new_links(_sample(map(str.encode, others)), [seen]) or 0.0
+        share = share_of_new_links(_sample(map(str.encode, others)), [seen]) if others else 0.0
     carry = carry_over(url, original)
-    if carry is None:
+    if share is None or carry is None:
         return share
     there = share_of_new_links(_sample(carry(link).encode() for link in others), [seen])
     return share if there is None else min(share, there)
