@@ -176,7 +176,7 @@ def test_explain_says_what_the_store_said(run: Run, store: Path) -> None:
 def test_explain_says_that_the_site_was_not_known_then(run: Run, tmp_path: Path) -> None:
     asyncio.run(crawl_site(tmp_path, first=("one", "other")))
     dropped = run.answer("explain", f"http://{HOST}/other/page/", "--store", tmp_path)
-    assert dropped["verdict"].startswith(f"near-duplicate of http://{HOST}/one/, ")
+    assert dropped["verdict"].startswith(f"near-duplicate of http://{HOST}/one/page/, ")
     assert dropped["now"].startswith("today it is no near-duplicate of that page (")
     assert dropped["now"].endswith("); the site was not known then")
 
