@@ -83,9 +83,11 @@ LESS_OF_A_BOOK = 0.05
 # .78 that is left was asked of all texts before sites were known, chosen on pages with addresses.
 LESS_OF_A_PLAIN_TEXT = 0.12
 # Of two neighbours, as the pages of a list or the entries of a register, each says something that
-# the other does not; copies differ in less, such as a time of day. More would cost no labelled pair
-# up to .05, and lose dates, towns and reviews below a common text.
+# the other does not, so much of what both have; copies differ in less, such as a time of day. Where
+# their main texts are equal, it may be another frame, as that of a print view, or reviews: of these
+# there are more.
 LEAST_OF_ITS_OWN = 0.02
+LEAST_BESIDE_ONE_MAIN = 0.1
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -417,7 +419,8 @@ def _tell_apart(evidence: Evidence) -> str:
     if evidence.neighbours:
         if evidence.renamed or (together is Relation.MORE and place is Place.HOST):
             return "names of neighbours differ"
-        if evidence.both_own > LEAST_OF_ITS_OWN * evidence.shared:
+        least = LEAST_BESIDE_ONE_MAIN if evidence.equal else LEAST_OF_ITS_OWN
+        if evidence.both_own > least * evidence.shared:
             return "neighbours, each with content of its own"
     return ""
 

@@ -231,6 +231,10 @@ def test_neighbours_of_which_each_says_something(urls: tuple[str, str], *, known
         own = counted._replace(mine=mine, theirs=theirs)
         assert judge(SAME, own, urls, known=known).confirmed is confirmed
         assert judge(SAME, own, HOSTS, known=known).confirmed
+    # Beside one main text, less may be the frame of a print view.
+    for own_bins, confirmed in ((10.0, True), (10.1, False)):
+        own = counted._replace(mine=own_bins, theirs=own_bins)
+        assert judge(SAME, own, urls, known=known, one_text=True).confirmed is confirmed
 
 
 @pytest.mark.parametrize("urls", NEIGHBOURS)
