@@ -28,8 +28,15 @@ from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower, sift
 from scrapy_simhash.crawl.internals import list_asked
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
-from scrapy_simhash.crawl.policy import PASS, count, depth_of, identify_for, spider_of
-from scrapy_simhash.pages.links import MOSTLY_NEW
+from scrapy_simhash.crawl.policy import (
+    PASS,
+    count,
+    depth_of,
+    identify_for,
+    list_redirects,
+    spider_of,
+)
+from scrapy_simhash.pages.links import MOSTLY_NEW, leads_back
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -103,7 +110,7 @@ class Outlinks(Follower):
         """Find how a near-duplicate that is dropped gives its links: "now", LATE, or "" (not)."""
         if self._config.follow_new_links is True and (decision.new_links or 0) >= MOSTLY_NEW:
             return "now"
-        if decision.sink:  # there is nothing behind the links of a wall
+        if self._leads_nowhere(request, reader, decision, links):
             return ""
         document = _original_of(decision)
         depth = self._followed.get(reader.callback, {}).get(document)
@@ -114,6 +121,14 @@ class Outlinks(Follower):
         if not (self._late and self._list_new(decision, reader, links).links):
             return ""
         return LATE if self._owed else "now"  # a read-only crawl cannot keep them
+
+    def _leads_nowhere(
+        self, request: Request, reader: Reader, decision: Decision, links: PageLinks
+    ) -> bool:
+        """Whether a page is one of a wall, and has no new links but those that name the page."""
+        own = (decision.url, *list_redirects(request))
+        new = self._known.find_new(links, reader.callback) if decision.sink else []
+        return decision.sink and all(leads_back(link, *own) for link in new)
 
     def _list_new(self, decision: Decision, reader: Reader, links: PageLinks) -> DroppedPage:
         page = DroppedPage(decision.url, decision.match_url or "", reader.callback, [])
@@ -208,7 +223,8 @@ class Outlinks(Follower):
         if len(decision.url) > _LONGEST:
             return
         self._outdated = True
-        if losing and not (self._late or decision.sink):
+        counted = losing and not self._late
+        if counted and not self._leads_nowhere(request, page.reader, decision, page.links):
             self._remember(self._list_new(decision, page.reader, page.links))
         if reached:
             kept = decision.status in {"new", "revisit"}

@@ -161,7 +161,11 @@ class KnownLinks:
             if pair and not names and pair not in self._carries:
                 to, fro = carry_over(url, original), carry_over(original, url)
                 self._carries[pair] = to or str, fro or str
-        places = self._seen.find_new(links.digests, page.callback)
+        return self.find_new(links, page.callback)
+
+    def find_new(self, links: PageLinks, callback: str) -> list[str]:
+        """Find the links that are not known by themselves so far, and note nothing."""
+        places = self._seen.find_new(links.digests, callback)
         addresses = links.addresses.decode().split("\n") if places else []
         return [addresses[place] for place in places]
 

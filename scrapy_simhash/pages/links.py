@@ -162,12 +162,8 @@ def measure_new_links(
     share = share_of_new_links(sample, [seen])
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
         return share
-    # As links spell them: whole, or without the host.
-    own = {
-        each for page in {url, requested} - {""} for each in (page, "/" + page.split("/", 3)[-1])
-    }
     listed = links.addresses.decode().split("\n")
-    others = [link for link in listed if not _leads_back(link, own)]
+    others = [link for link in listed if not leads_back(link, url, requested)]
     if len(others) < len(listed):
         share = share_of_new_links(_sample(map(str.encode, others)), [seen]) if others else 0.0
     carry = carry_over(url, original)
@@ -177,7 +173,9 @@ def measure_new_links(
     return share if there is None else min(share, there)
 
 
-def _leads_back(link: str, own: set[str]) -> bool:
+def leads_back(link: str, *pages: str) -> bool:
     """Whether a link leads to one of some addresses, or names it in a parameter (`?next=`)."""
+    # As links spell them: whole, or without the host.
+    own = {each for page in pages if page for each in (page, "/" + page.split("/", 3)[-1])}
     pairs = link.partition("?")[2].split("&")
     return not own.isdisjoint([link, *(unquote(pair.partition("=")[2]) for pair in pairs)])

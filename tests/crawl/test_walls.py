@@ -246,6 +246,28 @@ async def test_lists_of_one_text_with_rows_of_their_own_are_no_wall(
             assert (unseen, len(set(rows) - set(done.paths))) == ((0, 0) if how else (18, 18)), turn
 
 
+@pytest.mark.parametrize("how", [False, "late"])
+async def test_links_that_only_pages_of_a_wall_have_are_counted_or_followed(
+    tmp_path: Path, how: str | bool
+) -> None:
+    """Towns with one text, whose own shops are few beside a menu, and that name themselves."""
+    menu = ["/", *(f"/menu/{n}" for n in range(20))]
+    shops = [f"/shop/{n}-{k}" for n in range(MEMBERS) for k in range(3)]
+    answers = {
+        f"/town{n}/": page(99, links=[*menu, f"/town{n}/", *shops[3 * n : 3 * n + 3]])
+        for n in range(MEMBERS)
+    }
+    answers |= {path: page(number) for number, path in enumerate([*menu, *shops])}
+    answers["/"] = make_page(make_words(98), links=[*menu, *(f"/town{n}/" for n in range(MEMBERS))])
+    settings: dict[str, Any] = {"SIMHASH_FOLLOW_NEW_LINKS": how}
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url("/")], FollowingSpider, **settings)
+    assert len(sinks(done)) == MEMBERS - 4
+    unseen = done.counted.get("links/only_on_dropped_pages", 0)
+    lost = 0 if how else len(shops) - 3
+    assert (unseen, len(set(shops) - set(done.paths))) == (lost, lost)
+
+
 async def test_soft_404(tmp_path: Path) -> None:
     """Pages that are gone answer 200, beside others that are there."""
     gone = make_page(make_words(98, 100), title="Page not found")
