@@ -110,7 +110,7 @@ class Outlinks(Follower):
         """Find how a near-duplicate that is dropped gives its links: "now", LATE, or "" (not)."""
         if self._config.follow_new_links is True and (decision.new_links or 0) >= MOSTLY_NEW:
             return "now"
-        if self._leads_nowhere(request, reader, decision, links):
+        if self._is_end(request, reader, decision, links):
             return ""
         document = _original_of(decision)
         depth = self._followed.get(reader.callback, {}).get(document)
@@ -122,7 +122,7 @@ class Outlinks(Follower):
             return ""
         return LATE if self._owed else "now"  # a read-only crawl cannot keep them
 
-    def _leads_nowhere(
+    def _is_end(
         self, request: Request, reader: Reader, decision: Decision, links: PageLinks
     ) -> bool:
         """Whether a page is one of a wall, and has no new links but those that name the page."""
@@ -224,7 +224,7 @@ class Outlinks(Follower):
             return
         self._outdated = True
         counted = losing and not self._late
-        if counted and not self._leads_nowhere(request, page.reader, decision, page.links):
+        if counted and not self._is_end(request, page.reader, decision, page.links):
             self._remember(self._list_new(decision, page.reader, page.links))
         if reached:
             kept = decision.status in {"new", "revisit"}

@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from itemadapter import is_item
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider, Rule
@@ -148,7 +149,7 @@ class Actions:
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:
             return "flag"
-        action = request.meta.get("simhash_action", default)
+        action = request.meta.get("simhash_action", "flag" if _carries_item(request) else default)
         if action in ACTIONS:
             return str(action)
         # The intention of the spider is unknown; flagging loses nothing.
@@ -174,6 +175,12 @@ class Actions:
             return False
         count(self._crawler, "near_duplicate_cross_site")
         return True
+
+
+def _carries_item(request: Request) -> bool:
+    """Whether a request carries an item of another page; other dicts in `meta` are of plugins."""
+    meta = [v for k, v in request.meta.items() if k == "item" or not isinstance(v, dict)]
+    return any(is_item(v) or hasattr(v, "load_item") for v in (*request.cb_kwargs.values(), *meta))
 
 
 META_KEY = "simhash"

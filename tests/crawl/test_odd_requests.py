@@ -1,12 +1,14 @@
 """Requests, and projects, that are not what one expects: pages pass, and take none from others."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Field, Item, Request, Spider
 from scrapy.http import Response
+from scrapy.loader import ItemLoader
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_simhash.stores.opening import open_store
@@ -90,6 +92,56 @@ async def test_page_asked_for_twice_is_not_its_own_duplicate(site: Site, tmp_pat
     assert second.counted["revisit/unchanged"] == 2
     assert third.paths == ["/one", "/one"]
     assert "near_duplicate" not in third.counted
+
+
+class CarryingSpider(PagesSpider):
+    """Its callback takes what its requests carry."""
+
+    def parse(self, response: Response, **carried: Any) -> Iterator[Any]:  # noqa: ARG002
+        yield describe(response)
+
+
+@dataclass
+class Goods:
+    """What a dataclass item holds."""
+
+    name: str = ""
+
+
+class GoodsItem(Item):
+    """What an item of Scrapy holds."""
+
+    name = Field()
+
+
+@pytest.mark.parametrize(
+    ("carried", "kept"),
+    [
+        ({"cb_kwargs": {"item": {"name": "a"}}}, True),
+        ({"cb_kwargs": {"row": Goods("a")}}, True),
+        ({"cb_kwargs": {"row": GoodsItem(name="a")}}, True),
+        ({"meta": {"item": {"name": "a"}}}, True),
+        ({"meta": {"goods": Goods("a")}}, True),
+        ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
+        ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
+        ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),
+        ({"meta": {"options": {"name": "a"}, "item": None}}, False),
+    ],
+)
+@pytest.mark.parametrize("settings", [{}, {"SIMHASH_ACTION": "ignore-outlinks"}])
+async def test_a_request_that_carries_an_item_of_another_page_is_not_dropped(
+    site: Site,
+    tmp_path: Path,
+    carried: dict[str, Any],
+    kept: bool,
+    settings: dict[str, Any],
+) -> None:
+    """The item of the first page would be lost with the second one."""
+    requests = [Request(site.url("/one")), Request(site.url("/copy"), **carried)]
+    done = await crawl(tmp_path, requests, CarryingSpider, **settings)
+    default = settings.get("SIMHASH_ACTION", "drop")
+    asked = carried.get("meta", {}).get("simhash_action", default)
+    assert done.decisions[1]["action"] == ("flag" if kept else asked)
 
 
 class BridgedSpider(PagesSpider):
