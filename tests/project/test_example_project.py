@@ -127,8 +127,8 @@ def test_a_crawl_loses_nothing_and_drops_what_was_planted(example_crawl: Example
     assert figures["documents_kept"] == figures["documents"] == 72
     kept, dropped = figures["kept_by_variant"], figures["dropped_by_variant"]
     # Nothing but advertisement and time differs between these; in the shortest pages, however, the
-    # advertisement is a large part of what is compared.
-    assert kept.get("session", 0) <= 8
+    # advertisement is more than a tenth of what is compared.
+    assert kept.get("session", 0) <= 16
     assert dropped["session"] > 50
     # Of the others, some are too different; which, depends on the seed of the store, and which are
     # fetched at all on which pages come first.
