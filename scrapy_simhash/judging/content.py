@@ -29,7 +29,7 @@ _MOST_EDITED = 0.3
 
 
 class Content(NamedTuple):
-    """What was counted of two pages; bins as they are, and weighed.
+    """What two pages have in common and alone, counted in bins and in weighed bins.
 
     Attributes:
         both, first, second: bins whose triple both pages have, or only the one.

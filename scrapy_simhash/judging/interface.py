@@ -68,7 +68,7 @@ class Documents(Reading, Protocol):
         """Write a document and all that leads to it, under the next number in place of 0."""
 
     def take_out(self, number: int, record: Record) -> None:
-        """Delete every entry by which a document is found from elsewhere; its record stays."""
+        """Delete all entries that lead to a document; its record stays."""
 
     def put(
         self, number: int, record: Record, text: str | None = None, names: Iterable[bytes] = ()

@@ -154,7 +154,7 @@ def make_name(text: str | None) -> str:
 
 
 def make_language(declared: str | None) -> str:
-    """Make a language of what `<html lang>` says."""
+    """Read the language from the value of `<html lang>`."""
     return without_surrogates((declared or "").strip().lower()[:_LANGUAGE_CHARACTERS])
 
 

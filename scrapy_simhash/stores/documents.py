@@ -609,7 +609,7 @@ def leads_of(number: int, record: Record) -> list[_Row]:
 
 
 def number_in(member: bytes) -> int:
-    """Get the number of the document from a row of the index of URLs."""
+    """Get the document number from an entry of the index of URLs."""
     return number_of(member[-_NUMBER_BYTES:])
 
 

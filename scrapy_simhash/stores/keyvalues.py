@@ -380,7 +380,7 @@ class Engine(ABC):
         return []
 
     def settle(self, check: Callable[[], list[str]]) -> None:
-        """Called when the store is open; `check` lists its problems, if there may be any."""
+        """Do what is left once the store is open; `check` lists its problems."""
         del check
 
     def compact(self, progress: Callable[[int, int], object]) -> None:

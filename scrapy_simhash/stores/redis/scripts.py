@@ -71,7 +71,7 @@ Write: TypeAlias = tuple[Code, bytes, bytes, bytes, int]
 
 
 def only_deletes(writes: Iterable[Write]) -> bool:
-    """Whether writes are allowed if the server's memory is full."""
+    """Whether all writes free memory, so that a full server takes them."""
     return all(write[0] in _REMOVING for write in writes)
 
 
