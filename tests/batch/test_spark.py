@@ -450,7 +450,7 @@ def test_of_several_versions_of_a_page_always_the_same_counts(spark: Session) ->
 def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
     """What a host's pages share is template, as in a crawl; and one page is found by its name."""
     hashes = np.random.default_rng(1).integers(0, 2**64, 4_000, np.uint64)
-    frame, other_frame, *texts = hashes[:400], hashes[400:500], *hashes[800:].reshape(-1, 160)
+    frame, other_frame, *texts = hashes[:400], hashes[400:410], *hashes[1_000:].reshape(-1, 60)
 
     def make(number: int, host: str, text: int, title: str = "The harbour") -> dict[str, Any]:
         framed = other_frame if number == NAMED else frame
@@ -458,7 +458,7 @@ def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
         return {
             "id": bytes([number]),
             "host": host,
-            "url": f"http://{host}/{number}/",
+            "url": f"http://{host}/{number}/at/",
             "title": title,
             "fingerprints": [1 << number],
             "sketch": sketch_text(whole, whole[:0]),
