@@ -82,10 +82,9 @@ LESS_OF_A_BOOK = 0.05
 # Two texts without names, of no host, have no template: so much less need be alike of them. The
 # .78 that is left was asked of all texts before sites were known, chosen on pages with addresses.
 LESS_OF_A_PLAIN_TEXT = 0.12
-# Of two neighbours, as the pages of a list or the entries of a register, each says something that
-# the other does not, so much of what both have; copies differ in less, such as a time of day. Where
-# their main texts are equal, it may be another frame, as that of a print view, or reviews: of these
-# there are more.
+# Of two neighbours, as the pages of a list or the entries of a register, each says so much, of
+# what both have, that the other does not; copies differ in less, such as a time of day. Beside
+# equal main texts it is a frame, or reviews: of these there are more, and no other page has them.
 LEAST_OF_ITS_OWN = 0.02
 LEAST_BESIDE_ONE_MAIN = 0.1
 # A name that more documents have beside the two tells nothing.
@@ -286,7 +285,7 @@ def _collect(
             mine and theirs and list_words(mine) != list_words(theirs)
             for mine, theirs in zip(*((page.title, page.heading) for page in pages), strict=True)
         ),
-        both_own=min(content.mine, content.theirs),
+        both_own=content.both_own if evidence.equal else min(content.mine, content.theirs),
         common=content.within,
         agreed=content.agreed,
         agreed_within=content.agreed_within,

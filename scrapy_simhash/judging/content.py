@@ -35,6 +35,7 @@ class Content(NamedTuple):
         both, first, second: bins whose triple both pages have, or only the one.
         template: of all these, those that weigh nothing.
         shared, mine, theirs: the same bins by their weights.
+        both_own: of `first` and `second`, those that no page of the site's sample has; the fewer.
         within: of `mine` and `theirs`, those within the common part.
         main_both: bins that the main texts of both have.
         whole, main_alike: similarity of the whole texts and of the main texts, 0 to 1.
@@ -51,6 +52,7 @@ class Content(NamedTuple):
     shared: float
     mine: float
     theirs: float
+    both_own: int
     within: float
     main_both: int
     whole: float
@@ -93,6 +95,7 @@ def compare_contents(
         np.where(_find_common_part(side, weights[0]), alone, 0.0).sum(axis=1)
         for side, alone in zip((mine, theirs), weights[1:], strict=True)
     )
+    both_own = np.minimum(*(_count(alone == 1) for alone in weights[1:]))
     shared, my_own, their_own = (weighed.sum(axis=1) for weighed in weights)
     counted = [_count(bins) for bins in (both, first, second, there & (sum(weights) == 0))]
     bins = counted[0] + counted[1] + counted[2]
@@ -106,7 +109,7 @@ def compare_contents(
     # |A or B| by |A| + |B| and the similarity of the two.
     words = np.array([one.whole_words + other.whole_words for one, other in pairs])
     columns = [
-        *(*counted, shared, my_own, their_own, within, main_both, whole),
+        *(*counted, shared, my_own, their_own, both_own, within, main_both, whole),
         *(_share(main_both, _count(main)), np.maximum(*main_alone), _share(main_both, bins)),
         _share(shared, shared + (my_own + their_own)),
         _share(shared, shared + within),

@@ -68,7 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         neighbours: they lie in one folder, or the one goes on where the other ends.
         renamed: words of both titles and of both headings differ, be they the site's or not.
         alone: bins of the page that has fewer for itself; `own`: bins of both, weighed; `both_own`:
-            those of the page that has fewer, weighed.
+            those of the page that has fewer; of equal main texts, those that no other page has.
         common: the weight of what either has within the common part, as `Content.within`.
 
     The others are those of `Content`.

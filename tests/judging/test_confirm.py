@@ -89,6 +89,7 @@ def count(  # noqa: PLR0913 - one figure of the rule each
         shared=shared,
         mine=shared / agreed - shared,
         theirs=0.0,
+        both_own=0,
         within=shared / within - shared,
         main_both=round(bins * share_of_main),
         whole=whole,
@@ -232,8 +233,8 @@ def test_neighbours_of_which_each_says_something(urls: tuple[str, str], *, known
         assert judge(SAME, own, urls, known=known).confirmed is confirmed
         assert judge(SAME, own, HOSTS, known=known).confirmed
     # Beside one main text, less may be the frame of a print view.
-    for own_bins, confirmed in ((10.0, True), (10.1, False)):
-        own = counted._replace(mine=own_bins, theirs=own_bins)
+    for own_bins, confirmed in ((10, True), (11, False)):
+        own = counted._replace(mine=99.0, theirs=99.0, both_own=own_bins)
         assert judge(SAME, own, urls, known=known, one_text=True).confirmed is confirmed
 
 

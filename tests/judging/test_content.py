@@ -122,6 +122,9 @@ def compare_plainly(
         for n, page in enumerate((a, b)):
             of_main[n] += page.main and who in {n, 2}
             alone_of_main[n] += page.main and who == n
+    counted["both_own"] = min(
+        sum(who == side and weight == 1 for who, _, weight in alone) for side in (0, 1)
+    )
     frames = [
         find_frame([(a, weight) for a, _, weight in common]),
         find_frame([(b, weight) for _, b, weight in common]),
