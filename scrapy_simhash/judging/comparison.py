@@ -87,6 +87,9 @@ LESS_OF_A_PLAIN_TEXT = 0.12
 # equal main texts it is a frame, or reviews: of these there are more, and no other page has them.
 LEAST_OF_ITS_OWN = 0.02
 LEAST_BESIDE_ONE_MAIN = 0.1
+# Data of copies differ in the time, a session's number and the like: of 94 labelled copies with one
+# text, little of it, and data, 91 are within it. Of two products, some 30 bits differ.
+MOST_BITS_OF_ONE_DATA = 10
 # A name that more documents have beside the two tells nothing.
 MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
@@ -246,6 +249,11 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
     elif evidence.short and (not evidence.known or evidence.main_alike < 1):
         # A word that differs is much of it; only a site that is known shows another frame.
         said, confirmed = "short texts that differ", False
+    if evidence.data_bits > MOST_BITS_OF_ONE_DATA and evidence.place is not Place.ADDRESS:
+        said, confirmed = (
+            "little text and much data, from which a browser may draw two pages",
+            False,
+        )
     if evidence.whole == 1 and evidence.shells:
         titled = evidence.title in {Relation.SAME, Relation.SILENT}
         if not (confirmed and titled) or evidence.two_shells:
@@ -270,6 +278,7 @@ def _collect(
         heading=names.heading,
         together=names.together,
         place=_relate_addresses(pages[0].url, pages[1].url),
+        data_bits=_count_data_bits(*(page.data_fingerprint for page in pages)),
         shells=bool(pages[0].shell and pages[1].shell),
         two_shells=_declare_two(*pages),
         whole=content.whole,
@@ -445,6 +454,12 @@ def _declare_two(first: PageFacts, second: PageFacts) -> bool:
     declared = {first.shell, second.shell}
     one_host = host_of(first.url) == host_of(second.url)
     return one_host and len(declared) > 1 and NO_PATH not in declared
+
+
+def _count_data_bits(first: bytes, second: bytes) -> int:
+    if not first or not second:
+        return 0
+    return hamming_distance(int.from_bytes(first, "big"), int.from_bytes(second, "big"))
 
 
 def _overlook(confirm: float) -> float:

@@ -76,6 +76,7 @@ class PageFacts(msgspec.Struct, frozen=True):
         words, whole_words: of main and whole text, for the confirmation.
         shell: not "" where it is made of scripts and has hardly any text: path and query that it
             names as its own, or "-", see `pages.fingerprint`.
+        data_fingerprint: simhash of what a browser may draw it from, 8 bytes; b"" for none.
         sketch: of main and whole text, 768 bytes, see `sketch`; b"" for none.
         link_sketch: sample of its links, see `links`.
         stub: it has too little text for a simhash; only a stub with the same `text_digest` and
@@ -98,6 +99,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     words: int = 0
     whole_words: int = 0
     shell: str = ""
+    data_fingerprint: bytes = b""
     sketch: bytes = b""
     link_sketch: bytes = b""
     stub: bool = False
@@ -340,6 +342,7 @@ def make_document(
         heading=page.heading,
         canonical=page.canonical,
         shell=page.shell,
+        data_fingerprint=page.data_fingerprint,
         language=page.language,
         features=page.features,
         words=page.words,

@@ -64,6 +64,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         known: their sites are known.
         title, heading, together: how their names are related.
         place: how their addresses are.
+        data_bits: bits between the fingerprints of what browsers may draw them from; 0 without.
         shells: both are made of scripts; `two_shells`: and name two addresses as their own.
         neighbours: they lie in one folder, or the one goes on where the other ends.
         renamed: words of both titles and of both headings differ, be they the site's or not.
@@ -86,6 +87,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     heading: Relation = Relation.SILENT
     together: Relation = Relation.SILENT
     place: Place = Place.NOWHERE
+    data_bits: int = 0
     shells: bool = False
     two_shells: bool = False
     neighbours: bool = False

@@ -25,7 +25,7 @@ from scrapy_simhash.pages.recipe import (
     load_named,
 )
 from scrapy_simhash.pages.sketch import SKETCH_WINDOW, sketch_text
-from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode
+from scrapy_simhash.pages.text import WHOLE_TEXT, PageText, check_legible, decode, is_shell
 from scrapy_simhash.pages.words import hash_words
 from scrapy_simhash.simhash import simhash
 
@@ -57,6 +57,8 @@ class PageFingerprint:
         canonical: target of `<link rel="canonical">`, absolute, or "".
         shell: of a page of scripts with hardly any text, path and query of the address that its
             `og:url` names, or `NO_PATH`; "" of any other page.
+        data_fingerprint: 64-bit simhash, 8 bytes, of the data from which a browser may draw a page
+            with little text; b"" of any other page.
         links: number of distinct link targets on the page.
         extractor: the extractor that gave the main text; `html2txt` where the chosen one found
             none.
@@ -84,6 +86,7 @@ class PageFingerprint:
     language: str = ""
     canonical: str = ""
     shell: str = ""
+    data_fingerprint: bytes = b""
     links: int = 0
     extractor: str = ""
     fell_back: bool = False
@@ -231,7 +234,8 @@ def fingerprint_text(
         heading=page.heading,
         language=page.language,
         canonical=_resolve_canonical(page.canonical, base),
-        shell=_find_declared_path(page, base) if page.scripted else "",
+        shell=_find_declared_path(page, base) if is_shell(page) else "",
+        data_fingerprint=_fingerprint_data(page.data, seed) if page.data else b"",
         links=len(page.links),
         fell_back=page.fell_back,
         text=page.main,
@@ -307,6 +311,11 @@ def _find_declared_path(page: PageText, base: str) -> str:
     declared = next((content for name, content in page.declared if name == "og:url"), "")
     parts = split_url(join_url(base, declared)) if declared else None
     return f"{parts.path}?{parts.query}"[:_LONGEST_ADDRESS] if parts is not None else NO_PATH
+
+
+def _fingerprint_data(data: str, seed: int) -> bytes:
+    words = HashedText(hash_words(data, seed).hashes, ())
+    return simhash(*FEATURE_SETS["words-2"].weigh_features(words)).to_bytes(8, "big")
 
 
 def _digest(seed: int, *texts: str) -> bytes:

@@ -17,10 +17,10 @@ from scrapy_simhash.errors import UnjudgedError
 from scrapy_simhash.pages.text import (
     WHOLE_TEXT,
     PageText,
+    choose_data,
     choose_declared,
     choose_heading,
     choose_title,
-    is_scripted,
     join_embedded,
     make_language,
     one_line,
@@ -117,7 +117,11 @@ def read(html: str, extract: Extractor) -> PageText:
         read_embedded=partial(_read_embedded, tree),
         fell_back=not main,
         declared=declared,
-        scripted=is_scripted(whole, (each.text or "" for each in tree.iter("script"))),
+        data=choose_data(
+            whole,
+            (element.text or "" for element in tree.iter("script")),
+            (element.attrib for element in tree.iter("*")),
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from turbohtml import Element, Namespace, Text, XPath, parse
 
@@ -17,16 +17,18 @@ from scrapy_simhash.pages.features import normalise, tokenise
 from scrapy_simhash.pages.text import (
     TITLE_CLASSES,
     PageText,
+    choose_data,
     choose_declared,
     choose_heading,
     choose_title,
-    is_scripted,
     join_embedded,
     make_language,
     one_line,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from turbohtml import Document
 
 _HEADINGS = ", ".join(("h1", "h2", "h3", *(f'[class~="{each}" i]' for each in TITLE_CLASSES)))
@@ -84,7 +86,11 @@ def read(html: str) -> PageText:
         read_embedded=partial(_read_embedded, document, invisible),
         fell_back=not main,
         main_at=len(before) + 1 if main and before else 0,
-        scripted=is_scripted(whole, (each.text for each in invisible if each.tag == "script")),
+        data=choose_data(
+            whole,
+            (element.text for element in invisible if element.tag == "script"),
+            _list_attributes([document]),
+        ),
     )
 
 
@@ -164,6 +170,10 @@ def _is_short(text: str) -> bool:
 
 def _read_embedded(document: Document, invisible: list[Element]) -> str:
     """Read the attributes of the page, and those and the texts of what was cut out of it."""
-    found = (cast("list[Element]", _WITH_ATTRIBUTES(root)) for root in (document, *invisible))
-    attributes = (element.attrs for some in found for element in some)
+    attributes = _list_attributes([document, *invisible])
     return join_embedded(attributes, (element.text for element in invisible))
+
+
+def _list_attributes(roots: Iterable[Document | Element]) -> Iterator[Mapping[str, Any]]:
+    for root in roots:
+        yield from (element.attrs for element in cast("list[Element]", _WITH_ATTRIBUTES(root)))

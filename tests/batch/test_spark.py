@@ -359,7 +359,7 @@ def documents_of(spark: Session, *rows: dict[str, Any]) -> Any:
         "id": pa.binary(),
         "fingerprints": pa.list_(pa.int64()),
         "stub": pa.bool_(),
-        **dict.fromkeys(("text_digest", "sketch"), pa.binary()),
+        **dict.fromkeys(("text_digest", "sketch", "data_fingerprint"), pa.binary()),
         "called": pa.list_(pa.binary()),
         **dict.fromkeys(
             ("url", "host", "title", "heading", "canonical", "shell", "reason"), pa.string()
