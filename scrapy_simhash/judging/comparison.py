@@ -64,9 +64,9 @@ MOST_OF_ONE_MAIN_ALONE = 0.1
 # Until then, of two pages of one host with one main text, one has so little alone, as a share of
 # that: a print view, fewer comments. Where both have more, they are two pages of a list.
 LITTLE_ALONE = 0.5
-# What must agree within the common part of two files of one folder, which are two entries of a
-# manual more often than two copies, and of pages that have another name; and of all that two
-# addresses of one host have, where they have no names. Where nothing names them on a known site,
+# What must agree of two files of one folder, which are two entries of a manual more often than two
+# copies; within the common part of pages that have another name; and of all that two addresses of
+# one host have, where they have no names. Where nothing names them on a known site,
 # main texts must be equal, too: else 65 of 259 drops of Free Pascal's manual were wrong, and no
 # labelled pair is lost by it.
 NEARLY_ALL = 0.95
@@ -370,13 +370,11 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     same, silent = together is Relation.SAME, together is Relation.SILENT
     long = evidence.triples >= TRIPLES_OF_A_TEXT
     whole, within = evidence.whole >= confirm, evidence.agreed_within >= confirm
-    nearly = evidence.agreed_within >= max(NEARLY_ALL, confirm)
     if place is Place.FOLDER:
         named = names <= {Relation.SAME, Relation.SILENT}
-        # Less would do for an article beside another menu, but not for two entries of a manual of
-        # which only the signatures differ.
-        framed = evidence.equal and evidence.agreed >= LEAST_AGREED[Relation.MORE]
-        alike = named and ((whole and nearly) or framed)
+        # Beside one main text there may be another menu.
+        least = LEAST_AGREED[Relation.MORE] if evidence.equal else max(NEARLY_ALL, confirm)
+        alike = named and (whole or evidence.equal) and evidence.agreed >= least
         return f"files of one folder, whose texts are {'' if alike else 'not '}one", alike
     some = evidence.triples >= TRIPLES_FOR_EDITS
     least, less = LEAST_AGREED[together], _overlook(confirm)
@@ -398,6 +396,7 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     if not known:  # the title, or what was taken for main texts, may be all pages'
         # Neither names nor other pages tell what of the texts is template.
         least = max(least, LEAST_AGREED[Relation.MORE]) if silent else least
+        nearly = evidence.agreed_within >= max(NEARLY_ALL, confirm)
         within_edits = within_edits and (nearly or evidence.heading is not Relation.DIFFER)
         little = evidence.alone <= LITTLE_ALONE * evidence.main_both
         main = main and (little or place is Place.HOSTS)
