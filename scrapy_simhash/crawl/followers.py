@@ -60,7 +60,7 @@ class JudgedPage:
     items: int = 0  # number of items still in the pipelines
     without_items: bool = True  # whether none of them came through
     batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items
-    asks: bool = False  # whether its callback made a request
+    asked: set[str] = field(default_factory=set)  # addresses that its callback requested
     lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
     consumed: bool = False  # whether its callback has ended
     on_done: list[Callable[[], object]] = field(default_factory=list)

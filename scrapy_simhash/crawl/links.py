@@ -29,6 +29,7 @@ from scrapy_simhash.crawl.followers import Follower, sift
 from scrapy_simhash.crawl.internals import list_asked
 from scrapy_simhash.crawl.places import DroppedPage, KnownLinks
 from scrapy_simhash.crawl.policy import (
+    LOSING,
     PASS,
     count,
     depth_of,
@@ -55,12 +56,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOSING = {"drop", "ignore-outlinks"}
 # In `spider.state`.
 _STATE_KEY = "simhash_followed"
 # Links of dropped pages in memory, 300 bytes each. Those beyond are only counted.
 _MOST_REMEMBERED = 50_000
-_LONGEST = 2_000
+_LONGEST = _MOST_ASKED = 2_000
 
 
 class Outlinks(Follower):
@@ -152,22 +152,27 @@ class Outlinks(Follower):
             self._known.add_asked(request.url)
             self._flagged.discard(identity)
         if page is not None:
-            page.asks = self._asks[page.reader.callback] = True
+            if len(page.asked) < _MOST_ASKED:
+                page.asked.add(request.url)
+            self._asks[page.reader.callback] = True
 
     def consumed(self, page: JudgedPage) -> None:
         """Note that the output of a page's callback was consumed; not reached if it fails."""
-        if page.decision.action not in _LOSING and not page.late:
+        if page.decision.action not in LOSING and not page.late:
             self._turns.pop((page.reader.callback, _original_of(page.decision)), None)
             # Other links it leaves out, on this page and on others. That is a guess, good enough
             # for a warning: late ones are left out by the callback itself.
-            if page.asks and not (self._late or page.lost):
-                self._known.add_links(page.links.digests, page.reader.callback)
+            if page.asked and not (self._late or page.lost):
+                callback, url = page.reader.callback, page.decision.url
+                self._known.add_links(page.links, callback, url, page.asked)
             elif page.links.digests:
                 self._asks.setdefault(page.reader.callback, False)
 
     def hold_back(self, entries: AsyncIterator[Any], page: JudgedPage) -> AsyncIterator[Any]:
         """Keep the requests of a callback's output until there is nothing else to do."""
-        return sift(entries, _may_wait, partial(self._keep, page=page))
+        # Of a request past the filter nobody tells that it is known.
+        keep = partial(self._keep, page=page)
+        return sift(entries, lambda each: each.method == "GET" and not each.dont_filter, keep)
 
     async def _keep(self, requests: Sequence[Request], page: JudgedPage) -> list[Request]:
         """Keep requests that nobody made so far; returns those to be made at once."""
@@ -205,7 +210,7 @@ class Outlinks(Follower):
     async def judged(self, request: Request, response: Response, page: JudgedPage) -> None:  # noqa: ARG002
         """Note a page that was judged, and its links if they are lost."""
         decision = page.decision
-        losing = decision.action in _LOSING
+        losing = decision.action in LOSING
         reached = not self._flags or self._identify(request) not in self._flagged
         if decision.status != "unjudged" and not losing and not page.late:
             # Its links count as followed before they are, because copies are often fetched with
@@ -293,8 +298,3 @@ def _original_of(decision: Decision) -> int:
     if decision.action != PASS and original:
         name = f"{original} {decision.match_url or ''}"
     return xxhash.xxh3_64_intdigest(name.encode("utf-8", "replace"))
-
-
-def _may_wait(request: Request) -> bool:
-    """Whether a request may wait; of one past the filter nobody tells that it is known."""
-    return request.method == "GET" and not request.dont_filter

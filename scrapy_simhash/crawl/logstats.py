@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.extensions.logstats import LogStats
 
 from scrapy_simhash._printable import plural, printable, quote, show_bytes
-from scrapy_simhash.crawl.policy import FOLLOW, PASS
+from scrapy_simhash.crawl.policy import FOLLOW, LOSING, PASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,6 @@ _OWED = (
     ("waiting", "dropped page", " that wait for what another crawl is at work on"),
     ("link", "link", " of dropped pages"),
 )
-_LOSING = ("drop", "ignore-outlinks")
 _OUTCOMES = {"same": "the same", "different": "different", "grey": "undecided"}
 
 
@@ -80,8 +79,7 @@ def describe_not_fetched(stats: StatsCollector, parked: Mapping[str, int]) -> st
     def get(key: str) -> int:
         return int(stats.get_value(f"simhash/urls/{key}", 0))
 
-    would = get("would_park")
-    if would:
+    if would := get("would_park"):
         return f"SIMHASH_URL_RULES = 'skip' would have saved {plural(would, 'request')}"
     outcomes = {name: get(f"sampled/{name}") for name in _OUTCOMES}
     sampled, released = sum(outcomes.values()), get("released")
@@ -165,8 +163,7 @@ def list_warnings(
     def get(key: str) -> int:
         return int(stats.get_value(f"simhash/{key}", 0))
 
-    pages, dropped = get("pages"), get("dropped")
-    unchanged = get("revisit/unchanged")
+    pages, dropped, unchanged = map(get, ("pages", "dropped", "revisit/unchanged"))
     not_judged = {
         name: count
         for name, count in stats.get_stats().items()
@@ -191,7 +188,7 @@ def list_warnings(
         )
     if links := get("links/only_on_dropped_pages"):
         (page, most), some = unseen_on, plural(links, "link")
-        losing = not acted.keys().isdisjoint(_LOSING)
+        losing = not acted.keys().isdisjoint(LOSING)
         warnings.append(
             (f"{some} of near-duplicates stayed" if losing else f"dropping them would leave {some}")
             + " unseen"

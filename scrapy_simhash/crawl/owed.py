@@ -119,7 +119,9 @@ class OwedRequests(Follower):
         if decision.match_pending:
             owed = key_of_lost(decision.document)
             if lost:
-                self._lose(owed, request, decision)
+                self._owes = True
+                self._awaited.add(decision.match_document)
+                self.hold(owed, request)
             else:
                 self._forget(owed)
         if key and key.startswith(Why.LOST.letter) and response.status in _GONE:
@@ -144,12 +146,6 @@ class OwedRequests(Follower):
         key = take_mark(request, OWED)
         if key and not key.startswith(Why.LOST.letter):  # that one it let through before
             self._forget(key)
-
-    def _lose(self, key: bytes, request: Request, decision: Decision) -> None:
-        """Note that the page of a request was dropped for one whose items may not come through."""
-        self._owes = True
-        self._awaited.add(decision.match_document)
-        self.hold(key, request)
 
     def hold(self, key: bytes, request: Request) -> None:
         """Hold a request as it is as long as the crawl runs; some cannot be stored."""

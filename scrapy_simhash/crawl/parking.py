@@ -39,6 +39,7 @@ from scrapy_simhash.crawl.policy import (
     identify_for,
     is_never_dropped,
     spider_of,
+    wanted_action,
 )
 from scrapy_simhash.crawl.refetch import SAMPLED, YIELDED, set_mark, take_mark
 from scrapy_simhash.detector.log import NOT_FETCHED
@@ -97,7 +98,7 @@ class _Candidate(NamedTuple):
 
 
 class _Drawn:
-    """What is parked in one directory under a rule: some of it, drawn evenly, and how many."""
+    """What is parked in one directory under a rule: some of it, in random order, and how many."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -106,15 +107,12 @@ class _Drawn:
     def add(self, key: bytes) -> None:
         """Note a request by its key; of many it may be forgotten."""
         self.number += 1
-        if len(self.keys) < _MOST_KEPT:
-            self.keys.append(key)
-        elif (place := secrets.randbelow(self.number)) < _MOST_KEPT:
-            self.keys[place] = key
+        self.keys.insert(secrets.randbelow(self.number), key)
+        del self.keys[_MOST_KEPT:]
 
     def draw(self) -> list[bytes]:
         """Draw those to be checked."""
-        drawn = max(1, round(SAMPLE_SHARE * self.number))
-        return secrets.SystemRandom().sample(self.keys, min(drawn, len(self.keys)))
+        return self.keys[: max(1, round(SAMPLE_SHARE * self.number))]
 
 
 class _Fate(NamedTuple):
@@ -169,10 +167,7 @@ class ParkedRequests(Follower):
 
     def sift(self, entries: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Park those requests of a callback's output that may be parked; passes on the rest."""
-        return sift(entries, self._may_lead, self._choose)
-
-    def _may_lead(self, request: Request) -> bool:
-        return self._find_target(request) is not None
+        return sift(entries, lambda request: self._find_target(request) is not None, self._choose)
 
     # As they are about to be made
 
@@ -219,7 +214,7 @@ class ParkedRequests(Follower):
             and meta.get("simhash_urls") in {None, True}
             and not meta.get("simhash_skip")
             and not meta.get("verbatim_url")
-            and meta.get("simhash_action", self._config.action) == "drop"
+            and wanted_action(request, self._config.action) == "drop"
             and not self._owed.packing.has_credentials(request)
             and not is_never_dropped(self._config, request.url)
         )
@@ -292,8 +287,9 @@ class ParkedRequests(Follower):
             self._fetched.get(form, (0, 0))[0],
             0.0 if expiry is None else owed.time - expiry * SECONDS_A_DAY,
         )
-        # Keyed, so that a site cannot choose addresses that are never made.
-        drawn = xxhash.xxh3_64_intdigest(identity, self._detector.seed) < SAMPLE_SHARE * 2**64
+        # Keyed, so that a site cannot choose addresses that are never made; others in each crawl.
+        name = identity + self._detector.crawl.encode()
+        drawn = xxhash.xxh3_64_intdigest(name, self._detector.seed) < SAMPLE_SHARE * 2**64
         return _Candidate(request, parking, (rule, target.directory), drawn, [])
 
     def _is_answered(self, form: bytes, depth: int) -> bool:
@@ -458,13 +454,12 @@ class ParkedRequests(Follower):
         depth = depth_of(request)
         number, least = self._fetched.get(name, (decision.document, depth))
         self._fetched[name] = number, min(depth, least)
-        for waiting in self._waiting.pop(name, ()):
-            place, key, depth = waiting
+        for place, key, depth in self._waiting.pop(name, ()):
             if self._is_answered(name, depth):
                 self._parked_in[place].add(key)
                 self._waiting_number -= 1
             else:
-                self._waiting[name].append(waiting)
+                self._waiting[name].append((place, key, depth))
         if len(self._fetched) > _MOST_REMEMBERED:
             self._fetched.popitem(last=False)
 

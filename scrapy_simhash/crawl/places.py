@@ -1,7 +1,7 @@
 """Which links lead to pages that are known, perhaps by other addresses.
 
 A link is known if its page was requested or fetched, or if the same callback met it on a page of
-which it followed others. Where it is not, one of its counterparts may be::
+which it followed others of its kind. Where it is not, one of its counterparts may be::
 
     in the place of the original    where `/a?print=1` is a near-duplicate of `/a`, and has the link
                                     `/b?print=1`: `/b`
@@ -16,6 +16,7 @@ it that is kept ends the belief.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -51,6 +52,9 @@ _MOST_REFUTING = 0.05
 # Of the pages that have another address, those that are requested by it all the same: some of each
 # pair of places, and a share.
 _LEAST_SAMPLED, _SAMPLE_SHARE = 3, 0.05
+# What the addresses of a list differ in, and how its first page ends, which may have another one.
+_COUNTING, _FIRST = re.compile(r"(?<==)[^&]+|\d+"), ("=0", "=1", "/1", "/1/")
+_MOST_STEPS = 2
 # Host and name: `a.example?sid`.
 _Parameter: TypeAlias = str
 # Two places.
@@ -100,6 +104,10 @@ class SeenLinks:
 _digest_name = lru_cache(maxsize=64)(digest_link)  # callbacks are few
 
 
+def _digest(links: Sequence[str]) -> bytes:
+    return np.fromiter(map(digest_link, links), _DIGEST).tobytes()
+
+
 def _read_halves(digests: bytes, callback: str) -> NDArray[np.uint32]:
     read = np.frombuffer(digests, _DIGEST)
     return (read ^ _DIGEST.type(_digest_name(callback)) if callback else read).view(_HALF)
@@ -137,9 +145,14 @@ class KnownLinks:
         """Note the address of a page that a callback requested."""
         self._seen.add_url(url.partition("#")[0])
 
-    def add_links(self, digests: bytes, callback: str) -> None:
-        """Note the links of a page whose callback followed some of them, by their digests."""
-        self._seen.add(digests, callback)
+    def add_links(self, links: PageLinks, callback: str, url: str, asked: Collection[str]) -> None:
+        """Note what a callback left out of a page of which it requested some addresses."""
+        # But if it took one or two links of a kind, it may come to others of them step by step.
+        new = self.find_new(links, callback)
+        numbers = Counter(_find_kind(address, url) for address in asked if new)
+        steps = {kind for kind, number in numbers.items() if number <= _MOST_STEPS}
+        left = [x for x in new if _find_kind(x, url) not in steps or x.endswith(_FIRST)]
+        self._seen.add(_digest(left), callback)
 
     def add_page(self, url: str, kept_text: str = "") -> None:
         """Note a page that was fetched; of one that is no near-duplicate its text's digest."""
@@ -201,8 +214,8 @@ class KnownLinks:
         return set(self._sampled.values())
 
     def _leave_out_seen(self, page: DroppedPage) -> list[str]:
-        digests = np.fromiter(map(digest_link, page.links), _DIGEST).tobytes()
-        return [page.links[place] for place in self._seen.find_new(digests, page.callback)]
+        new = self._seen.find_new(_digest(page.links), page.callback)
+        return [page.links[place] for place in new]
 
     def _find_known(self, page: DroppedPage) -> list[tuple[str, str]]:
         """Find the addresses by which the links of a page are known, "" if by none."""
@@ -237,7 +250,7 @@ class KnownLinks:
                 for other in [carry(url) for carry in both]
                 if other != url and self._is_other(other, text)
             ]
-            for name in names.intersection(_list_parameters(url)):
+            for name in names.intersection(_find_parameters(url, url.partition("?")[0])):
                 bare = _strip(url, {name})
                 if texts.setdefault((name, bare), text) != text or self._is_other(bare, text):
                     ways.append(name)
@@ -282,18 +295,20 @@ def _find_parameters(url: str, original: str) -> set[_Parameter]:
     """Find the parameters in which two addresses differ; none if more than these differs."""
     path, _, query = url.partition("?")
     other_path, _, other = original.partition("?")
-    if path != other_path or query == other:
-        return set()
-    host = _host_of(url)
-    differing = set(query.split("&")) ^ set(other.split("&"))
-    return {f"{host}?{pair.partition('=')[0]}" for pair in differing if pair}
+    pairs = set(query.split("&")) ^ set(other.split("&")) if path == other_path else ()
+    return {_name_parameter(url, pair) for pair in pairs if pair}
 
 
-def _list_parameters(url: str) -> list[_Parameter]:
-    """List the parameters of an address."""
-    query = url.partition("?")[2]
-    host = _host_of(url) if query else ""
-    return [f"{host}?{pair.partition('=')[0]}" for pair in query.split("&") if pair]
+def _name_parameter(url: str, pair: str) -> _Parameter:
+    return f"{''.join(url.split('/', 3)[2:3])}?{pair.partition('=')[0]}"
+
+
+def _find_kind(link: str, page: str) -> str:
+    """Find what a link has in common with those to other pages of one list, as seen from a page."""
+    folder, own = (each.rstrip("/").rpartition("/")[0] for each in (link, page))
+    # In the first folder of a host there are logins and the like as well.
+    chained = folder == own and "/" in folder.partition("://")[2] and "?" not in link + page
+    return folder if chained else _COUNTING.sub("", link)
 
 
 def _strip(url: str, idle: Collection[_Parameter]) -> str:
@@ -301,10 +316,5 @@ def _strip(url: str, idle: Collection[_Parameter]) -> str:
     path, _, query = url.partition("?")
     if not query or not idle:
         return url
-    host, pairs = _host_of(url), query.split("&")
-    kept = [pair for pair in pairs if f"{host}?{pair.partition('=')[0]}" not in idle]
-    return url if len(kept) == len(pairs) else f"{path}?{'&'.join(kept)}".rstrip("?")
-
-
-def _host_of(url: str) -> str:
-    return url.split("/", 3)[2] if url.count("/") > 1 else ""
+    kept = [pair for pair in query.split("&") if _name_parameter(url, pair) not in idle]
+    return "?".join(filter(None, (path, "&".join(kept))))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from itemadapter import is_item
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.http.request import NO_CALLBACK
-from scrapy.spiders import CrawlSpider, Rule
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import RequestFingerprinterProtocol, fingerprint
 
 from scrapy_simhash._printable import quote
@@ -87,7 +87,8 @@ def is_page(response: Response) -> bool:
 FOLLOW = "follow"
 # That of a page whose callback did not get what it is like.
 PASS = "pass"  # noqa: S105 - no password
-_FOLLOWING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
+# Those that lose links, with the ones that do not.
+LOSING = {"drop": FOLLOW, "ignore-outlinks": "flag"}
 
 
 class Actions:
@@ -141,15 +142,15 @@ class Actions:
         action = self._ask(request, "drop" if wall else self._config.action)
         if self._is_of_another_site(decision) and self._config.cross_site == "flag":
             action = "flag"
-        if action not in _FOLLOWING:
+        if action not in LOSING:
             return action, ""
         way = self._find_way(request, reader, decision, links)
-        return (_FOLLOWING[action] if way else action), way
+        return (LOSING[action] if way else action), way
 
     def _ask(self, request: Request, default: str) -> str:
         if self._looking:
             return "flag"
-        action = request.meta.get("simhash_action", "flag" if _carries_item(request) else default)
+        action = wanted_action(request, default)
         if action in ACTIONS:
             return str(action)
         # The intention of the spider is unknown; flagging loses nothing.
@@ -177,12 +178,22 @@ class Actions:
         return True
 
 
-def _carries_item(request: Request) -> bool:
-    """Whether a request carries an item of another page; other dicts in `meta` are of plugins."""
-    meta = [v for k, v in request.meta.items() if k == "item" or not isinstance(v, dict)]
-    return any(is_item(v) or hasattr(v, "load_item") for v in (*request.cb_kwargs.values(), *meta))
+def wanted_action(request: Request, default: str) -> Any:
+    """Get the action that a request wants: it is flagged if it carries an item of another page."""
+    carried = [each for value in request.cb_kwargs.values() for each in _list_items(value)]
+    for key, value in request.meta.items():  # other dicts there are of plugins
+        items = _list_items(value)
+        carried += [each for each in items if key in _OF_ITEMS or not isinstance(each, dict)]
+    return request.meta.get("simhash_action", "flag" if carried else default)
 
 
+def _list_items(value: Any) -> list[Any]:
+    """List the items and item loaders that a value is, or has."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [each for each in values if is_item(each) or hasattr(each, "load_item")]
+
+
+_OF_ITEMS = {"item", "items"}
 META_KEY = "simhash"
 TEXT_KEY = "simhash_text"
 FLAG = "near_duplicate"
@@ -251,13 +262,14 @@ def _name_method(spider: Spider, callback: Any) -> str:
 
 def _name_callback_of_rule(spider: CrawlSpider, request: Request) -> str:
     """Name what the rule that found a page does with it; "" if its callback has no name."""
-    rule = find_rule(spider, request)
-    own = rule.callback if rule is not None else None
+    place = request.meta.get("rule")  # a spider may keep other things under this name
+    if not isinstance(place, int) or not 0 <= place < len(spider.rules):
+        return ""
+    rule, own = spider.rules[place], spider.rules[place].callback
     callback = getattr(spider, own, None) if isinstance(own, str) else own
     name = _name_method(spider, callback)
-    if rule is None or (callback is not None and not name):
-        return ""
-    return ", ".join(filter(None, (name, "follow" * rule.follow)))
+    parts = (name, "follow" * rule.follow) if name or callback is None else ()
+    return ", ".join(filter(None, parts))
 
 
 def note_found(request: Request, response: Response) -> None:
@@ -272,15 +284,6 @@ def _is_foreign(request: Request, url: str, redirected: Sequence[str]) -> bool:
     found_on = request.meta.get(_FOUND_ON)
     chosen_by = [*redirected, *([found_on] if isinstance(found_on, str) else ())]
     return not all(on_one_site(url, each) for each in chosen_by)
-
-
-def find_rule(spider: CrawlSpider, request: Request) -> Rule | None:
-    """Find the rule of a CrawlSpider that made a request; None if none did."""
-    # A spider may keep other things under this name.
-    place = request.meta.get("rule")
-    if not isinstance(place, int) or not 0 <= place < len(spider.rules):
-        return None
-    return spider.rules[place]
 
 
 def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:
@@ -304,10 +307,9 @@ def depth_of(request: Request) -> int:
 
 def find_encoding(response: Response) -> str | None:
     """Get the encoding that Scrapy finds for a response, or None."""
-    encoding = None
     with suppress(Exception):  # Scrapy raises for an unknown charset; the worker detects it
-        encoding = getattr(response, "encoding", None)
-    return encoding
+        return getattr(response, "encoding", None)
+    return None
 
 
 def clear_inherited(request: Request, response: Response) -> None:

@@ -387,13 +387,39 @@ async def test_what_a_callback_leaves_out_of_a_page_that_it_follows_is_known(
 
     class Leaving(FollowingSpider):
         def parse(self, response: Response) -> Iterator[Any]:
-            for entry in super().parse(response):
-                if not (isinstance(entry, Request) and entry.url.endswith("/c")):
-                    yield entry
+            links = response.css("a:not([href='/c'])::attr(href)").getall()
+            yield from response.follow_all(links)
 
     with serve(answers) as site:
         done = await crawl(tmp_path, [site.url("/list?1")], Leaving)
     assert ONLY not in done.counted
+
+
+class SteppingSpider(PagesSpider):
+    """Follows the last link of each page."""
+
+    name = "stepping"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(response.css("a::attr(href)").getall()[-1:])
+
+
+@pytest.mark.parametrize("settings", [{}, {"SIMHASH_ACTION": "flag"}, LATE])
+@pytest.mark.parametrize(
+    ("form", "names"), [("/at?day={}", "abcde"), ("/at/{}.html", "abcde"), ("/{}/at", "23456")]
+)
+async def test_links_that_a_callback_would_come_to_step_by_step_are_not_known(
+    tmp_path: Path, form: str, names: str, settings: dict[str, Any]
+) -> None:
+    """Each page shows all, but its callback follows only the next one; the second is a copy."""
+    chain = [form.format(name) for name in names]
+    answers = {
+        path: page(max(n, 1), links=[*chain, *chain[n + 1 :][:1]]) for n, path in enumerate(chain)
+    }
+    with serve(answers) as site:
+        done = await crawl(tmp_path, [site.url(chain[0])], SteppingSpider, **settings)
+        assert site.asked == (chain if settings else chain[:2])
+    assert done.counted.get(ONLY, 0) == (0 if settings is LATE else 3)
 
 
 async def test_a_spider_that_follows_no_links_loses_none(site: Site, tmp_path: Path) -> None:
@@ -529,13 +555,6 @@ async def test_late_requests_share_their_arguments_as_others_do(tmp_path: Path) 
     assert done.paths == ["/a /b", "/c /d"]
 
 
-class LocalSpider(FollowingSpider):
-    """Stays on its host, which it names."""
-
-    name = "local"
-    allowed_domains = ("127.0.0.1",)
-
-
 async def test_links_that_scrapy_turns_away_do_not_use_up_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,11 +571,12 @@ async def test_links_that_scrapy_turns_away_do_not_use_up_the_bound(
         **dict.fromkeys(failing, Answer(status=503)),
     }
     settings = LATE | {"ROBOTSTXT_OBEY": True}
+    local = type("Local", (FollowingSpider,), {"allowed_domains": ["127.0.0.1"]})
     with serve(answers) as site:
         urls = [site.url("/list?1")]
         paths: list[str] = []
         for _ in range(3):
-            done = await crawl(tmp_path, urls, LocalSpider, **settings)
+            done = await crawl(tmp_path, urls, local, **settings)
             paths += done.paths
             urls = [site.url("/a")]
         assert {"/b", "/c", "/d"} <= set(paths)
@@ -593,7 +613,7 @@ class RuledSpider(CrawlSpider):
     name = "ruled"
     rules = (
         Rule(LinkExtractor(allow=r"/list\?page=", deny=r"print")),
-        Rule(LinkExtractor(allow=r"/documents/"), callback="parse_document", follow=True),
+        Rule(LinkExtractor(r"/documents/", (r"/no", r"\.pdf")), "parse_document", follow=True),
     )
 
     def parse_document(self, response: Response) -> Iterator[Any]:
@@ -601,11 +621,11 @@ class RuledSpider(CrawlSpider):
 
 
 async def test_requests_are_like_those_of_the_spider(tmp_path: Path) -> None:
-    """Each link gets the callback and the rule that links like it had."""
+    """Each link gets the callback and the rule that links like it had; filters hold."""
     answers = {
         "/list?page=1": page(1, links=["/documents/a", "/documents/b", "/list?page=2"]),
-        "/list?page=2": page(1, links=["/documents/c", "/list?page=3"]),
-        "/list?page=3": page(1, links=["/documents/d"]),
+        "/list?page=2": page(1, links=["/documents/c", "/print", "/list?page=3"]),
+        "/list?page=3": page(1, links=["/documents/d", "/documents/no", "/documents/x.pdf"]),
         **{f"/documents/{name}": page(10 + n) for n, name in enumerate("abcd")},
     }
     with serve(answers) as site:
@@ -639,34 +659,6 @@ async def test_what_waits_is_the_request_that_the_spider_made(site: Site, tmp_pa
     assert titles["/e"] == "2 of /list?page=3"
     assert "/d" not in site.asked
     assert done.counted[REQUESTED] == len(LOST)
-
-
-class DenyingSpider(CrawlSpider):
-    """Leaves out some pages by its rules, some in its callback."""
-
-    name = "denying"
-    rules = (
-        Rule(
-            LinkExtractor(deny=("/d", r"\.pdf"), process_value=lambda v: v),
-            "parse_page",
-            follow=True,
-        ),
-    )
-
-    def parse_page(self, response: Response) -> Iterator[Any]:
-        if not response.url.endswith("/c"):
-            yield describe(response)
-
-
-async def test_filters_of_the_spider_hold(tmp_path: Path) -> None:
-    answers = ANSWERS | {"/list?page=2": page(1, links=["/a", "/c", "/d", "/x.pdf", "/d/2", "/e"])}
-    with serve(answers) as site:
-        spider = type("Denying", (DenyingSpider,), {"start_urls": [site.url("/list?page=1")]})
-        done = await crawl(tmp_path, (), spider, **LATE)
-        assert {"/c", "/e"} <= set(site.asked)
-        assert not {"/d", "/x.pdf", "/d/2"}.intersection(site.asked)
-    # The first page went to another callback, so one of its copies comes to this one.
-    assert set(done.paths) == {"/a", "/b", "/e", "/f", "/print"}
 
 
 async def test_the_limit_of_the_depth_holds(tmp_path: Path) -> None:

@@ -123,9 +123,12 @@ class GoodsItem(Item):
         ({"meta": {"item": {"name": "a"}}}, True),
         ({"meta": {"goods": Goods("a")}}, True),
         ({"meta": {"loader": ItemLoader(GoodsItem())}}, True),
+        ({"cb_kwargs": {"rows": [{"name": "a"}]}}, True),
+        ({"meta": {"items": [{"name": "a"}]}}, True),
+        ({"meta": {"rows": ("a", Goods("a"))}}, True),
         ({"cb_kwargs": {"item": {"name": "a"}}, "meta": {"simhash_action": "drop"}}, False),
         ({"cb_kwargs": {"number": 1, "names": ["a"]}}, False),
-        ({"meta": {"options": {"name": "a"}, "item": None}}, False),
+        ({"meta": {"options": [{"name": "a"}], "more": {"name": "a"}, "item": None}}, False),
     ],
 )
 @pytest.mark.parametrize("settings", [{}, {"SIMHASH_ACTION": "ignore-outlinks"}])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scrapy.http import Request, Response
+from scrapy.http import Response
 
 from scrapy_simhash.stores.opening import open_store
 from tests.helpers.crawling import FollowingSpider, PagesSpider, crawl, describe
@@ -22,16 +22,26 @@ ANSWERS = {
 }
 
 
-async def test_links_of_a_page_that_an_earlier_crawl_kept_are_followed_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("action", "copies", "actions"),
+    [
+        ("drop", [], ["follow", "drop"]),
+        ("ignore-outlinks", ["/copy1", "/copy2"], ["flag", "ignore-outlinks"]),
+    ],
+)
+async def test_links_of_a_page_that_an_earlier_crawl_kept_are_followed_once(
+    tmp_path: Path, action: str, copies: list[str], actions: list[str]
+) -> None:
     """The first near-duplicate gives its links, and not its items; later ones give neither."""
     with serve(ANSWERS) as site:
         await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        urls = [Request(site.url("/copy1")), Request(site.url("/copy2"))]
-        done = await crawl(tmp_path, urls, FollowingSpider)
-    assert sorted(done.paths) == LEAVES
-    assert [each["action"] for each in done.decisions[:2]] == ["follow", "drop"]
+        urls = [site.url("/copy1"), site.url("/copy2")]
+        done = await crawl(tmp_path, urls, FollowingSpider, SIMHASH_ACTION=action)
+    assert sorted(done.paths) == [*copies, *LEAVES]
+    assert [each["action"] for each in done.decisions[:2]] == actions
     # The log, the report and the closing line count the same drops.
-    assert (done.counted["items_dropped"], done.counted["dropped"]) == (1, 2)
+    assert done.counted.get("items_dropped", 0) == (not copies)
+    assert done.counted.get("dropped", 0) == 2 * (not copies)
 
 
 async def test_links_of_a_bulk_loaded_page_are_followed_once(tmp_path: Path) -> None:
@@ -47,16 +57,6 @@ async def test_links_of_a_bulk_loaded_page_are_followed_once(tmp_path: Path) -> 
     assert sorted(done.paths) == LEAVES
     assert [each["action"] for each in done.decisions[:2]] == ["follow", "drop"]
     assert done.decisions[0]["match_fingerprint"] == f"{loaded:016x}"
-
-
-async def test_under_ignore_outlinks_its_items_pass_as_well(tmp_path: Path) -> None:
-    with serve(ANSWERS) as site:
-        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        urls = [site.url("/copy1"), site.url("/copy2")]
-        settings = {"SIMHASH_ACTION": "ignore-outlinks"}
-        done = await crawl(tmp_path, urls, FollowingSpider, **settings)
-    assert sorted(done.paths) == ["/copy1", "/copy2", *LEAVES]
-    assert [each["action"] for each in done.decisions[:2]] == ["flag", "ignore-outlinks"]
 
 
 async def test_a_job_that_is_resumed_is_the_same_crawl(tmp_path: Path) -> None:
@@ -121,17 +121,6 @@ async def test_if_it_fails_on_a_page_of_an_earlier_crawl_a_copy_gives_its_links(
             site.asked.clear()
             await crawl(tmp_path, order, FailingListSpider, FAILS=True, CONCURRENT_REQUESTS=2)
             assert set(LEAVES) <= set(site.asked)
-
-
-async def test_what_a_callback_does_not_follow_is_not_requested(tmp_path: Path) -> None:
-    """Its own filters count, because it is the callback itself that runs."""
-    with serve(ANSWERS) as site:
-        await crawl(tmp_path, [site.url("/list")], FollowingSpider)
-        across = {"SIMHASH_ACROSS_SPIDERS": True}
-        done = await crawl(tmp_path, [site.url("/copy1")], PagesSpider, **across)
-        assert site.asked[-1] == "/copy1"
-    assert done.paths == []
-    assert done.decisions[0]["action"] == "follow"
 
 
 class DeepSpider(PagesSpider):

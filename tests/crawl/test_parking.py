@@ -254,6 +254,8 @@ NEVER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "unknown simhash_urls": ({"meta": {"simhash_urls": "no"}}, {}),
     "simhash_urls that is no key": ({"meta": {"simhash_urls": []}}, {}),
     "simhash_action": ({"meta": {"simhash_action": "flag"}}, {}),
+    "item": ({"meta": {"item": {"name": "a"}}}, {}),
+    "items": ({"meta": {"items": [{"name": "a"}]}}, {}),
     "simhash_skip": ({"meta": {"simhash_skip": True}}, {}),
     "retry": ({"meta": {"retry_times": 1}}, {}),
     "verbatim_url": ({"meta": {"verbatim_url": True}}, {}),
@@ -708,6 +710,20 @@ async def test_some_of_what_is_parked_is_checked_at_the_end(
     assert len(site.asked) == PAGES + 3 + checked
     assert f"; {PAGES - 3 - checked} requests not made" in closing_line(caplog)
     assert f"; {3 + checked} checked, all the same" in closing_line(caplog)
+
+
+@pytest.mark.usefixtures("no_first")
+async def test_each_crawl_draws_other_requests(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a page that begins to differ is seen sooner or later."""
+    monkeypatch.setattr(parking, "SAMPLE_SHARE", 0.5)
+    pin(tmp_path, site)
+    for _ in range(30):
+        await follow(tmp_path, site)
+        if set(SESSIONS) <= set(site.asked):
+            return
+    pytest.fail(f"{set(SESSIONS).difference(site.asked)} were never requested")
 
 
 @pytest.mark.usefixtures("sampled")
