@@ -72,7 +72,7 @@ def read_pages(config: Config) -> dict[int, list[str]]:
 def pair_pages(
     pairs: NDArray[np.uint64], pages: Mapping[int, list[str]]
 ) -> Iterator[dict[str, Any]]:
-    """List the URLs of both sides of each pair, and of pages with the same fingerprint."""
+    """List the URLs of near pairs: of one fingerprint, at distance 0, and of two."""
     # Two texts of the same page are not a pair. Imported fingerprints have no URLs.
     for urls in pages.values():
         if len(urls) > 1:

@@ -116,7 +116,7 @@ def _list_blocks(distance: int) -> Iterator[tuple[int, int]]:
 
 def _beats(one: Estimate, other: Estimate) -> bool:
     mine, theirs = (
-        (each.tables, each.bytes, each.candidates, each.microseconds) for each in (one, other)
+        (plan.tables, plan.bytes, plan.candidates, plan.microseconds) for plan in (one, other)
     )
     return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
 
@@ -183,7 +183,7 @@ def _count_tables(leading_bits: int, distance: int, width_bits: int, blocks: int
 
 
 def widest_prefix(tables: int, distance: int) -> int:
-    """Find the largest narrowest prefix (p_min), in bits, that a number of tables allows."""
+    """Find how long, in bits, the shortest prefix (p_min) of so many tables can be."""
     allowed = 0
     for leading_bits in range(1, FINGERPRINT_BITS - distance + 1):
         needed = fewest_tables(leading_bits, distance)

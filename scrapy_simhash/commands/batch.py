@@ -227,7 +227,7 @@ def _print_plan(answer: Answer) -> Iterable[Part]:
     """Print the plan with numbers of three digits."""
     tables = {
         name: [
-            {key: each if isinstance(each, str) else _short(each) for key, each in row.items()}
+            {key: value if isinstance(value, str) else _short(value) for key, value in row.items()}
             for row in answer[name]
         ]
         for name in ("designs", "optimum", "extremes")

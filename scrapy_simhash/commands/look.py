@@ -196,10 +196,10 @@ def _cut(text: str) -> str:
 def _describe_bits(answer: Answer) -> str:
     places = ", ".join(map(str, answer["differing_bits"]))
     bits = f"they differ in bit{'s' * (answer['distance'] != 1)} {places}" if places else "equal"
-    tables = ", ".join(map(str, answer["found_by_tables"])) or "none"
+    tables = ", ".join(map(str, answer["found_by_tables"]))
     return (
-        f"{' and '.join(answer['compared'])}: {bits}; found through tables (design "
-        f"{answer['design']}): {tables}"
+        f"{' and '.join(answer['compared'])}: {bits}; found in "
+        f"{f'tables {tables}' if tables else 'no table'} (design {answer['design']})"
     )
 
 

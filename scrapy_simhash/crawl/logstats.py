@@ -142,7 +142,7 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     if known := get("links/known_elsewhere"):
-        parts.append(f"passed over {plural(known, 'link')} to pages known by another address")
+        parts.append(f"left out {plural(known, 'link')} to pages known by another address")
     line = ", ".join(parts)
     owed = {
         f"{plural(number, what)}{more}": number

@@ -283,7 +283,7 @@ def _is_foreign(request: Request, url: str, redirected: Sequence[str]) -> bool:
 
     found_on = request.meta.get(_FOUND_ON)
     chosen_by = [*redirected, *([found_on] if isinstance(found_on, str) else ())]
-    return not all(on_one_site(url, each) for each in chosen_by)
+    return not all(on_one_site(url, address) for address in chosen_by)
 
 
 def identify(request: Request, fingerprinter: RequestFingerprinterProtocol) -> bytes:

@@ -59,7 +59,7 @@ class Packing:
     """Packs the requests of a spider.
 
     Args:
-        spider: whose methods are their callbacks.
+        spider: the one that has their callbacks as methods.
         secret_headers: names of headers that are credentials, besides those that always are.
         cookies: Scrapy's middleware sets the header of cookies, of its own.
     """

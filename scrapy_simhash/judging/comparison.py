@@ -5,7 +5,7 @@ It is confirmed when its names do not say that it is another page, and
 
 1. whole texts are alike, or
 2. the content agrees: what other documents of the site have does not count, nor as much what
-   stands before and behind the common part; the less the names tell, the more is asked, or
+   stands before and behind the common part; the less the names tell, the more must, or
 3. main texts are alike, and a good part of the pages.
 
 A site is known from some other documents of its host (`sites`); until then all text is content, but
@@ -80,7 +80,7 @@ TRIPLES_OF_A_LONG_TEXT = 1_000
 TRIPLES_OF_A_BOOK = 3_000
 LESS_OF_A_BOOK = 0.05
 # Two texts without names, of no host, have no template: so much less need be alike of them. The
-# .78 that is left was asked of all texts before sites were known, chosen on pages with addresses.
+# .78 that is left was chosen on pages with addresses, of sites that nobody knew.
 LESS_OF_A_PLAIN_TEXT = 0.12
 # Of two neighbours, as the pages of a list or the entries of a register, each says so much, of
 # what both have, that the other does not; copies differ in less, such as a time of day. Beside
@@ -500,7 +500,7 @@ def _are_siblings(first: str, second: str) -> bool:
 
 
 def _describe(content: Content, sites: tuple[Site, Site]) -> str:
-    """Say what was counted, and who told which of it is template."""
+    """Say what was counted, and which pages show what of it is template."""
     bins = content.both + content.first + content.second
     texts = f"main text {content.main_alike:.2f} alike, whole text {content.whole:.2f}; "
     most, least = sorted((content.mine, content.theirs), reverse=True)
@@ -510,9 +510,9 @@ def _describe(content: Content, sites: tuple[Site, Site]) -> str:
     )
     if not sites[0].known:
         return f"{texts}site not known: of {bins} text samples {counted}"
-    asked = ", ".join(map(str, sorted({*sites[0].numbers, *sites[1].numbers})))
+    known = ", ".join(map(str, sorted({*sites[0].numbers, *sites[1].numbers})))
     return (
-        f"{texts}site known from documents {asked}: of {bins} text samples, {content.template} are "
+        f"{texts}site known from documents {known}: of {bins} text samples, {content.template} are "
         f"template (on other pages of the host); of the others, weighted by rarity, {counted}"
     )
 
@@ -575,7 +575,7 @@ def compare_pages(first: PageFacts, second: PageFacts, rule: Rule) -> Outcome:
 
     They are `different` where texts of 64 words and more are less than .6 alike, and less than .6
     of the shorter one is in the other (a print view lacks the navigation); or where no name of the
-    one fits the other. But not if a day lies between them. What cannot be told is `grey`.
+    one fits the other. But not if a day lies between them. The rest is `grey`.
     """
     if find_deciding(first, second, Rule(rule.distance, CONFIRM)) is not Deciding.TEXTS:
         return Outcome.GREY

@@ -42,7 +42,7 @@ class Reader(NamedTuple):
 
 # Of pages that were imported: they stand for whatever a callback would get.
 EVERYONE = Reader(callback="*")
-# Of callbacks that have no name, and of what is asked outside of crawls: compared with all, and
+# Of callbacks that have no name, and of pages judged outside of crawls: compared with all, and
 # what one got stands for nothing that a callback of a name would get.
 NOBODY = Reader()
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 # Sketches compared at once; nearly all documents have fewer candidates, and the nearest come first.
 _CANDIDATES_PER_PASS = 256
-# A name that more documents have is not asked: it is the site's, or that of a kind of page.
+# A name that more documents have is not looked up: it is the site's, or that of a kind of page.
 MOST_CALLED = 8
 # No page may cost more than this many records and sketches, some 60 milliseconds, however many
 # pages of one template there are. Ordinary pages have fewer than 20 candidates.

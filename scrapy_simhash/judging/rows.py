@@ -53,7 +53,7 @@ class Owed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     Attributes:
         url: of the request; without user and password.
         why: it is owed.
-        spider: whose request it is.
+        spider: the one that made the request.
         crawl: id of the crawl that owes it.
         request: how to make it, see `crawl.refetch.Packing`; b"" if that is not stored, so
             that only the same crawl can make it.

@@ -119,7 +119,7 @@ def find_witness(
 
     Args:
         page: its `canonical` address, unless that is a home page, stands for its own; but the host
-            is the one that was asked, because a page may name any other.
+            is the one requested, because a page may name any other.
         requested: the address from which it was redirected, if it was.
         matters: whether a parameter (`name=value`) of an address is known to lead to other
             documents; then it belongs to the form.
@@ -166,7 +166,7 @@ def get_sink(documents: Reading, number: int) -> Sink | None:
 
 
 def is_sink(documents: Reading, number: int, page: Document | None = None) -> bool:
-    """Whether a document is a sink on the host that was asked for a page; without one, on any."""
+    """Whether a document is a sink on the host of a requested page; without one, on any."""
     sink = get_sink(documents, number)
     if sink is None or sink.since is None:
         return False

@@ -266,7 +266,7 @@ class FeatureSet:
 
     def _mean_factors(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         """Average the factors of the tokens of the shingle at each place."""
-        assert self.weigh_tokens is not None  # noqa: S101 - asked before
+        assert self.weigh_tokens is not None  # noqa: S101 - checked before
         distinct = list(dict.fromkeys(tokens))
         numbers = dict(zip(distinct, range(len(distinct)), strict=True))
         places = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))

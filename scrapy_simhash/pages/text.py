@@ -229,6 +229,6 @@ def choose_declared(
     metas: Iterable[tuple[str | None, str | None]],
 ) -> tuple[tuple[str, str], ...]:
     """Choose what a page declares of itself from the names and contents of its `<meta>`."""
-    wanted = (each for each in metas if each[0] and each[0].startswith("og:"))
+    wanted = (meta for meta in metas if meta[0] and meta[0].startswith("og:"))
     first = islice(wanted, _MOST_DECLARED)
     return tuple((make_name(name), make_name(content)) for name, content in first)

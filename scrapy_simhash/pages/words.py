@@ -139,7 +139,7 @@ def _describe(character: str) -> int:
         return known | int(_JOINS) | itself | ord(character)
     if len(normal) == 1:
         return known | _kind(normal) | ord(normal)
-    stays = all(_stands_alone(each) and normalise(each) == each for each in normal)
+    stays = all(_stands_alone(form) and normalise(form) == form for form in normal)
     return known | int(_SPREADS if stays else _JOINS) | itself | ord(character)
 
 
@@ -155,8 +155,8 @@ def _stands_alone(character: str) -> bool:
     """Whether a text is normalised alike if it is cut before each such character."""
     composed = unicodedata.normalize("NFKC", character)
     return all(
-        _begins_alone(unicodedata.normalize("NFKD", each)[0])
-        for each in (character, composed.casefold())
+        _begins_alone(unicodedata.normalize("NFKD", form)[0])
+        for form in (character, composed.casefold())
     )
 
 

@@ -180,7 +180,7 @@ class Documents:
         return number
 
     def take_out(self, number: int, record: Record) -> None:
-        """Delete every entry by which a document is found from elsewhere; its record stays."""
+        """Delete every entry that leads to a document; its record stays."""
         for lead in leads_of(number, record):
             self.values.discard(*lead)
         if record.state == State.DUPLICATE:

@@ -90,7 +90,7 @@ SETS = {
 # The most members of a set of SITES that count, the smallest ones; a few more may be there where
 # others commit meanwhile.
 SAMPLE = 16
-# The most members of a set of NAMES: one more than are asked, so that a full one is known. Nobody
+# The most members of a set of NAMES: one more than are read, so that a full one is known. Nobody
 # writes a full one, so those who commit pages of one host do not wait for each other.
 CALLED = MOST_CALLED + 1
 _ROWS_PER_SLICE = 65_536

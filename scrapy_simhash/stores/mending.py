@@ -384,7 +384,7 @@ class Mender:
         try:
             original = unpack_row(Owed, key, packed).page
         except OtherVersionError:
-            return True  # for all that can be told
+            return True  # nobody can know better
         except DamagedError:
             return False
         number = number_of(key[-8:])

@@ -239,11 +239,11 @@ class Parking(NamedTuple):
 
 
 class KnownPage(NamedTuple):
-    """Whether a page stands for that of a request, and the request was parked.
+    """The known page that stands for the one of a request, or why there is none.
 
     Attributes:
-        reason: "" if so. Else make the request, because: `known` (its page is a document, and
-            no near-duplicate), `unproven` (a rule does not act any more), `no_target` (no page of
+        reason: "" if the request was parked. Else make it, because: `known` (its page is a document
+            and no near-duplicate), `unproven` (a rule acts no more), `no_target` (no page of
             this form, or its pages never were the same), `not_delivered`, `callback` (of another
             one), `expired`, `sink`, `unpackable` (it could not be made later), `full` (a million
             requests are owed), or `unavailable` (the store cannot be written).

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def apply_rule(rule: UrlRule, address: Address) -> Address:
     """Get the normal form of an address; the same object where the rule leaves it alone."""
-    # A host alias aside, rules of other hosts must not be asked.
+    # A host alias aside, rules of other hosts must not come here.
     return _FUNCTIONS[rule.kind](address, rule.args)
 
 

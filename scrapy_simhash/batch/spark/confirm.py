@@ -224,11 +224,11 @@ def _answer_alike(batch: pa.RecordBatch, least: float, sites: _Sites) -> pa.Reco
             pairs, batch.column("distance").to_pylist(), contexts, contents, strict=True
         )
     ]
-    near = pa.array([each.distance for each in found], pa.int32())
+    near = pa.array([result.distance for result in found], pa.int32())
     named = batch.set_column(batch.schema.get_field_index("distance"), "distance", near)
-    tests = [[each.proposal, *each.tests] for each in found]
-    confirmed = pa.array([each.duplicate for each in found], pa.bool_())
-    return _complete(named, [each.similarity for each in found], tests).filter(confirmed)
+    tests = [[result.proposal, *result.tests] for result in found]
+    confirmed = pa.array([result.duplicate for result in found], pa.bool_())
+    return _complete(named, [result.similarity for result in found], tests).filter(confirmed)
 
 
 def _facts(batch: pa.RecordBatch, side: str) -> Iterator[PageFacts]:
@@ -266,13 +266,13 @@ class _Sites:
                 self._made.clear()
             self._samples[host] = batch.column(f"{side}_sample")[row].as_py() or []
         drawn = self._samples[host]
-        key = host, frozenset(two.intersection(each["id"] for each in drawn))
+        key = host, frozenset(two.intersection(page["id"] for page in drawn))
         if key not in self._made:
-            others = [each for each in drawn if each["id"] not in two][:SAMPLE]
+            others = [page for page in drawn if page["id"] not in two][:SAMPLE]
             self._made[key] = Site(
                 {
-                    each["place"]: PageFacts(b"", (), b"", **{name: each[name] for name in _SITE})
-                    for each in others
+                    page["place"]: PageFacts(b"", (), b"", **{name: page[name] for name in _SITE})
+                    for page in others
                 }
             )
         return self._made[key]

@@ -266,7 +266,7 @@ def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 def read_pages(
     spark: SparkSession, paths: Sequence[str], most_bytes: int, read_warc: ReadWarc
 ) -> DataFrame:
-    """Read pages from files or folders of one kind, told by the suffix of the first file."""
+    """Read pages from files or folders of one kind, known by the suffix of the first file."""
     # All must be WARC files (see `read_warcs`), or all JSON Lines (.jsonl, .jl, also .gz), or all
     # Parquet.
     kinds = {_tell_kind(spark, path) for path in paths}

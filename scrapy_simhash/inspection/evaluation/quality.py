@@ -233,7 +233,7 @@ class Sample:
         )
 
     def find_thin(self, reach_bits: int) -> dict[int, int]:
-        """Count missing labels by distance: where a label stands for more than twice the mean."""
+        """Count missing labels by distance: where one speaks for over twice the mean."""
         # No setting drops anything beyond the reach of the tables. The order of `Survey` leaves
         # none missing, but later crawls may add many pairs at one distance.
         sizes = {bits: pairs for bits, pairs in self.sizes.items() if bits <= reach_bits}

@@ -306,16 +306,16 @@ def describe_lost_links(figures: Figures) -> dict[str, Any]:
     """Describe dropped pages with mostly links that their originals lack, most of them first."""
     found: list[dict[str, Any]] = [
         {
-            "url": each.url,
-            "original": each.match_url or "",
-            "links": round((each.new_links or 0) * each.links),
-            "distance": each.distance,
-            "similarity": each.similarity,
+            "url": drop.url,
+            "original": drop.match_url or "",
+            "links": round((drop.new_links or 0) * drop.links),
+            "distance": drop.distance,
+            "similarity": drop.similarity,
         }
-        for each in figures.near_duplicates
-        if (each.links_not_followed or (figures.would_drop and each.action == "flag"))
-        and (each.new_links or 0) >= MOSTLY_NEW
-        and not each.sink
+        for drop in figures.near_duplicates
+        if (drop.links_not_followed or (figures.would_drop and drop.action == "flag"))
+        and (drop.new_links or 0) >= MOSTLY_NEW
+        and not drop.sink
     ]
     found.sort(key=lambda page: (-page["links"], page["url"]))
     links = sum(page["links"] for page in found)

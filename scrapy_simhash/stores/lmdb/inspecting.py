@@ -101,7 +101,7 @@ class _Inspection:
         while self._waiting:
             height = max(self._waiting)
             levels = self._waiting.pop(height)
-            numbers, widths = (np.concatenate(each) for each in zip(*levels, strict=True))
+            numbers, widths = (np.concatenate(column) for column in zip(*levels, strict=True))
             for start in range(0, numbers.size, _PAGES_AT_ONCE):
                 some = slice(start, start + _PAGES_AT_ONCE)
                 self._look(height, numbers[some], widths[some])
