@@ -121,7 +121,7 @@ def make_documents(corpus: Corpus, pages: Pages, config: Config) -> dict[str, Do
 def _judge(
     corpus: Corpus, documents: Mapping[str, Document | None], config: Config
 ) -> list[Judged]:
-    contexts = FolderContexts(corpus, documents, config.distance)
+    contexts = FolderContexts(corpus, documents)
     judged, _ = judge_pairs(
         corpus.pairs, documents, config, lambda pair: contexts.find(pair.first, pair.second)
     )

@@ -87,7 +87,7 @@ def measure(corpus: Corpus, truth: Truth, labels: int, samples: int) -> list[dic
         for first, second, _ in rows.tolist()
     }
     told = np.array([answers[first, second] in _SAID for first, second, _ in rows.tolist()], bool)
-    contexts = FolderContexts(corpus, documents, CONFIG.distance)
+    contexts = FolderContexts(corpus, documents)
 
     def find_context(pair: LabelledPair) -> Context:
         return contexts.find(pair.first, pair.second)

@@ -73,7 +73,6 @@ _OFF: dict[str, Any] = {
     "TRIPLES_FOR_EDITS": 10**9,
     "TRIPLES_OF_A_LONG_TEXT": 10**9,
     "TRIPLES_OF_A_BOOK": 10**9,
-    "MOST_CALLED_ALIKE": 10**9,
 }
 
 
@@ -167,7 +166,7 @@ def _read_pairs(folder: Path, seeds: int) -> list[_Pair]:
         with ProcessPoolExecutor(_PROCESSES) as pool:
             made = pool.map(_read, pages, [seed] * len(pages), chunksize=16)
             documents = dict(zip((page.id for page in pages), made, strict=True))
-        contexts = FolderContexts(corpus, documents, _CONFIG.distance, seed)
+        contexts = FolderContexts(corpus, documents, seed)
         for pair in known:
             source, duplicate = (folder.name, pair.source), pair.label == "dup"
             two = documents[pair.first], documents[pair.second]

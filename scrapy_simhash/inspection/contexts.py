@@ -4,65 +4,55 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
-from math import inf
 from typing import TYPE_CHECKING
 
-import numpy as np
 import xxhash
 
-from scrapy_simhash.config import SECONDS_A_DAY
 from scrapy_simhash.inspection.evaluation.labels import LabelledDocuments
 from scrapy_simhash.judging.comparison import (
     NO_CONTEXT,
     Context,
-    count_called_alike,
     make_context,
 )
-from scrapy_simhash.judging.judge import MOST_CALLED, Matcher
+from scrapy_simhash.judging.judge import MOST_CALLED
 from scrapy_simhash.judging.names import list_parts
-from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.judging.sites import LEAST_KNOWN, UNKNOWN_SITE, Site, Sites
 from scrapy_simhash.pages.addresses import host_of
 from scrapy_simhash.stores.keyvalues import SAMPLE
-from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from scrapy_simhash.config import Config
     from scrapy_simhash.inspection.evaluation.labels import Corpus
     from scrapy_simhash.judging.documents import Document, PageFacts, StoredDocument
+    from scrapy_simhash.judging.interface import Reading
     from scrapy_simhash.stores.store import Store
 
 _SITES_REMEMBERED = 256
 
 
 class StoredContexts:
-    """Finds the context of two documents of a store, as when it judged them.
+    """Finds the context of two documents of a store, as when it judged them."""
 
-    Args:
-        store: with the documents.
-        config: says within which distance documents are near, and for how long they count.
-    """
-
-    def __init__(self, store: Store, config: Config) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        reach_bits = parse_design(store.design).reach_bits
-        self._rule = Rule(min(config.distance, reach_bits), config.confirm)
-        self._lifetime = inf if config.expire_days is None else config.expire_days * SECONDS_A_DAY
         self._sites = Sites()
 
     def find(self, first: StoredDocument, second: StoredDocument) -> Context:
         """Find the context of two documents."""
         # No page finds a near-duplicate by its name, so that one is the page that was judged.
         page, other = (first, second) if first.original else (second, first)
-        not_before = max(page.time, other.time) - self._lifetime
-        alive = self._store.engine.leases.alive
-        return self._store.read(
-            lambda stored: Matcher(stored, self._rule, alive, self._sites).find_context(
-                page, other, page.document, other.document, not_before
-            )
+        return self._store.read(lambda stored: self._find(stored, page, other))
+
+    def _find(self, stored: Reading, page: StoredDocument, other: StoredDocument) -> Context:
+        names = (
+            name
+            for name, numbers in stored.list_called(page)
+            if other.document in numbers and len(numbers) <= MOST_CALLED
         )
+        two = {page.document, other.document}
+        sites = self._sites.find(stored, (page.url, other.url), two)
+        return make_context(*sites, next(names, ""))
 
 
 class FolderContexts:
@@ -71,7 +61,6 @@ class FolderContexts:
     Args:
         corpus: its pages.
         documents: those by id; None for one that passes unjudged.
-        distance: in bits; pages within it are near.
         seed: another one chooses other pages for the samples.
     """
 
@@ -79,24 +68,14 @@ class FolderContexts:
         self,
         corpus: Corpus,
         documents: Mapping[str, Document | None],
-        distance: int,
         seed: int = 0,
     ) -> None:
         self._document_of = LabelledDocuments(corpus).find
-        self._distance = distance
         # A person finds a page by its row; the first one is 1.
         self._numbers = {name: number for number, name in enumerate(corpus.pages, 1)}
         self._pages: dict[str, PageFacts] = {
             name: document for name, document in documents.items() if document is not None
         }
-        self._names = list(self._pages)
-        prints = [
-            (place, bits)
-            for place, name in enumerate(self._names)
-            for bits in self._pages[name].fingerprints
-        ]
-        self._owners = np.array([place for place, _ in prints], np.int64)
-        self._fingerprints = np.array([bits for _, bits in prints], np.uint64)
         self._by_host: defaultdict[str, list[str]] = defaultdict(list)
         # Which pages of a host have a part of a name.
         self._called: defaultdict[tuple[str, object], list[str]] = defaultdict(list)
@@ -118,15 +97,14 @@ class FolderContexts:
             return NO_CONTEXT
         mine, theirs = self._pages[first], self._pages[second]
         without = frozenset(map(self._document_of, (first, second)))
-        near = {self._document_of(name): name for name in self._list_near(mine, theirs)}
-        found = ""
-        for page, other in ((mine, second), (theirs, first)):
-            for name, called in self._list_called(page, without):
-                near.update((self._document_of(each), each) for each in called)
-                found = name if other in called else found
-        others = [self._pages[name] for document, name in near.items() if document not in without]
+        names = (
+            name
+            for page, other in ((mine, second), (theirs, first))
+            for name, called in self._list_called(page, without)
+            if other in called
+        )
         site, other_site = (self._find_site(host_of(page.url), without) for page in (mine, theirs))
-        return make_context(site, other_site, count_called_alike(mine, theirs, others), found)
+        return make_context(site, other_site, next(names, ""))
 
     def _list_called(self, page: PageFacts, two: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
         """List the parts of a page's names by which pages are found, each with its pages."""
@@ -136,14 +114,6 @@ class FolderContexts:
             # Of the two documents, the one that is kept has it.
             if len({*map(self._document_of, called)} - two) < MOST_CALLED:
                 yield name, called
-
-    def _list_near(self, *pages: PageFacts) -> list[str]:
-        """List the pages within the distance of one of these."""
-        found: set[int] = set()
-        for bits in {bits for page in pages for bits in page.fingerprints}:
-            apart = np.bitwise_count(self._fingerprints ^ np.uint64(bits))
-            found.update(self._owners[apart <= self._distance].tolist())
-        return [self._names[place] for place in sorted(found)]
 
     def _find_site(self, host: str, without: frozenset[str]) -> Site:
         """Find the site of a host, by one page of each of its other documents."""

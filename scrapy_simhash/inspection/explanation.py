@@ -303,7 +303,7 @@ def compare_pages(
     if store is None or isinstance(first, Document) or isinstance(second, Document):
         second = structs.replace(second, scope=first.scope)
     else:
-        context = StoredContexts(store, config).find(first, second)
+        context = StoredContexts(store).find(first, second)
     answer = compare(first, second, rule, context=context)
     verdict = "near-duplicates" if answer.duplicate else "different pages"
     compared: dict[str, Any] = {

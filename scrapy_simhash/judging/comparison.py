@@ -18,7 +18,6 @@ behind each constant.
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +30,6 @@ from scrapy_simhash.judging.evidence import Deciding, Evidence, Place, Relation
 from scrapy_simhash.judging.names import (
     Relations,
     call_differently,
-    key_of,
     list_words,
     relate_names,
 )
@@ -58,12 +56,12 @@ LEAST_SHARE_OF_MAIN = 0.3
 # Until the site is known, two texts of which more stands on one page only are not one, however much
 # of their template agrees: it takes pages that were kept to know it.
 MOST_OF_MAIN_ALONE = 0.5
-# At two addresses of one host, two texts of which more stands on one page only may be two entries
-# under one heading: nearly all that the pages have must agree, as where one name says more.
-MOST_OF_ONE_MAIN_ALONE = 0.1
 # Until then, of two pages of one host with one main text, one has so little alone, as a share of
 # that: a print view, fewer comments. Where both have more, they are two pages of a list.
 LITTLE_ALONE = 0.5
+# What must agree, at least, of all content of two addresses of one host: with less they may be two
+# entries under one heading.
+LEAST_OF_TWO_ADDRESSES = 0.85
 # What must agree of two files of one folder, which are two entries of a manual more often than two
 # copies; within the common part of pages that have another name; and of all that two addresses of
 # one host have, where they have no names. Where nothing names them on a known site,
@@ -90,8 +88,6 @@ LEAST_BESIDE_ONE_MAIN = 0.1
 # Data of copies differ in the time, a session's number and the like: of 94 labelled copies with one
 # text, little of it, and data, 91 are within it. Of two products, some 30 bits differ.
 MOST_BITS_OF_ONE_DATA = 10
-# A name that more documents have beside the two tells nothing.
-MOST_CALLED_ALIKE = 1
 # Texts that have less in common speak against a rule.
 LEAST_ALIKE = 0.6
 # Sketches of shorter texts are uncertain.
@@ -114,12 +110,10 @@ class Context(NamedTuple):
 
     Attributes:
         sites: of either; both are known, or none.
-        called_alike: how many other candidates are called like one of the two.
         name: the part of a name by which the one was found for the other; "" if by none.
     """
 
     sites: tuple[Site, Site] = UNKNOWN_SITES
-    called_alike: int = 0
     name: str = ""
 
     @property
@@ -208,13 +202,8 @@ def compare(
             (content,) = compare_contents([(first, second)], [sites])
         similarity = round(max(content.main_alike, content.whole), 4)
         names = relate_names(first, second, sites[0].names, sites[1].names)
-        common = names.together is Relation.SAME and context.called_alike > MOST_CALLED_ALIKE
-        if common:
-            names = names._replace(together=Relation.SILENT)
         evidence = _collect(evidence, (first, second), content, names, rule.confirm, context)
         called = f"titles: {names.title}; headings: {names.heading}"
-        if common:
-            called += f"; but {context.called_alike} others are called so"
     said, near, confirmed = decide(evidence)
     tests = (said, called, _describe(content, context.sites)) if content and called else ()
     duplicate = near and confirmed
@@ -241,13 +230,13 @@ def decide(evidence: Evidence) -> tuple[str, bool, bool]:
         }[deciding]
         return deciding.value, near, confirmed
     said, confirmed = _decide(evidence)
-    if evidence.short and evidence.together is not Relation.SAME:
-        said, confirmed = "short texts that are not called the same", False
-    elif evidence.short and evidence.whole == 1:
+    if evidence.short and evidence.whole == 1:
         # Their digests differ: in a picture, say, as the pages of an album do.
         said, confirmed = "one short text, but pictures or attributes that differ", False
-    elif evidence.short and (not evidence.known or evidence.main_alike < 1):
+    elif evidence.short and not (
         # A word that differs is much of it; only a site that is known shows another frame.
+        evidence.known and evidence.main_alike == 1 and evidence.together is Relation.SAME
+    ):
         said, confirmed = "short texts that differ", False
     if evidence.data_bits > MOST_BITS_OF_ONE_DATA and evidence.place is not Place.ADDRESS:
         said, confirmed = (
@@ -311,12 +300,7 @@ def compare_many(
     names: Sequence[str],
 ) -> list[Answer]:
     """Compare a page with others, by distances in bits, sites, and the names that found them."""
-    called, mine = _count_called(others), _called(page)
-    contexts = []
-    for other, two, name in zip(others, sites, names, strict=True):
-        theirs = _called(other)
-        alike = max(called[theirs] - 1, called[mine] - (mine == theirs))
-        contexts.append(make_context(*two, alike, name))
+    contexts = [make_context(*two, name) for two, name in zip(sites, names, strict=True)]
     sketched = [
         place
         for place, (other, name) in enumerate(zip(others, names, strict=True))
@@ -334,26 +318,10 @@ def compare_many(
     ]
 
 
-def make_context(first: Site, second: Site, called_alike: int = 0, name: str = "") -> Context:
+def make_context(first: Site, second: Site, name: str = "") -> Context:
     """Make the context of two pages; where one of their sites is not known, none is."""
     known = first.known and second.known
-    return Context((first, second) if known else UNKNOWN_SITES, called_alike, name)
-
-
-def count_called_alike(first: PageFacts, second: PageFacts, others: Iterable[PageFacts]) -> int:
-    """Count which of the other candidates are called like one of two, as in `Context`."""
-    called = _count_called(others)
-    return max(called[_called(first)], called[_called(second)])
-
-
-def _count_called(pages: Iterable[PageFacts]) -> Counter[tuple[str, object]]:
-    """Count pages by what they are called, but none that was kept though it repeats another one."""
-    return Counter(_called(page) for page in pages if not getattr(page, "original", 0))
-
-
-def _called(page: PageFacts) -> tuple[str, object]:
-    """Get by what pages of one host are called alike."""
-    return host_of(page.url), key_of(page.title, page.heading)
+    return Context((first, second) if known else UNKNOWN_SITES, name)
 
 
 def _decide(evidence: Evidence) -> tuple[str, bool]:
@@ -379,8 +347,7 @@ def _decide(evidence: Evidence) -> tuple[str, bool]:
     some = evidence.triples >= TRIPLES_FOR_EDITS
     least, less = LEAST_AGREED[together], _overlook(confirm)
     if place is Place.HOST:
-        own = evidence.main_alone > MOST_OF_ONE_MAIN_ALONE
-        least = max(least, LEAST_AGREED[Relation.MORE if own else Relation.MIXED])
+        least = max(least, LEAST_OF_TWO_ADDRESSES)
     # At two addresses of one host a page with an edit is another page.
     edits = place is not Place.HOST
     edited = edits and agree_but_for_edits(evidence.shared, evidence.common, less) >= confirm
@@ -417,14 +384,13 @@ def _tell_apart(evidence: Evidence) -> str:
     """Say why names, or what neighbours say alone, make two pages two; "" if nothing does."""
     together, place = evidence.together, evidence.place
     # Of a kind that has no names, such as a manual's lists of members, pages differ in little.
-    unnamed = evidence.known and evidence.title is evidence.heading is Relation.SILENT
-    one_text = evidence.agreed >= NEARLY_ALL and (evidence.equal or not unnamed)
+    one_text = evidence.agreed >= NEARLY_ALL and (evidence.equal or not evidence.known)
     if together is Relation.DIFFER:
         return "names differ"
     if together is Relation.SILENT and not one_text and place in {Place.FOLDER, Place.HOST}:
         return "nameless texts of one host differ"
     if evidence.neighbours:
-        if evidence.renamed or (together is Relation.MORE and place is Place.HOST):
+        if evidence.renamed or together is Relation.MORE:
             return "names of neighbours differ"
         least = LEAST_BESIDE_ONE_MAIN if evidence.equal else LEAST_OF_ITS_OWN
         if evidence.both_own > least * evidence.shared:

@@ -27,12 +27,9 @@ from scrapy_simhash.judging.comparison import (
     SHELLS,
     UNKNOWN_SITES,
     Answer,
-    Context,
     compare,
     compare_many,
-    count_called_alike,
     find_nearest,
-    make_context,
 )
 from scrapy_simhash.judging.documents import (
     NOBODY,
@@ -143,30 +140,6 @@ class Matcher:
         """Whether a record matches, whatever its scope, and whether or not it counts."""
         facts = structs.replace(record, scope=page.scope)
         return compare(page, facts, self.rule).duplicate
-
-    def find_context(
-        self, page: PageFacts, other: PageFacts, own: int, candidate: int, not_before: float = 0.0
-    ) -> Context:
-        """Find what tells of a page and its candidate, all but these two documents.
-
-        Documents that came later, or were last fetched before a time, tell nothing of their names.
-        """
-        candidates, _ = self._find_candidates(page)
-        near = (each.number for each in candidates[:_CANDIDATES_PER_PASS])
-        two = {own, candidate}
-        records = (get_sound(self.documents, number) for number in near if number not in {0, *two})
-        latest = max(page.time, other.time)
-        others = (
-            record
-            for record in records
-            if record is not None
-            and self.counts(record)
-            and not_before <= record.time
-            and record.first_time <= latest
-        )
-        alike = count_called_alike(page, other, others)
-        names = {each.number: each.name for each in candidates}
-        return make_context(*self._find_sites(page, other, two), alike, names.get(candidate, ""))
 
     def _ask_in_passes(
         self,

@@ -304,16 +304,6 @@ def list_parts(*names: str) -> dict[frozenset[str], str]:
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
-def key_of(title: str, heading: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Get what pages are called alike by: the words and signs of their names."""
-    title_words, heading_words = (
-        frozenset(word for part in _read(name) for word in (*part.words, *part.signs))
-        for name in (title, heading)
-    )
-    return title_words, heading_words
-
-
-@lru_cache(maxsize=_NAMES_REMEMBERED)
 def _read(name: str) -> tuple[_Part, ...]:
     """Read the parts of a name."""
     parts = []

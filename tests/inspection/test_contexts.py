@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from scrapy_simhash.config import SECONDS_A_DAY, Config
+from scrapy_simhash.config import Config
 from scrapy_simhash.detector.writer import Note
 from scrapy_simhash.inspection.contexts import FolderContexts, StoredContexts
 from scrapy_simhash.inspection.evaluation.evaluation import evaluate
@@ -22,7 +22,6 @@ from scrapy_simhash.judging.comparison import compare
 from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.rule import CONFIRM, Rule
 from scrapy_simhash.pages.sketch import SKETCH_BYTES, sketch_text
-from scrapy_simhash.stores.keyvalues import DOCUMENTS, octets
 from scrapy_simhash.stores.opening import open_as_it_is
 from tests.helpers.commanding import Run
 from tests.helpers.detecting import fetched, running, write_decision
@@ -45,7 +44,7 @@ def on_the_site(seed: int, words: int = 20, *, title: str = "") -> str:
 SITE = {
     "one": on_the_site(1, title="Same"),
     "copy": on_the_site(1, title="Same").replace("Menu", "Another menu"),
-    "other": on_the_site(2, title="Same"),
+    "other": on_the_site(2, words=15, title="Same"),
     **{f"more{n}": on_the_site(10 + n) for n in range(OTHERS)},
 }
 
@@ -101,7 +100,7 @@ def test_a_sample_has_one_page_of_each_other_document() -> None:
     stub = documents["p9"]
     assert stub is not None
     documents |= {"p8": None, "p9": structs.replace(stub, stub=True)}
-    contexts = FolderContexts(corpus, documents, 7)
+    contexts = FolderContexts(corpus, documents)
     for first, second in ((2, 3), (10, 40), (59, 60)):
         context = contexts.find(f"p{first}", f"p{second}")
         numbers = context.sites[0].numbers
@@ -114,34 +113,20 @@ def test_a_sample_has_one_page_of_each_other_document() -> None:
         assert not {first // 2, second // 2, 8 // 2} & set(asked)
         assert 1 not in numbers
     again = dict(reversed(documents.items()))
-    assert FolderContexts(corpus, again, 7).find("p2", "p3").sites[0].numbers == (
+    assert FolderContexts(corpus, again).find("p2", "p3").sites[0].numbers == (
         contexts.find("p2", "p3").sites[0].numbers
     )
-    other = FolderContexts(corpus, documents, 7, seed=1).find("p2", "p3").sites[0].numbers
+    other = FolderContexts(corpus, documents, seed=1).find("p2", "p3").sites[0].numbers
     assert other != contexts.find("p2", "p3").sites[0].numbers
 
 
 def test_a_host_of_few_pages_is_not_known() -> None:
     corpus, documents = make_folder(61)
-    contexts = FolderContexts(corpus, documents, 7)
+    contexts = FolderContexts(corpus, documents)
     assert not contexts.find("p0", "p5").known  # its source is its host, with no other page
     few = {name: documents[name] for name in [f"p{number}" for number in range(2, 16)]}
-    assert FolderContexts(corpus, few, 7).find("p2", "p3").known
-    assert not FolderContexts(corpus, few, 7).find("p2", "p5").known
-
-
-def test_other_pages_of_one_name_are_counted_once_a_document() -> None:
-    """However far away they are."""
-    corpus, documents = make_folder(20)
-    for name in ("p2", "p3", "p4", "p6", "p7", "p8"):
-        page = documents[name]
-        assert page is not None
-        far = 0xFF if name == "p8" else 0
-        documents[name] = structs.replace(page, title="Index", fingerprints=(far,))
-    contexts = FolderContexts(corpus, documents, 7)
-    assert contexts.find("p2", "p4").called_alike == 2  # p6 with p7, and p8
-    assert contexts.find("p2", "p3").called_alike == 3
-    assert contexts.find("p2", "p8").called_alike == 2  # p4, and p6 with p7
+    assert FolderContexts(corpus, few).find("p2", "p3").known
+    assert not FolderContexts(corpus, few).find("p2", "p5").known
 
 
 async def crawl_site(store: Path, first: tuple[str, ...] = ()) -> None:
@@ -222,33 +207,10 @@ def test_labels_of_a_store_are_judged_by_what_it_knows(store: Path) -> None:
         documents = {document.url: document for document in opened.list_documents()}
         one, other = (documents[f"http://{HOST}/{name}/page/"] for name in ("one", "copy"))
         rule = Rule(7, 0.9)
-        context = StoredContexts(opened, Config()).find(one, other)
+        context = StoredContexts(opened).find(one, other)
         assert context.known
         assert not {one.document, other.document} & set(context.sites[0].numbers)
         assert compare(one, other, rule, context=context).tests == other.tests[1:]
-
-
-def test_names_are_counted_as_when_the_page_was_judged() -> None:
-    """Neither damaged documents count, nor those that came later or had expired by then."""
-    pages = [
-        document(f"{n}", 1 << n, title="Same", time=n * SECONDS_A_DAY, sketch=bytes(SKETCH_BYTES))
-        for n in range(1, 7)
-    ]
-    with begin_crawl("memory:", distance=0) as store:
-        judge(store, *pages)
-        numbered = {number: store.get_document(number) for number in range(1, 7)}
-
-        def count(first: int, second: int, expire_days: float | None = None) -> int:
-            one, other = numbered[first], numbered[second]
-            assert one
-            assert other
-            contexts = StoredContexts(store, Config(expire_days=expire_days))
-            return contexts.find(one, other).called_alike
-
-        assert [count(1, number) for number in (2, 4, 6)] == [0, 2, 4]
-        assert (count(5, 6, 2.5), count(6, 5, 2.5), count(1, 6, 0.5)) == (1, 1, 0)
-        store.write(lambda stored: stored.values.put(DOCUMENTS, octets(2), b"damaged"))
-        assert count(1, 6) == 3
 
 
 def test_what_other_pages_of_the_site_have_is_greyed(

@@ -111,7 +111,7 @@ def test_a_store_and_an_evaluation_decide_as_compare_does(
     """What has one name on one host is compared however far apart it is."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it has a name of its own
     documents: dict[str, Document | None] = {"one": one, "other": other}
-    contexts = FolderContexts(Corpus(), documents, rule.distance)
+    contexts = FolderContexts(Corpus(), documents)
     answer = compare(other, one, rule, context=contexts.find("other", "one"))
     with (
         TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,

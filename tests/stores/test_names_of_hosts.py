@@ -109,7 +109,7 @@ def test_short_pages_are_compared_where_they_are_called_the_same() -> None:
         "short texts that differ",
     )
     assert verdicts[2].nearest is not None
-    assert verdicts[2].nearest.tests[1] == "short texts that are not called the same"
+    assert verdicts[2].nearest.tests[1] == "one short text, but pictures or attributes that differ"
     assert verdicts[5].nearest is not None
     assert verdicts[5].nearest.tests[1].startswith("one short text, but pictures")
 

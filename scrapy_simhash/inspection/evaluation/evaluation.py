@@ -100,7 +100,7 @@ def evaluate(
     problems = list(corpus.problems)
     pages = fingerprint_all(corpus, config, advance, problems, seed)
     documents = make_documents(corpus, pages, config)
-    contexts = FolderContexts(corpus, documents, config.distance, seed)
+    contexts = FolderContexts(corpus, documents, seed)
     judged, judging_ms = judge_pairs(
         corpus.pairs, documents, config, lambda pair: contexts.find(pair.first, pair.second)
     )
@@ -290,7 +290,7 @@ def judge_labels(store: Store, labels: Labels, config: Config) -> tuple[list[Jud
             assert stored is not None  # noqa: S101 - `_find_problem` says so
             by_name[name] = stored
     documents = {name: _as_document(stored, config) for name, stored in by_name.items()}
-    contexts = StoredContexts(store, config)
+    contexts = StoredContexts(store)
     judged, _ = judge_pairs(
         pairs,
         documents,
