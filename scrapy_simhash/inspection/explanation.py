@@ -31,6 +31,7 @@ from scrapy_simhash.judging.comparison import (
     decide,
     find_nearest,
 )
+from scrapy_simhash.judging.content import compare_contents
 from scrapy_simhash.judging.documents import Document, StoredDocument, look_at, make_document
 from scrapy_simhash.judging.evidence import Deciding, Relation
 from scrapy_simhash.pages.addresses import split_url
@@ -40,7 +41,6 @@ from scrapy_simhash.pages.fingerprint import (
     load_features,
     make_recipe,
 )
-from scrapy_simhash.pages.sketch import compare_sketches
 from scrapy_simhash.simhash import simhash
 from scrapy_simhash.stores.opening import open_as_it_is
 from scrapy_simhash.tables.designs import parse_design
@@ -319,8 +319,8 @@ def compare_pages(
     nearest = find_nearest(first.fingerprints, second.fingerprints)
     compared |= compare_fingerprints(*nearest, design)
     if first.sketch and second.sketch:
-        alike = compare_sketches(first.sketch, [second.sketch])
-        texts = round(float(alike.main[0]), 4), round(float(alike.whole[0]), 4)
+        (content,) = compare_contents([(first, second)], [context.sites])
+        texts = round(content.main_alike, 4), round(content.whole, 4)
         compared["main_similarity"], compared["whole_similarity"] = texts
         compared["similarity"] = max(texts)
     if answer.deciding is Deciding.TEXTS:

@@ -36,16 +36,8 @@ _NO_HASH = np.uint64(2**64 - 1)
 _VALUE = np.dtype("<u2")
 _LAYOUT = np.dtype([("values", _VALUE, BINS), ("places", np.uint8, BINS)])
 SKETCH_BYTES = _LAYOUT.itemsize
-_DIGITS = 6
 # Shingles of three words; one to five make no difference beyond noise (docs/study.md).
 SKETCH_WINDOW = 3
-
-
-class Similarity(NamedTuple):
-    """Estimated Jaccard similarities, 0 to 1, of pairs of documents; shape (n,) each."""
-
-    main: NDArray[np.float64]
-    whole: NDArray[np.float64]
 
 
 class Sketches(NamedTuple):
@@ -84,29 +76,3 @@ def read_sketches(sketches: Sequence[bytes]) -> Sketches:
     read = np.frombuffer(b"".join(sketches), _LAYOUT)
     places = read["places"]
     return Sketches(read["values"], places >> np.uint8(1), (places & np.uint8(1)).view(np.bool_))
-
-
-def compare_sketches(sketch: bytes, others: Sequence[bytes]) -> Similarity:
-    """Estimate how similar a document is to n others; texts without shingles are to nothing."""
-    return _compare(read_sketches([sketch]), read_sketches(others))
-
-
-def compare_pairs(firsts: Sequence[bytes], seconds: Sequence[bytes]) -> Similarity:
-    """Estimate how similar the two documents of each pair are, as `compare_sketches`."""
-    return _compare(read_sketches(firsts), read_sketches(seconds))
-
-
-def _compare(mine: Sketches, theirs: Sketches) -> Similarity:
-    """Compare sketches; shape (n, 256) on both sides, or (1, 256) on the first."""
-    # The smaller of two minima is that of both texts together; one that is larger says nothing.
-    first, second = mine.values < theirs.values, mine.values > theirs.values
-    equal = (mine.values == theirs.values) & (mine.values != EMPTY)
-    both = equal & mine.main & theirs.main
-    either = mine.main & (equal | first) | theirs.main & (equal | second)
-    return Similarity(_share(both, either), _share(equal, equal | first | second))
-
-
-def _share(agreeing: NDArray[np.bool_], either: NDArray[np.bool_]) -> NDArray[np.float64]:
-    all_of = np.count_nonzero(either, axis=1)
-    share: NDArray[np.float64] = np.count_nonzero(agreeing, axis=1) / np.maximum(1, all_of)
-    return share.round(_DIGITS)

@@ -16,9 +16,10 @@ from scrapy_simhash.judging.documents import Document
 from scrapy_simhash.judging.evidence import Deciding
 from scrapy_simhash.judging.rule import Rule
 from scrapy_simhash.pages.recipe import FILE_DIGEST_BYTES
-from scrapy_simhash.pages.sketch import compare_sketches, sketch_text
+from scrapy_simhash.pages.sketch import sketch_text
 from tests.helpers.documents import CRAWL, open_in_crawl
 from tests.helpers.oracle import distance_between
+from tests.helpers.sketches import compare_sketches
 from tests.helpers.urlrules import RULE, make_facts
 
 CENTRE = 0x0123456789ABCDEF
@@ -77,7 +78,7 @@ def is_near_duplicate(one: Document, other: Document, rule: Rule) -> bool:
     )
     tolerance = 0.05 * min(1.0, (1 - rule.confirm) / 0.1)
     least = max(0.95, rule.confirm) if both_differ else rule.confirm - tolerance
-    alike = compare_sketches(one.sketch, [other.sketch]).whole[0]
+    alike = compare_sketches(one.sketch, other.sketch)[1]
     return bool(both_long and alike >= least) or have_one_name(one, other)
 
 
