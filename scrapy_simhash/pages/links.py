@@ -116,23 +116,15 @@ class _Resolver:
         return join_url(self._url, link) if _ODD.search(link) else self._folder + link
 
 
-def share_of_new_links(sample: bytes, seen: Iterable[bytes]) -> float | None:
-    """Estimate which share of a page's links, 0 to 1, was on none of some other pages."""
-    # None where the page has no links, or none that the samples can tell of: where one is full,
-    # links above its largest hash are left out.
+def share_of_new_links(sample: bytes, seen: bytes) -> float | None:
+    """Estimate which share of a page's links, 0 to 1, was not on another page, by their samples."""
+    # None where the page has no links, or none that the samples can tell of: whether the other page
+    # has a link above the largest hash of its full sample is not known.
     # Of 64 numbers sets are as fast as numpy, whose set operations load `numpy.ma` on first use.
-    mine = np.frombuffer(sample, _HASH).tolist()
-    if not mine:
-        return None
-    others = [np.frombuffer(other, _HASH).tolist() for other in seen]
-    if not others:
-        return 1.0
-    # Whether a page has a link above the largest hash of its full sample is not known.
-    bound = min((other[-1] for other in others if len(other) == SAMPLE_LINKS), default=mine[-1])
-    comparable = {link for link in mine if link <= bound}
-    if not comparable:
-        return None
-    return len(comparable.difference(*others)) / len(comparable)
+    mine, others = (np.frombuffer(each, _HASH).tolist() for each in (sample, seen))
+    full = len(others) == SAMPLE_LINKS
+    comparable = {link for link in mine if not full or link <= others[-1]}
+    return len(comparable.difference(others)) / len(comparable) if comparable else None
 
 
 def measure_new_links(
@@ -159,17 +151,17 @@ def measure_new_links(
         nothing, and the others are also carried over to the place of the original, and the smaller
         share counts: each link of a mirror has a counterpart there.
     """
-    share = share_of_new_links(sample, [seen])
+    share = share_of_new_links(sample, seen)
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
         return share
     listed = links.addresses.decode().split("\n")
     others = [link for link in listed if not leads_back(link, url, requested)]
     if len(others) < len(listed):
-        share = share_of_new_links(_sample(map(str.encode, others)), [seen]) if others else 0.0
+        share = share_of_new_links(_sample(map(str.encode, others)), seen) if others else 0.0
     carry = carry_over(url, original)
     if share is None or carry is None:
         return share
-    there = share_of_new_links(_sample(carry(link).encode() for link in others), [seen])
+    there = share_of_new_links(_sample(carry(link).encode() for link in others), seen)
     return share if there is None else min(share, there)
 
 
