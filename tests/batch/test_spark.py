@@ -452,9 +452,11 @@ def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
     hashes = np.random.default_rng(1).integers(0, 2**64, 4_000, np.uint64)
     frame, other_frame, *texts = hashes[:400], hashes[400:410], *hashes[1_000:].reshape(-1, 60)
 
-    def make(number: int, host: str, text: int, title: str = "The harbour") -> dict[str, Any]:
+    def make(
+        number: int, host: str, text: int, title: str = "The harbour", words: int = 60
+    ) -> dict[str, Any]:
         framed = other_frame if number == NAMED else frame
-        whole = np.concatenate([framed, texts[text]])
+        whole = np.concatenate([framed, texts[text][:words]])
         return {
             "id": bytes([number]),
             "host": host,
@@ -469,7 +471,7 @@ def test_a_first_pass_tells_sites_and_names(spark: Session) -> None:
     # Two texts in one template, on a host that is known and on one that is not.
     for host, numbers in (("a.example", (20, 21)), ("b.example", (22, 23))):
         near = {"fingerprints": [min(numbers)]}
-        rows += [make(number, host, number - 10) | near for number in numbers]
+        rows += [make(number, host, number - 10, words=15) | near for number in numbers]
     # One text in two templates, far from each other.
     rows += [make(number, "a.example", 15) | {"called": [b"key"]} for number in (NAMED, 31)]
     found = confirm_of(spark, documents_of(spark, *rows))

@@ -44,7 +44,7 @@ def on_the_site(seed: int, words: int = 20, *, title: str = "") -> str:
 SITE = {
     "one": on_the_site(1, title="Same"),
     "copy": on_the_site(1, title="Same").replace("Menu", "Another menu"),
-    "other": on_the_site(2, words=15, title="Same"),
+    "other": on_the_site(2, words=5, title="Same"),
     **{f"more{n}": on_the_site(10 + n) for n in range(OTHERS)},
 }
 
