@@ -8,7 +8,7 @@
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
     +-- StoreDamagedError       the data in a store is inconsistent
     +-- DamagedError            one record cannot be read
-    |   +-- OtherVersionError   it is whole, but not as this version writes such records
+    |   +-- OtherVersionError   it is intact, but in another version's format
     +-- ArchiveError            an archive cannot be read or written
     ValueError
     +-- SettingError            a setting has an invalid value

@@ -44,9 +44,9 @@ _INTERRUPTED = 130
 
 
 def print_fields(answer: Answer, indent: str = "") -> Iterable[Part]:
-    """Print an answer: a field a line, then a table for each list of objects; no empty ones.
+    """Print an answer: one field a line, then a table for each list of objects that is not empty.
 
-    Objects that have lists are printed one below the other. A share has its interval behind it.
+    Objects that have lists are printed one below the other. Its interval follows each share.
     """
     tables: dict[str, list[Answer]] = {}
     for key, value in answer.items():

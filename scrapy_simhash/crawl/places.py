@@ -8,7 +8,7 @@ which it followed others of its kind. Where it is not, one of its counterparts m
     without idle parameters         sessions, say: pages differ from their originals in it only,
                                     and three quarters of these lead to nothing new
 
-That is believed where five pages were dropped for their counterparts, and hardly any was kept that
+This is assumed where five pages were dropped for their counterparts, and hardly any was kept that
 has another text: editions and translations have addresses as mirrors and sessions have. To find
 that out, a sample of the links that are known in this way only is followed, and the first page of
 it that is kept ends the belief.
@@ -63,7 +63,7 @@ _Carry: TypeAlias = "Callable[[str], str]"
 
 
 class SeenLinks:
-    """Digests of addresses: 32 bits of each, in the slot that 21 others name.
+    """Digests of addresses: 32 bits of each, in a slot named by 21 others.
 
     An address is there for all callbacks, or for one of them only.
     """

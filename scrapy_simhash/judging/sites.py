@@ -79,7 +79,7 @@ UNKNOWN_SITE = Site()
 class Sites:
     """Finds the sites of the documents in one store, and remembers those needed last.
 
-    They are known by what each document of the sample tells, which others may change meanwhile.
+    A site is remembered by what its sample says of each document, so a changed one is read again.
     """
 
     def __init__(self) -> None:

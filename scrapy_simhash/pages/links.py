@@ -147,15 +147,15 @@ def measure_new_links(
 
     Returns:
         0 to 1, or None, as `share_of_new_links`. Where most are new by their addresses, those that
-        lead to the page itself, or say that one wants to go there, as a login does, count for
-        nothing, and the others are also carried over to the place of the original, and the smaller
-        share counts: each link of a mirror has a counterpart there.
+        lead to the page itself or its original, or say that one wants to go there, as a login does,
+        count for nothing, and the others are also carried over to the place of the original, and
+        the smaller share counts: each link of a mirror has a counterpart there.
     """
     share = share_of_new_links(sample, seen)
     if share is None or share < MOSTLY_NEW or not original or not links.addresses:
         return share
     listed = links.addresses.decode().split("\n")
-    others = [link for link in listed if not leads_back(link, url, requested)]
+    others = [link for link in listed if not leads_back(link, url, requested, original)]
     if len(others) < len(listed):
         share = share_of_new_links(_sample(map(str.encode, others)), seen) if others else 0.0
     carry = carry_over(url, original)

@@ -91,7 +91,7 @@ def find_scope_of_url(name: str, url: str) -> str:
     """Find the scope of a page by its URL alone; `ValueError` if the scope needs the text, too."""
     if name not in SCOPES_WITHOUT_TEXT:
         raise ValueError(
-            f"SIMHASH_SCOPE = {name!r} asks for the text of a page, and only fingerprints are "
+            f"SIMHASH_SCOPE = {name!r} needs the text of a page, but only fingerprints are "
             f"there; set it to {', '.join(sorted(SCOPES_WITHOUT_TEXT))}, or import the pages"
         )
     return SCOPES_WITHOUT_TEXT[name](url, None)

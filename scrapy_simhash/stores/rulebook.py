@@ -138,9 +138,7 @@ def change_rule(
     if record is None:
         raise ValueError(f"no URL rule has the id {rule_id!r}; `scrapy simhash urls` lists them")
     if action not in get_args(RuleAction):
-        raise ValueError(
-            f"{action!r} is nothing to do with a URL rule; take pin, ban, retire or learn"
-        )
+        raise ValueError(f"{action!r} is no action on a URL rule; use pin, ban, retire or learn")
     record.become(_STATES[action], f"a person said: {action}", time)
     put_rule(documents, record)
     return record

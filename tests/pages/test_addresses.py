@@ -90,11 +90,12 @@ def test_links_of_the_next_page_of_a_list_are_new() -> None:
     assert measure(second, f"{A}/one", first, f"{A}/two") == 1.0
 
 
-def test_links_that_name_their_own_page_are_not_new() -> None:
-    """A login says where one wanted to go."""
+def test_links_that_name_their_own_page_or_the_original_are_not_new() -> None:
+    """A login says where one wanted to go, and a print view leads back."""
     back = ["/two", "/login?next=/two", "/in?back=http%3A%2F%2Fa.example%2Ftwo&x=1"]
     assert measure(back, f"{A}/two", ["/one"], f"{A}/one") == 0.0
-    assert measure([*back, "/new", "/one"], f"{A}/two", ["/one"], f"{A}/one") == 0.5
+    assert measure([*back, "/new", "/menu"], f"{A}/two", ["/menu"], f"{A}/one") == 0.5
+    assert measure(["/one"], f"{A}/two", ["/menu"], f"{A}/one") == 0.0
     sample, listed = read_links(back, f"{A}/login")
     redirected = f"{A}/login", b"", f"{A}/one"
     assert measure_new_links(sample, listed, *redirected) == 1.0

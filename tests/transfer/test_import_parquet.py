@@ -129,7 +129,7 @@ def test_files_that_say_nothing_of_their_recipe(
     scoped = ("-s", "SIMHASH_SCOPE=language")
     done = run(*scoped, "import", "b.parquet", "--store", "t")
     assert done.exit_code == 2
-    assert "asks for the text of a page" in done.err
+    assert "needs the text of a page" in done.err
 
 
 @pytest.mark.parametrize(

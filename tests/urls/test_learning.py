@@ -267,7 +267,7 @@ def test_what_a_person_may_not_ask_for() -> None:
     with pytest.raises(ValueError, match="no URL rule has the id 'x'"):
         change_rule(crawl.documents, "x", "pin", 1.0)
     add_rules(crawl.documents, [parse_rule(SID)], 1.0)
-    with pytest.raises(ValueError, match="'drop' is nothing to do with a URL rule"):
+    with pytest.raises(ValueError, match="'drop' is no action on a URL rule"):
         change_rule(crawl.documents, parse_rule(SID).id, "drop", 1.0)  # type: ignore[arg-type]
 
 

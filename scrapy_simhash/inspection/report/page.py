@@ -152,10 +152,10 @@ _ADVICE = {
     STUB: "Too little text to compare: empty shells, or pages that scripts draw.",
     TEMPLATE: "Their titles name different things, and the distance alone decided. If the pages "
     "are different, set SIMHASH_CONFIRM = 0.9, or name them in SIMHASH_NEVER_DROP.",
-    LARGE: "Among the pages that most others repeat. One text rarely has many URLs: does a "
-    "parameter or a path make them, or do the pages differ after all?",
+    LARGE: "Among the pages that most others repeat. One text rarely has many URLs: look for a "
+    "parameter or a path that varies, or for pages that do differ.",
     EDGE: "The texts are alike by less than SIMHASH_CONFIRM, because what stands before and behind "
-    "their common part may differ, or what decided was hardly enough. If these are different "
+    "their common part may differ, or the evidence was barely enough. If these are different "
     "pages, `scrapy simhash undo` them and name such addresses in SIMHASH_NEVER_DROP, or set "
     "SIMHASH_ACTION to `flag`. SIMHASH_CONFIRM and SIMHASH_DISTANCE bound only the common part and "
     "the fingerprints.",

@@ -293,7 +293,7 @@ class Environment:
             if self._find_file() != self._file_number:
                 raise StoreUnavailableError(
                     f"the file of the store at {self.folder} was removed or replaced after this "
-                    "process had opened it; begin again, so that what comes is kept"
+                    "process had opened it; restart it, so that new pages are kept"
                 )
             yield
 

@@ -1,6 +1,6 @@
 """Look for damaged pages in an LMDB file, a level of its trees at a time.
 
-LMDB trusts the pages that it meets: one of zeros ends the process by an assertion. `lmdb.verify`
+LMDB trusts the pages that it meets: a zeroed one aborts the process. `lmdb.verify`
 proves every row, at 0.07 to 0.27 s a MiB; this only looks at what LMDB follows (numbers of pages,
 their kinds, bounds, lengths), with numpy, at a few ms a MiB. `verify` judges what it suspects.
 """
