@@ -272,13 +272,13 @@ def read_config(settings: Mapping[str, Any]) -> Config:
 
 
 def describe_unknown(settings: Mapping[str, Any]) -> str:
-    """Name the unknown settings that begin with SIMHASH_, or return ""."""
+    """Name the unknown settings that begin with SIMHASH_, or return ""; refuse misspelt ones."""
     known = [f"SIMHASH_{option.name.upper()}" for option in fields(Config)]
     names = sorted(name for name in map(str, settings) if name.startswith("SIMHASH_"))
-    unknown = [
+    unknown = [name for name in names if name not in known]
+    for name in unknown:
         # The beginning, which all share, makes any two of them alike.
-        name + (f" ({_CONSTANTS[name]})" if name in _CONSTANTS else suggest(name, known, 0.85))
-        for name in names
-        if name not in known
-    ]
+        if name not in _CONSTANTS and (hint := suggest(name, known, 0.85)):
+            raise SettingError(f"{name}: there is no such setting{hint}")
+    unknown = [f"{name} ({_CONSTANTS[name]})" if name in _CONSTANTS else name for name in unknown]
     return f"settings that do not exist: {', '.join(unknown)}" if unknown else ""

@@ -80,6 +80,8 @@ class SimhashDownloaderMiddleware:
                 "scrapy_simhash needs asyncio, but TWISTED_REACTOR names another reactor; "
                 "set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor"
             )
+        if unknown := describe_unknown(crawler.settings):
+            logger.warning("Ignored %s", unknown)
         self.looking = is_looking()
         if self.looking:  # write neither to the store nor to its log
             config = replace(config, readonly=True, log=None)
@@ -129,8 +131,6 @@ class SimhashDownloaderMiddleware:
 
     async def spider_opened(self, spider: Spider) -> None:
         """Open store, log and workers; stop the crawl if the store cannot be used."""
-        if unknown := describe_unknown(self._crawler.settings):
-            logger.warning("Ignored %s", unknown, extra={"spider": spider})
         try:
             await self._detector.open(spider.name)
         except Exception as error:
@@ -184,7 +184,7 @@ class SimhashDownloaderMiddleware:
         stats, parked = self._crawler.stats, self.parked.counted if self.parked else {}
         if self.looking:  # each page had a line of its own
             return
-        warnings = list_warnings(stats, self._actions.chosen, self.links.unseen_on)
+        warnings = list_warnings(stats, self._actions.chosen, self.links.unseen)
         parts = [
             describe_end(stats, self._actions.chosen),
             *warnings,

@@ -23,7 +23,7 @@ import xxhash
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request
 
-from scrapy_simhash._printable import describe_error
+from scrapy_simhash._printable import describe_error, quote
 from scrapy_simhash.config import LATE
 from scrapy_simhash.crawl.followers import Follower, sift
 from scrapy_simhash.crawl.internals import list_asked
@@ -89,8 +89,8 @@ class Outlinks(Follower):
         self._flagged: set[bytes] = set()
         self._left_out: set[str] = set()  # links to pages that are known by other addresses
         self._outdated = False  # whether pages came since these were found
-        # When the crawl has ended: the dropped page with most links that nobody saw, and how many.
-        self.unseen_on = ("", 0)
+        # When the crawl has ended: the links that nobody saw, by the dropped pages that have them.
+        self.unseen: dict[str, list[str]] = {}
 
     @cached_property
     def _followed(self) -> dict[str, dict[int, int]]:
@@ -243,25 +243,24 @@ class Outlinks(Follower):
             self._dropped.append(page._replace(links=page.links[:left]))
 
     async def close(self) -> None:
-        """Count the links that nobody followed, and find the page that has most of them."""
+        """Find the links that nobody followed."""
         if not self._detector.is_open:
             return
         if self._late:  # the requests that are left are owed
             if self._owed is not None and not self._outdated:
                 self._owed.forget_left_out()
         else:
-            pages = await asyncio.to_thread(self._find_unseen)
+            self.unseen = await asyncio.to_thread(self._find_unseen)
             missed = sum(n for each, n in self._missed.items() if self._asks.get(each, True))
-            if number := pages.total() + missed:
+            if number := sum(map(len, self.unseen.values())) + missed:
                 count(self._crawler, "links/only_on_dropped_pages", number)
-                self.unseen_on = next(iter(pages.most_common(1)), ("", 0))
         if self._left_out and not self._flags:
             count(self._crawler, "links/known_elsewhere", len(self._left_out))
 
-    def _find_unseen(self) -> Counter[str]:
-        """Count the links that nobody requested by the dropped pages that have them."""
+    def _find_unseen(self) -> dict[str, list[str]]:
+        """Log the links that nobody requested; list them by the dropped pages that have them."""
         made, found = list_asked(self._crawler), set[str]()
-        pages: Counter[str] = Counter()
+        pages: dict[str, list[str]] = {}
         dropped = [page for page in self._dropped if self._asks.get(page.callback, True)]
         new, elsewhere = self._known.sort(dropped)
         self._left_out = {link for link, *_ in elsewhere}
@@ -273,7 +272,8 @@ class Outlinks(Follower):
                 made_anyway = identity in made and identity not in self._flagged
                 if identity and not made_anyway and self._is_own(Request(url)):
                     found.add(url)
-                    pages[page.url] += 1
+                    pages.setdefault(page.url, []).append(url)
+                    logger.debug("Unseen link on %s: %s", quote(page.url), quote(url))
         return pages
 
     def _is_own(self, request: Request) -> bool:

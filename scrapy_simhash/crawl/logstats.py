@@ -11,7 +11,7 @@ from scrapy_simhash._printable import plural, printable, quote, show_bytes
 from scrapy_simhash.crawl.policy import FOLLOW, LOSING, PASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from logging import LogRecord
 
     from scrapy import Spider
@@ -35,7 +35,6 @@ _OWED = (
 )
 _OUTCOMES = {"same": "the same", "different": "different", "grey": "undecided"}
 
-
 # What a look at a page finds, and what a crawl would do with a near-duplicate.
 _FINDS = {
     "new": "like none that the store has",
@@ -50,8 +49,7 @@ class SimhashLogStats(LogStats):
     """Scrapy's own extension, with `near-duplicates N (x %)` at the end of its line."""
 
     # N counts near-duplicates whatever the action; x is their share of all pages judged so far. The
-    # line is Scrapy's until a page was judged. Scrapy also determines the interval
-    # (`LOGSTATS_INTERVAL`), the logger and the final stats.
+    # interval (`LOGSTATS_INTERVAL`), the logger and the final stats are Scrapy's.
 
     def log(self, spider: Spider) -> None:
         """Log the line; called at each interval."""
@@ -138,11 +136,13 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
             first = f"{plural(number, 'near-duplicate')} of {plural(pages, 'page')}"
             parts.append(what.format(f"{number:,}" if parts else first) + more)
     if not parts:
-        return f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)
+        parts = [f"No near-duplicates among {plural(pages, 'page')}" if pages else _say_why(stats)]
     if late := get("links/requested_late"):
         parts.append(f"requested {plural(late, 'link')} of dropped pages late")
     if known := get("links/known_elsewhere"):
         parts.append(f"left out {plural(known, 'link')} to pages known by another address")
+    if whole := get("failed/text"):
+        parts.append(f"found no main text in {plural(whole, 'page')}")
     line = ", ".join(parts)
     owed = {
         f"{plural(number, what)}{more}": number
@@ -156,9 +156,9 @@ def describe_end(stats: StatsCollector, acted: Mapping[str, int]) -> str:
 
 
 def list_warnings(
-    stats: StatsCollector, acted: Mapping[str, int], unseen_on: tuple[str, int] = ("", 0)
+    stats: StatsCollector, acted: Mapping[str, int], unseen: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """List what somebody should look at after a crawl, each with the command that shows it."""
+    """List what somebody should look at after a crawl; `unseen` has links by dropped pages."""
 
     def get(key: str) -> int:
         return int(stats.get_value(f"simhash/{key}", 0))
@@ -187,14 +187,14 @@ def list_warnings(
             "check`, `scrapy simhash log --status unjudged`)"
         )
     if links := get("links/only_on_dropped_pages"):
-        (page, most), some = unseen_on, plural(links, "link")
+        page, named = max(unseen.items(), key=lambda found: len(found[1]), default=("", ()))
+        some, part = plural(links, "link"), f"{len(named):,} of them " * (len(named) < links)
         losing = not acted.keys().isdisjoint(LOSING)
         warnings.append(
             (f"{some} of near-duplicates stayed" if losing else f"dropping them would leave {some}")
-            + " unseen"
-            + f", {f'{most:,} of them ' * (most < links)}on {quote(page)}" * bool(page)
-            + " (`scrapy simhash report` shows pages of mostly new links; "
-            "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them)"
+            + f" unseen{f', {part}on {quote(page)}' * bool(page)} (listed at level DEBUG; `scrapy "
+            "simhash report` shows pages of mostly new links; SIMHASH_FOLLOW_NEW_LINKS = 'late' "
+            "follows them)"
         )
     return warnings
 

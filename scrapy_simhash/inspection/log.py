@@ -160,8 +160,6 @@ def write_csv(decisions: Iterable[Decision]) -> Iterator[str]:
 def _write_parquet(
     decisions: Iterable[Decision], output: Path | None, *, overwrite: bool
 ) -> dict[str, Any]:
-    if output is None:
-        raise ValueError("--format parquet needs the name of a file: --output FILE")
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -170,6 +168,8 @@ def _write_parquet(
             "--format parquet needs pip install 'scrapy-simhash[parquet]'; --format csv needs "
             "nothing"
         ) from None
+    if output is None:
+        raise ValueError("--format parquet needs the name of a file: --output FILE")
     schema = pa.schema(_choose_types(pa, msgspec.inspect.type_info(Decision)))
     rows = 0
     with (

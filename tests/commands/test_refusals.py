@@ -31,7 +31,8 @@ owed list --store s -sSIMHASH_DISTANCE=9 -> SIMHASH_DISTANCE = 9: must be 0 to 7
 -s A=1 owed -s SIMHASH_CONFIRM=3 list --store s -s SIMHASH_FILES=no -> SIMHASH_CONFIRM =
 stats --set A -> Invalid -s value, use -s NAME=VALUE
 -s SIMHASH_DISTANCE=9 stats --store s -> SIMHASH_DISTANCE = 9: must be 0 to 7 bits
-
+-s SIMHASH_DISTNCE=3 stats --store s -> no such setting; did you mean SIMHASH_DISTANCE?$
+stats --store in -> /in, which is a file; name the folder
 log --status dropped -> invalid choice: 'dropped'
 log --last many -> 'many' is not a whole number
 log --follow --summary -> --follow never ends

@@ -41,12 +41,11 @@ def assert_stopped(done: Crawl) -> None:
 async def test_an_unknown_setting_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS, SIMHASH_DISTNCE=3)
+    done = await crawl(tmp_path / "store", [PAGE], **SETTINGS, SIMHASH_DIR="x")
     assert done.counted == {"pages": 1, "new": 1}
     warned = [each for each in caplog.records if each.levelname == "WARNING"]
     (said,) = [each.getMessage() for each in warned if each.name == LOGGER]
-    meant = "SIMHASH_DISTNCE; did you mean SIMHASH_DISTANCE?"
-    assert said == f"Ignored settings that do not exist: {meant}"
+    assert said == "Ignored settings that do not exist: SIMHASH_DIR"
 
 
 def fill(store: Path, **arguments: Any) -> None:

@@ -54,7 +54,7 @@ def list_kept(store: Path, site: Site) -> list[str]:
 
 
 async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "scrapy_simhash")
+    caplog.set_level(logging.DEBUG, "scrapy_simhash")
     done = await crawl_list(tmp_path, site)
     assert set(done.paths) == {"/list?page=1", "/a", "/b"}
     assert done.counted[ONLY] == len(LOST)
@@ -64,6 +64,8 @@ async def test_a_loss_is_seen(site: Site, tmp_path: Path, caplog: pytest.LogCapt
     assert told in caplog.records[-1].getMessage()
     assert "SIMHASH_FOLLOW_NEW_LINKS = 'late' follows them); " in caplog.records[-1].getMessage()
     assert caplog.records[-1].levelno == logging.WARNING
+    for link in LOST:
+        assert f"link on '{site.url('/list?page=2')}': '{site.url(link)}'" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,11 @@ def test_line_is_that_of_scrapy_before_any_page_was_judged(
             ),
         ),
         (
+            {"pages": 9, "failed/text": 2},
+            {},
+            "No near-duplicates among 9 pages, found no main text in 2 pages",
+        ),
+        (
             {"pages": 9, "near_duplicate": 1},
             {"pass": 1},
             "Kept 1 near-duplicate of 9 pages for another callback or spider",
@@ -162,7 +167,7 @@ def test_a_crawl_in_one_line(stats: dict[str, int], acted: dict[str, int], expec
         (
             {"pages": 2, "links/only_on_dropped_pages": 1},
             {"flag": 1},
-            "dropping them would leave 1 link unseen (`",
+            "dropping them would leave 1 link unseen (listed at level DEBUG; `scrapy simhash ",
         ),
     ],
 )
@@ -171,6 +176,14 @@ def test_what_somebody_should_look_at_is_told_with_a_command(
 ) -> None:
     collector = MemoryStatsCollector(get_crawler())
     collector.set_stats({f"simhash/{key}": count for key, count in stats.items()})
-    warnings = "; ".join(list_warnings(collector, acted))
+    warnings = "; ".join(list_warnings(collector, acted, {}))
     assert expected in warnings
     assert ("`scrapy simhash " in warnings) == bool(expected)
+
+
+@pytest.mark.parametrize(("links", "part"), [(3, ""), (4, "3 of them ")])
+def test_the_page_with_most_unseen_links_is_named(links: int, part: str) -> None:
+    collector = MemoryStatsCollector(get_crawler())
+    collector.set_stats({"simhash/links/only_on_dropped_pages": links})
+    (said,) = list_warnings(collector, {"drop": 1}, {"/a": ["/1"], "/b": ["/2", "/3", "/4"]})
+    assert f"{links} links of near-duplicates stayed unseen, {part}on '/b' (listed" in said

@@ -185,9 +185,12 @@ def test_workers_leave_a_core_to_the_crawl(
 
 
 def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
-    unknown = describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
-    assert "SIMHASH_MIN_FEATURES (32 now" in unknown
-    assert "SIMHASH_URL_RULE; did you mean SIMHASH_URL_RULES?" in unknown
+    assert "SIMHASH_MIN_FEATURES (32 now" in describe_unknown({"SIMHASH_MIN_FEATURES": 5})
+
+
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"URL_RULE: .*; did you mean SIMHASH_URL_RULES\?$"):
+        describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
 
 
 def test_a_setting_that_is_like_no_other_is_only_named() -> None:

@@ -81,8 +81,9 @@ def test_parquet_without_its_extra_names_it(
     run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    err = run.refused("log", "--format", "parquet", "-o", "log.parquet", "--store", store)
-    assert "pip install 'scrapy-simhash[parquet]'" in err
+    for output in ([], ["-o", "log.parquet"]):
+        err = run.refused("log", "--format", "parquet", *output, "--store", store)
+        assert "pip install 'scrapy-simhash[parquet]'" in err
     assert not Path("log.parquet").exists()
 
 

@@ -196,8 +196,8 @@ class Environment:
             return self._open_lmdb(map_bytes)
         if self.readonly:
             raise StoreUnusableError(
-                f"there is no store at {self.folder}; name the folder of an existing one, "
-                "or crawl first: a crawl makes it"
+                f"there is no store at {self.folder}{', which is a file' * self.folder.is_file()}; "
+                "name the folder of an existing one, or crawl first: a crawl makes it"
             )
         try:
             return self._open_lmdb(map_bytes)
@@ -266,7 +266,7 @@ class Environment:
                         self.env.set_mapsize(0)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
-        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map; try again")
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a durable write transaction; it may run several times."""
@@ -283,7 +283,7 @@ class Environment:
                         self.env.set_mapsize(0)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
-        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map")
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map; try again")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
