@@ -254,9 +254,6 @@ _LOG = f"""
 --summary: show counts and the most duplicated pages
 --top N: with --summary: number of such pages to list (default: {_TOP}); a near-duplicate found in
     several crawls counts once
---format FORMAT: write a table, a row a decision: csv; or parquet, which needs an extra and --output
--o --output FILE: with --format: the file to write (default: standard output)
---overwrite: replace an existing file
 """
 _QUERY = """
 | [URL|FILE|FINGERPRINT]: what to look up; - reads an HTML page from standard input
@@ -296,7 +293,6 @@ COMMANDS = {
             "log": {"dest": "log_path"},
             "status": {"choices": STATUSES},
             "top": {"default": _TOP},
-            "format": {"dest": "form", "choices": ("csv", "parquet")},
         },
         examples=(
             "log --last 20",
@@ -304,7 +300,6 @@ COMMANDS = {
             "log --status near_duplicate --url /print/",
             "log --summary           # which pages caused the most drops?",
             "log --summary --crawl last --top 50",
-            "log --format csv -o log.csv",
         ),
         details="Times are UTC. The second line of a near-duplicate names the page it duplicates.",
     ),

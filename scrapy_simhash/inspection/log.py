@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
-from msgspec import structs
 
-from scrapy_simhash._files import open_whole
-from scrapy_simhash._printable import escape, mask_passwords, printable
+from scrapy_simhash._printable import mask_passwords, printable
 from scrapy_simhash.config import DEFAULT_LOG, Config
 from scrapy_simhash.crawl.running import find_default_log
 from scrapy_simhash.detector.log import NOT_FETCHED, Decision
 from scrapy_simhash.errors import InspectionError, PartlyFailedError
-from scrapy_simhash.stores.keyvalues import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +31,6 @@ _FOLLOW_SECONDS = 0.2
 # The beginning of a line that is not a decision shows what kind of file it is.
 _CHARACTERS_SHOWN = 80
 _LINES_PER_STEP = 1_000
-_ROWS_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
@@ -94,16 +88,10 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     follow: bool,
     summary: bool,
     top: int,
-    form: str | None,
-    output: Path | None,
-    overwrite: bool,
-) -> Iterator[dict[str, Any] | str]:
-    """Read, follow or summarise the decision log, or write a table: `scrapy simhash log`."""
-    if follow and (summary or form):
-        other = "--summary" if summary else "--format"
-        raise ValueError(f"--follow never ends, so it cannot be combined with {other}")
-    if (form and summary) or (output and not form):
-        raise ValueError("--output writes the table of --format, and --summary is not a table")
+) -> Iterator[dict[str, Any]]:
+    """Read, follow or summarise the decision log: `scrapy simhash log`."""
+    if follow and summary:
+        raise ValueError("--follow never ends, so it cannot be combined with --summary")
     path = find_log(config, log_path)
     if follow and not path.exists():
         sys.stderr.write(f"waiting for the decision log {printable(path)}\n")
@@ -115,87 +103,8 @@ def show_log(  # noqa: PLR0913 - the arguments of the command
     decisions = (decision for decision, _ in lines)
     if summary:
         yield from summarise(decisions, top)
-    elif form == "parquet":
-        yield _write_parquet(decisions, output, overwrite=overwrite)
-    elif form and output:
-        with open_whole(output, overwrite=overwrite) as file:
-            rows = sum(file.write(line.encode()) > 0 for line in write_csv(decisions)) - 1
-        yield {"file": str(output), "rows": rows}
-    elif form:
-        yield from write_csv(decisions)
     else:
         yield from (line for _, line in lines)
-
-
-def _make_row(decision: Decision) -> dict[str, Any]:
-    """Make a row of a table: each key of the log is a column; texts are printable."""
-    row = structs.asdict(decision)
-    if decision.evidence is not None:
-        row["evidence"] = structs.asdict(decision.evidence)
-    return {
-        name: [escape(item) for item in value]
-        if isinstance(value, list)
-        else escape(value)
-        if isinstance(value, str)
-        else value
-        for name, value in row.items()
-    }
-
-
-def write_csv(decisions: Iterable[Decision]) -> Iterator[str]:
-    """Write decisions as lines of CSV, below their names; lists and `evidence` are JSON."""
-    line = StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(Decision.__struct_fields__)
-    for decision in decisions:
-        yield line.getvalue()
-        line.seek(line.truncate(0))
-        writer.writerow(
-            json.dumps(value) if isinstance(value, list | dict) else value
-            for value in _make_row(decision).values()
-        )
-    yield line.getvalue()
-
-
-def _write_parquet(
-    decisions: Iterable[Decision], output: Path | None, *, overwrite: bool
-) -> dict[str, Any]:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise InspectionError(
-            "--format parquet needs pip install 'scrapy-simhash[parquet]'; --format csv needs "
-            "nothing"
-        ) from None
-    if output is None:
-        raise ValueError("--format parquet needs the name of a file: --output FILE")
-    schema = pa.schema(_choose_types(pa, msgspec.inspect.type_info(Decision)))
-    rows = 0
-    with (
-        open_whole(output, overwrite=overwrite) as file,
-        parquet.ParquetWriter(file, schema) as writer,
-    ):
-        for some in cut(decisions, _ROWS_AT_A_TIME):
-            made = [_make_row(decision) for decision in some]
-            writer.write_table(pa.Table.from_pylist(made, schema))
-            rows += len(made)
-    return {"file": str(output), "rows": rows}
-
-
-def _choose_types(pa: Any, kind: Any) -> Any:
-    """Choose the types of PyArrow for the fields of a struct, or for the type of one."""
-    if isinstance(kind, msgspec.inspect.StructType):
-        return pa.struct([(field.name, _choose_types(pa, field.type)) for field in kind.fields])
-    if isinstance(kind, msgspec.inspect.UnionType):  # with None
-        return _choose_types(pa, kind.types[0])
-    types: dict[type, Any] = {
-        msgspec.inspect.BoolType: pa.bool_(),
-        msgspec.inspect.IntType: pa.int64(),
-        msgspec.inspect.FloatType: pa.float64(),
-        msgspec.inspect.ListType: pa.list_(pa.string()),
-    }
-    return types.get(type(kind), pa.string())
 
 
 def _require(path: Path) -> None:
