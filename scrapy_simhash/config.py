@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from scrapy_simhash.errors import SettingError, suggest
-from scrapy_simhash.judging.rule import CONFIRM, MIN_FEATURES, Rule, default_distance
+from scrapy_simhash.judging.rule import CONFIRM, Rule, default_distance
 from scrapy_simhash.pages.recipe import (
     DEFAULT_EXTRACTOR,
     DEFAULT_FEATURES,
@@ -23,8 +23,6 @@ from scrapy_simhash.pages.recipe import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The tests' hostile pages that meet the time limit take at most 190 MB.
-PAGE_MEMORY_BYTES = 512 * 2**20
 ACTIONS = ("drop", "ignore-outlinks", "flag")
 # The actions that drop the items of a page; "follow" is a drop that follows new links.
 DROPPING = {"drop", "follow"}
@@ -34,13 +32,6 @@ LOG_IN_STORE = "log.jsonl"
 DEFAULT_LOG = f"<store>/{LOG_IN_STORE}"
 UNSET_DISTANCE = -1
 SECONDS_A_DAY = 86_400
-# Settings of former days, and the constants that they are now.
-_CONSTANTS = {
-    "SIMHASH_MIN_FEATURES": f"{MIN_FEATURES} now, see docs/study.md",
-    "SIMHASH_LATE_LINKS": "1,000 now",
-    "SIMHASH_URL_CONFIDENCE": "0.9 now, see docs/urls.md",
-    "SIMHASH_URL_SAMPLE": "0.05 now, see docs/urls.md",
-}
 
 # Each type says in words what it admits, for messages.
 _Flag = Annotated[bool, Meta(description="True or False")]
@@ -48,7 +39,6 @@ _Text = Annotated[str, Meta(min_length=1, description="text")]
 _Patterns = Annotated[
     tuple[_Text, ...], Meta(description="a list of regular expressions, or one of them")
 ]
-_Names = Annotated[tuple[_Text, ...], Meta(description="a list of names of headers")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
 _Bytes = Annotated[int, Meta(ge=1, description="1 byte or more")]
@@ -80,9 +70,6 @@ class Config:
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language`; or those for which a function, named by its import path, returns
             the same name. See [scopes](scope.md)
-        cross_site: what happens to a near-duplicate of a page on another site (registrable domain),
-            or of a bulk-loaded fingerprint without URL: `drop` treats it like any other, as in the
-            paper; `flag` only flags it, whatever the action
         across_spiders: `True` also drops a page for one that another spider got in a callback of
             the same name, see [several spiders](several-spiders.md)
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
@@ -128,24 +115,15 @@ class Config:
             more
         page_timeout: (advanced) seconds that a page may take in its worker, above 0; then the
             worker is killed, and the page is `unjudged` (`timed_out`)
-        page_memory: (advanced) bytes that a page may take in its worker, beyond what the worker has
-            loaded, 1 or more; then the worker ends, and the page is `unjudged` (`out_of_memory`).
-            Linux only
         sink_action: (advanced) what happens to a near-duplicate of a [wall](walls.md): `flag` marks
             its verdict with `sink`, and `SIMHASH_ACTION` decides; `drop` drops it under any action;
             `close` ends the crawl with the reason `simhash_sink` once all its hosts show a wall
-        secret_headers: (advanced) names of headers that no store keeps, besides `Authorization`,
-            `Cookie` and `Proxy-Authorization`: requests with them are [made
-            again](reliability.md#credentials) only while their crawl runs
-        done_on: (advanced) when a page counts as seen: once its `items` passed the pipelines, or
-            once the `feed` with them is stored
     """
 
     store: Annotated[str, Meta(min_length=1, description="a folder or URL")] = "simhash"
     action: Literal["drop", "ignore-outlinks", "flag"] = "drop"
     confirm: Annotated[_Share | None, Meta(description="0 to 1, or None")] = CONFIRM
     scope: _Text = "global"
-    cross_site: Literal["drop", "flag"] = "drop"
     across_spiders: _Flag = False
     never_drop: _Patterns = ()
     follow_new_links: Annotated[
@@ -173,10 +151,7 @@ class Config:
     features: _Text = DEFAULT_FEATURES
     max_bytes: _Bytes = 4 * 2**20
     page_timeout: _Positive = 5.0
-    page_memory: _Bytes = PAGE_MEMORY_BYTES
     sink_action: Literal["flag", "drop", "close"] = "flag"
-    secret_headers: _Names = ()
-    done_on: Literal["items", "feed"] = "items"
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -238,8 +213,6 @@ def _read(name: str, value: Any) -> Any:
         given = str(value)
     elif name == "never_drop" and isinstance(value, str):
         given = (value,)  # one pattern, because a comma may be part of it
-    elif name == "secret_headers" and isinstance(value, str):
-        given = tuple(filter(None, value.replace(",", " ").split()))
     elif name == "hand_over_text" and str(value).lower() in ("true", "false", "1", "0"):
         given = str(value).lower() in ("true", "1")
     elif value in ("", "None", "none") and type(None) in get_args(admitted[0]):
@@ -278,7 +251,6 @@ def describe_unknown(settings: Mapping[str, Any]) -> str:
     unknown = [name for name in names if name not in known]
     for name in unknown:
         # The beginning, which all share, makes any two of them alike.
-        if name not in _CONSTANTS and (hint := suggest(name, known, 0.85)):
+        if hint := suggest(name, known, 0.85):
             raise SettingError(f"{name}: there is no such setting{hint}")
-    unknown = [f"{name} ({_CONSTANTS[name]})" if name in _CONSTANTS else name for name in unknown]
     return f"settings that do not exist: {', '.join(unknown)}" if unknown else ""

@@ -95,13 +95,9 @@ class SimhashDownloaderMiddleware:
         self.followers = self._choose_followers()
         self._actions = Actions(crawler, self.config, self.links.find_way, looking=self.looking)
         self._idle_work = IdleWork(crawler, self.followers)
-        on_feed = self.config.done_on == "feed"
         connect = crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
-        # Feeds are stored during `spider_closed`, so this must wait longer.
-        connect(self.spider_closed, signals.engine_stopped if on_feed else signals.spider_closed)
-        if on_feed:
-            connect(self.closed_at_opening, signals.spider_closed)
+        connect(self.spider_closed, signals.spider_closed)
 
     def _choose_followers(self) -> list[Follower]:
         """Make what follows pages under these settings, in the order in which each hears of one."""
@@ -115,7 +111,7 @@ class SimhashDownloaderMiddleware:
             # Without rules, too: what an earlier crawl parked may have to be made again.
             self.parked = ParkedRequests(crawler, config, detector, self.owed)
             followers[1:1] = [self.owed, self.parked]
-        self.delivery = Delivery(crawler, config, detector, self.pages)
+        self.delivery = Delivery(crawler, detector, self.pages)
         if self.owed is not None:
             self.delivery.on_settled = self.owed.settled
         return [self.delivery, *followers]
@@ -159,11 +155,6 @@ class SimhashDownloaderMiddleware:
             " (read-only)" if self.config.readonly else "",
             extra={"spider": spider},
         )
-
-    async def closed_at_opening(self) -> None:
-        """Close if the engine was never started, because then it does not signal its stop."""
-        if not self._crawler.engine.running:
-            await self.spider_closed()
 
     async def spider_closed(self) -> None:
         """Write pending data, and log a one-line summary, which warns of what looks wrong."""

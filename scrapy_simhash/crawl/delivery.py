@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from scrapy import signals
-from scrapy.extensions.feedexport import FeedExporter
-from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_simhash._printable import quote
 from scrapy_simhash.crawl.followers import Follower
@@ -30,15 +28,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
-    from scrapy_simhash.config import Config
     from scrapy_simhash.crawl.followers import JudgedPage, JudgedPages
     from scrapy_simhash.detector.detector import Detector
     from scrapy_simhash.judging.documents import Marked
 
 logger = logging.getLogger(__name__)
-
-# A batch that is never stored.
-_NOWHERE = object()
 
 
 def _ignore(marked: Marked, *, done: bool) -> None:
@@ -51,9 +45,7 @@ class Delivery(Follower):
     # An item that a pipeline drops on purpose (`DropItem`) counts as delivered. If a pipeline fails
     # on an item, the page is withdrawn.
 
-    def __init__(
-        self, crawler: Crawler, config: Config, detector: Detector, pages: JudgedPages
-    ) -> None:
+    def __init__(self, crawler: Crawler, detector: Detector, pages: JudgedPages) -> None:
         # Whether a spider middleware reports on pages; if not, judged pages are done at once.
         self.followed = False
         self._crawler = crawler
@@ -61,9 +53,6 @@ class Delivery(Follower):
         self._pages = pages
         # Hears of each page that came through, or that will not.
         self.on_settled: Callable[..., object] = _ignore
-        # Kept as attributes, because signals hold only weak references to handlers.
-        on_feed = config.done_on == "feed"
-        self._gate = _FeedGate(crawler, self._came_through) if on_feed else None
         # Requests that came from the scheduler. An inline download (`engine.download_async`) does
         # not, whatever meta it has, and no spider middleware will see its response.
         self._scheduled: WeakSet[Request] | None = None  # unknown: all of them
@@ -131,10 +120,8 @@ class Delivery(Follower):
             self._settle(page)
 
     def _item_scraped(self, response: Response | None) -> None:
-        batches = self._gate.list_batches() if self._gate else set()
         page = self._find(response)
         if page in self._open:
-            page.batches |= batches
             page.without_items = False
         self._item_ended(response)
 
@@ -161,10 +148,7 @@ class Delivery(Follower):
         # The count is negative if a middleware nearer to the engine added items.
         if page.consumed and page.items <= 0 and page in self._open:
             self._open.discard(page)
-            if self._gate:
-                self._gate.hold(page)
-            else:
-                self._came_through(page)
+            self._came_through(page)
 
     def _came_through(self, page: JudgedPage) -> None:
         done = page.pending
@@ -189,54 +173,3 @@ class Delivery(Follower):
             if page.consumed:  # a middleware nearer to the engine removed its items
                 page.items = 0
                 self._settle(page)
-
-
-class _FeedGate:
-    """Holds pages back until the feeds with their items are stored."""
-
-    def __init__(self, crawler: Crawler, release: Callable[[JudgedPage], None]) -> None:
-        self._crawler = crawler
-        self._release = release
-        self._held: dict[object, list[JudgedPage]] = {}
-        self._stored: WeakSet[Any] = WeakSet()
-        # The number of items in each batch that was open at the last check.
-        self._seen: dict[Any, int] = {}
-        crawler.signals.connect(self.list_batches, signals.spider_opened)
-
-    def list_batches(self) -> set[object]:
-        """List the batches of feeds, which Scrapy calls slots, that an item was just written to."""
-        # The exporter has taken the item already. Its filters, which may count, are not called. The
-        # item that filled a batch has ended it.
-        exporter, seen = self._crawler.get_extension(FeedExporter), self._seen
-        slots = exporter.slots if exporter else []
-        written = {slot for slot in (*seen, *slots) if slot.itemcount > seen.get(slot, 0)}
-        for slot in slots:
-            if slot not in seen:
-                self._watch(slot)
-        self._seen = {slot: slot.itemcount for slot in slots}
-        return written or ({_NOWHERE} if slots else set())
-
-    def _watch(self, slot: Any) -> None:
-        """Note when a batch is stored; the signal for closed feeds does not report failures."""
-        store = slot.storage.store
-
-        async def store_and_note(file: Any) -> None:
-            await ensure_awaitable(store(file))
-            self._note_stored(slot)
-
-        slot.storage.store = store_and_note
-
-    def hold(self, page: JudgedPage) -> None:
-        """Release a page when its batches are stored."""
-        page.batches.difference_update(self._stored)
-        for batch in page.batches:
-            self._held.setdefault(batch, []).append(page)
-        if not page.batches:
-            self._release(page)
-
-    def _note_stored(self, batch: object) -> None:
-        self._stored.add(batch)
-        for page in self._held.pop(batch, ()):
-            page.batches.discard(batch)
-            if not page.batches:
-                self._release(page)

@@ -59,7 +59,6 @@ class JudgedPage:
     repeated: bool = False  # whether its items, with this text, came through before
     items: int = 0  # number of items still in the pipelines
     without_items: bool = True  # whether none of them came through
-    batches: set[object] = field(default_factory=set)  # of feeds, those with some of its items
     asked: set[str] = field(default_factory=set)  # addresses that its callback requested
     lost: bool = False  # whether its requests would be lost if near-duplicates were dropped
     consumed: bool = False  # whether its callback has ended

@@ -105,7 +105,6 @@ class OwedRequests(Follower):
         """Packs requests of the crawl's spider."""
         return Packing(
             spider_of(self._crawler),
-            self._config.secret_headers,
             cookies=self._crawler.settings.getbool("COOKIES_ENABLED"),
         )
 

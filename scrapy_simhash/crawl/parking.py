@@ -193,10 +193,6 @@ class ParkedRequests(Follower):
             target = rules.find_target(request.url) if rules is not None else None
             if target is None or not self._may_be_parked(request):
                 return None
-            if self._config.cross_site == "flag":
-                from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-                return target if on_one_site(request.url, target.form) else None
         except Exception as error:  # noqa: BLE001 - it is made, whatever it is
             self._fail(error)
             return None

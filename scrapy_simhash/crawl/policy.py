@@ -140,8 +140,6 @@ class Actions:
             return "flag", ""
         wall = decision.sink and self._config.sink_action == "drop"
         action = self._ask(request, "drop" if wall else self._config.action)
-        if self._is_of_another_site(decision) and self._config.cross_site == "flag":
-            action = "flag"
         if action not in LOSING:
             return action, ""
         way = self._find_way(request, reader, decision, links)
@@ -163,19 +161,6 @@ class Actions:
             extra={"spider": self._crawler.spider},
         )
         return "flag"
-
-    def _is_of_another_site(self, decision: Decision) -> bool:
-        """Whether a page is a near-duplicate of a page on another site."""
-        # If a mirror is crawled first, all pages of the original site are near-duplicates.
-        url, other = decision.url, decision.match_url
-        if other is not None and url.split("/")[:3] == other.split("/")[:3]:
-            return False  # the same host, as nearly always
-        from scrapy_simhash.pages.scopes import on_one_site  # noqa: PLC0415 - loaded by now
-
-        if on_one_site(url, other):
-            return False
-        count(self._crawler, "near_duplicate_cross_site")
-        return True
 
 
 def wanted_action(request: Request, default: str) -> Any:

@@ -20,7 +20,7 @@ from scrapy_simhash._printable import describe_error, mask_password
 from scrapy_simhash.crawl.internals import PROXY_KEY, RULE_CALLBACK, RULE_ERRBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 # Keys in the meta of requests. The key of a request that was owed, in the store.
 OWED = "_simhash_owed"
@@ -38,8 +38,15 @@ _OF_ONE_DOWNLOAD = {
     # The first is a browser page, which cannot be serialized.
     *("playwright_page", "playwright_security_details", "playwright_suggested_filename"),
 }
-# Headers that are credentials, whatever the spider says.
-CREDENTIALS = ("Authorization", "Cookie", "Proxy-Authorization")
+# Headers that are no credentials, and the beginnings of others. Any other may be one, such as
+# X-Api-Key, whatever its name.
+_HARMLESS = {
+    *(b"Accept", b"Accept-Charset", b"Accept-Encoding", b"Accept-Language", b"Cache-Control"),
+    *(b"Connection", b"Content-Length", b"Content-Type", b"Dnt", b"Host"),
+    *(b"If-Modified-Since", b"If-None-Match", b"Origin", b"Pragma", b"Priority", b"Range"),
+    *(b"Referer", b"Te", b"Upgrade-Insecure-Requests", b"User-Agent", b"X-Requested-With"),
+}
+_HARMLESS_BEGINNINGS = (b"Sec-Ch-", b"Sec-Fetch-")
 
 
 def set_mark(request: Request, name: str, value: Any) -> None:
@@ -60,13 +67,11 @@ class Packing:
 
     Args:
         spider: the one that has their callbacks as methods.
-        secret_headers: names of headers that are credentials, besides those that always are.
         cookies: Scrapy's middleware sets the header of cookies, of its own.
     """
 
-    def __init__(self, spider: Spider, secret_headers: Collection[str], *, cookies: bool) -> None:
+    def __init__(self, spider: Spider, *, cookies: bool) -> None:
         self._spider = spider
-        self._secret = (*CREDENTIALS, *secret_headers)
         self._cookies = cookies
 
     def has_credentials(self, request: Request) -> bool:
@@ -77,7 +82,9 @@ class Packing:
         proxy = str(request.meta.get("proxy") or "")
         return (
             bool(request.cookies)
-            or any(name in headers for name in self._secret)
+            or not all(
+                name in _HARMLESS or name.startswith(_HARMLESS_BEGINNINGS) for name in headers
+            )
             or any(mask_password(url) != url for url in (request.url, proxy))
         )
 

@@ -101,7 +101,7 @@ class Detector:
             if config.text_reader:
                 load_text_reader(config.text_reader)
         self._keep_text = config.keep_text or config.scope not in SCOPES_WITHOUT_TEXT
-        self._workers = Workers(config.workers, config.page_timeout, config.page_memory)
+        self._workers = Workers(config.workers, config.page_timeout)
         self._store: Store | None = None
         self._writer: GroupWriter | None = None
         self.acting: ActingRules | None = None  # the URL rules that act; None if there are none

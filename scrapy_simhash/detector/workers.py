@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_simhash._printable import describe_error
 from scrapy_simhash._shared import SharedByKey
-from scrapy_simhash.config import PAGE_MEMORY_BYTES
 from scrapy_simhash.detector.worker import (
     OUT_OF_MEMORY_EXIT_CODE,
     READY,
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Beyond what a worker has loaded. The hostile pages that meet the time limit take at most 190 MB.
+PAGE_MEMORY_BYTES = 512 * 2**20
 # A worker gets what waits in one message, up to these; a larger page goes by itself. These and the
 # next four numbers are chosen, not measured.
 _PAGES_PER_BATCH = 8
@@ -72,10 +73,7 @@ class Workers:
     """Fingerprints pages in processes shared by the crawls here; with 0 in the caller's thread."""
 
     def __init__(
-        self,
-        count: int,
-        page_timeout_seconds: float,
-        page_memory_bytes: int = PAGE_MEMORY_BYTES,
+        self, count: int, page_timeout_seconds: float, page_memory_bytes: int = PAGE_MEMORY_BYTES
     ) -> None:
         self._count = count
         self._page_timeout_seconds = page_timeout_seconds

@@ -42,10 +42,10 @@ def site(url: str, page: PageFingerprint | None) -> str:  # noqa: ARG001
     return _site_of(urlsplit(url).hostname or "")
 
 
-def on_one_site(url: str, other: str | None) -> bool:
-    """Whether two addresses are of one site; None and broken ones are of none."""
-    first, second = split_url(url), split_url(other or "")
-    if other is None or first is None or second is None:
+def on_one_site(url: str, other: str) -> bool:
+    """Return True if two addresses are of one site; broken ones are of none."""
+    first, second = split_url(url), split_url(other)
+    if first is None or second is None:
         return False
     return are_one_site(first.netloc, second.netloc)
 

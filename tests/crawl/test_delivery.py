@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pytest
 from scrapy import Spider, signals
 from scrapy.exceptions import DropItem, IgnoreRequest
-from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
@@ -598,83 +597,6 @@ def test_a_file_of_pages_to_fetch_again(tmp_path: Path) -> None:
             list(read_requests(path, spider))
 
 
-@pytest.mark.parametrize("batch", [None, 0, 1])
-async def test_done_when_the_feed_is_stored(site: Site, tmp_path: Path, batch: int | None) -> None:
-    """Without any feed, and with one in one batch or in several."""
-    feed = str(tmp_path / ("items-%(batch_id)d.jsonl" if batch else "items.jsonl"))
-    settings: dict[str, Any] = {"SIMHASH_DONE_ON": "feed"}
-    if batch is not None:
-        settings |= {"FEEDS": {feed: {"format": "jsonlines"}}}
-        settings |= {"FEED_EXPORT_BATCH_ITEM_COUNT": batch}
-    done = await crawl(tmp_path / "s", [site.url("/one"), site.url("/else")], **settings)
-    assert done.paths == ["/one", "/else"]
-    assert states(tmp_path / "s") == {"one": "done", "else": "done"}
-    files = [tmp_path / f"{name}.jsonl" for name in ("items", "items-1", "items-2")]
-    lines = [line for file in files for line in read_lines(file)]
-    assert [line["path"] for line in lines] == ([] if batch is None else ["/one", "/else"])
-
-
-class BrokenStorage(BlockingFeedStorage):
-    """Stores nothing."""
-
-    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
-        del uri, feed_options
-
-    def _store_in_thread(self, file: Any) -> None:
-        file.close()
-        raise OSError("no route to host")
-
-
-async def test_not_done_when_the_feed_could_not_be_stored(site: Site, tmp_path: Path) -> None:
-    """Even if another feed has its items; what was dropped for it is lost then."""
-    good = str(tmp_path / "items.jsonl")
-    settings: dict[str, Any] = {
-        "FEEDS": {good: {"format": "jsonlines"}, "broken://here": {"format": "jsonlines"}},
-        "FEED_STORAGES": {"broken": BrokenStorage},
-    }
-    done = await crawl_twins(site, tmp_path / "s", SIMHASH_DONE_ON="feed", **settings)
-    assert done.paths == ["/one"]
-    assert done.stats["feedexport/failed_count/BrokenStorage"] == 1
-    assert states(tmp_path / "s") == {"one": "pending", "twin": "duplicate"}
-    assert done.counted["owed/lost"] == lost(tmp_path / "s") == 1
-    again = await crawl_twins(site, tmp_path / "s")
-    assert again.paths == ["/one"]
-    assert lost(tmp_path / "s") == 0
-
-
-class OfOne(ItemFilter):
-    def accepts(self, item: Any) -> bool:
-        return bool(item["path"] == "/one")
-
-
-class OfOthers(ItemFilter):
-    def accepts(self, item: Any) -> bool:
-        return bool(item["path"] != "/one")
-
-
-class AtOnceBroken(BrokenStorage):
-    """Fails before anything is waited for."""
-
-    def store(self, file: Any) -> Any:
-        file.close()
-        raise OSError("no route to host")
-
-
-@pytest.mark.parametrize("storage", [BrokenStorage, AtOnceBroken])
-async def test_a_feed_that_fails_takes_no_other_with_it(
-    site: Site, tmp_path: Path, storage: type[BrokenStorage]
-) -> None:
-    """Two feeds that end at once; each page has an item in one of them."""
-    feeds = {
-        str(tmp_path / "items.jsonl"): {"format": "jsonlines", "item_filter": OfOne},
-        "broken://here": {"format": "jsonlines", "item_filter": OfOthers},
-    }
-    settings = {"FEEDS": feeds, "FEED_STORAGES": {"broken": storage}}
-    urls = [site.url("/one"), site.url("/else")]
-    await crawl(tmp_path / "s", urls, PagesSpider, SIMHASH_DONE_ON="feed", **settings)
-    assert states(tmp_path / "s") == {"one": "done", "else": "pending"}
-
-
 class SwallowingMiddleware:
     """Nearer to the engine than ours: no signal tells what became of the item."""
 
@@ -694,8 +616,8 @@ async def test_swallowed_items_make_a_page_done_at_the_end(site: Site, tmp_path:
     assert states(tmp_path) == {"one": "done"}
 
 
-def pack(request: Request, spider: Spider, *secret_headers: str) -> bytes:
-    return Packing(spider, secret_headers, cookies=True).pack(request)
+def pack(request: Request, spider: Spider) -> bytes:
+    return Packing(spider, cookies=True).pack(request)
 
 
 def test_requests_come_back_as_they_were() -> None:
@@ -705,7 +627,7 @@ def test_requests_come_back_as_they_were() -> None:
         callback=spider.parse,
         method="POST",
         body=b"\xff\x00",
-        headers={"X-One": ["1", "2"]},
+        headers={"Accept": ["1", "2"]},
         cb_kwargs={"number": 1, "names": ["a", None, 1.5]},
         meta={"own": {"x": [1]}, "simhash": {}, "simhash_text": "", "_simhash_owed": 1, "_own": 1},
         priority=3,

@@ -367,24 +367,6 @@ async def test_what_no_callback_yielded_is_never_parked(site: Site, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("no_first")
-@pytest.mark.parametrize("cross_site", ["drop", "flag"])
-async def test_known_pages_of_another_site(site: Site, tmp_path: Path, cross_site: str) -> None:
-    """`localhost` and `127.0.0.1` are two hosts, and two sites."""
-    other = site.root.replace("127.0.0.1", "localhost")
-
-    class Asking(YieldingSpider):
-        def ask(self, response: Response) -> Iterator[Request]:
-            yield Request(other + path_of(response.url))
-
-    rule = parse_rule(f"{other[7:]} host-alias {site.root[7:]}")
-    with open_here(tmp_path) as store:
-        store.add_url_rules([rule])
-        store.change_url_rule(rule.id, "pin")
-    await crawl(tmp_path, [site.url(PATHS[0])], Asking, **SKIP, SIMHASH_CROSS_SITE=cross_site)
-    assert site.asked == PATHS[:1] * (1 + (cross_site == "flag"))
-
-
-@pytest.mark.usefixtures("no_first")
 async def test_the_backlog_is_parked_when_it_is_about_to_be_made(
     site: Site, tmp_path: Path
 ) -> None:

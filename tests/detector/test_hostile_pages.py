@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_simhash.config import Config
+from scrapy_simhash.detector.workers import PAGE_MEMORY_BYTES
 from tests.helpers.crawling import Crawl, crawl
 from tests.helpers.hostilepages import FAST, HOSTILE, Hostile, megabytes
 from tests.helpers.needing import slow_but
@@ -94,7 +95,7 @@ async def test_all_reach_the_spider_within_deadline_and_memory(
     assert {outcomes[path[1:]] for path in ordinary} == {"judged"}
     check_counts(done, outcomes)
     check_times(done)
-    assert 0 < max(memory.values()) < Config().page_memory + LOADED_BYTES
+    assert 0 < max(memory.values()) < PAGE_MEMORY_BYTES + LOADED_BYTES
     check_quiet(caplog)
 
 
@@ -129,20 +130,15 @@ def check_quiet(caplog: pytest.LogCaptureFixture) -> None:
     assert all(line.isprintable() for line in lines), lines
 
 
-@pytest.mark.parametrize(
-    ("size_mb", "memory_bytes"),
-    slow_but([(20, 2**26)], [(20, 2**26), (100, Config().page_memory)]),
-)
-async def test_100_MB_end_a_worker_and_nothing_else(  # noqa: N802 - a unit
-    tmp_path: Path, size_mb: int, memory_bytes: int
-) -> None:
+@pytest.mark.slow
+async def test_100_MB_end_a_worker_and_nothing_else(tmp_path: Path) -> None:  # noqa: N802 - a unit
     """As it is for those who set SIMHASH_MAX_BYTES high; one text node, the other many."""
     answers = {
-        "/nodes": Answer(megabytes(size_mb)()),
-        "/node": Answer(b"<html><body><p>" + b"word " * (size_mb * 200_000)),
+        "/nodes": Answer(megabytes(100)()),
+        "/node": Answer(b"<html><body><p>" + b"word " * (20_000_000)),
         "/ordinary": Answer(page(1).encode()),
     }
-    settings = SETTINGS | {"SIMHASH_MAX_BYTES": 2**30, "SIMHASH_PAGE_MEMORY": memory_bytes}
+    settings = SETTINGS | {"SIMHASH_MAX_BYTES": 2**30}
     with serve(answers) as site:
         async with watching() as memory:
             done = await crawl(tmp_path, site.urls(), **settings)
@@ -150,4 +146,4 @@ async def test_100_MB_end_a_worker_and_nothing_else(  # noqa: N802 - a unit
     assert outcomes.pop("ordinary") == "judged"
     assert set(outcomes.values()) <= {"out_of_memory", "timed_out", "no_text"}, outcomes
     assert sorted(done.paths) == sorted(answers)
-    assert max(memory.values()) < memory_bytes + LOADED_BYTES
+    assert max(memory.values()) < PAGE_MEMORY_BYTES + LOADED_BYTES

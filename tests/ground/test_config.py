@@ -53,7 +53,6 @@ def test_settings_of_others_are_none_of_ours() -> None:
         ("EXTRACTOR", "html2txt", "html2txt"),
         ("FEATURES", "words-3", "words-3"),
         ("SCOPE", "host", "host"),
-        ("CROSS_SITE", "flag", "flag"),
         ("WORKERS", "0", 0),
         ("WORKERS", 1024, 1024),
         ("PAGE_TIMEOUT", "0.5", 0.5),
@@ -95,7 +94,6 @@ def test_valid_values(name: str, value: Any, expected: Any) -> None:
         ("STORE", None, "None: must be a folder or URL"),
         ("STORE", True, "True: must be a folder or URL"),
         ("ACTION", "delete", "'delete': must be 'drop' or 'ignore-outlinks' or 'flag'"),
-        ("CROSS_SITE", "keep", "'keep': must be 'drop' or 'flag'"),
         ("ACTION", "Drop", "'Drop': must be 'drop' or 'ignore-outlinks' or 'flag'"),
         ("DISTANCE", "three", "'three': must be a whole number, 0 or more bits"),
         ("DISTANCE", 2.5, "2.5: must be a whole number, 0 or more bits"),
@@ -184,13 +182,9 @@ def test_workers_leave_a_core_to_the_crawl(
     assert _default_workers() == workers
 
 
-def test_a_setting_that_became_a_constant_is_named_with_its_value() -> None:
-    assert "SIMHASH_MIN_FEATURES (32 now" in describe_unknown({"SIMHASH_MIN_FEATURES": 5})
-
-
 def test_a_misspelt_setting_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"URL_RULE: .*; did you mean SIMHASH_URL_RULES\?$"):
-        describe_unknown({"SIMHASH_MIN_FEATURES": 5, "SIMHASH_URL_RULE": "off"})
+    with pytest.raises(SettingError, match=r"MAX_BYTE: .*; did you mean SIMHASH_MAX_BYTES\?$"):
+        describe_unknown({"SIMHASH_DIR": "x", "SIMHASH_MAX_BYTE": 5})
 
 
 def test_a_setting_that_is_like_no_other_is_only_named() -> None:

@@ -114,7 +114,7 @@ def _fingerprint(
     batches: Iterable[pa.RecordBatch], config: Config, recipe: Recipe, seed: int
 ) -> Iterator[pa.RecordBatch]:
     # A task has one core, so one extracting process keeps it busy.
-    workers = Workers(1, config.page_timeout, config.page_memory)
+    workers = Workers(1, config.page_timeout)
     with asyncio.Runner() as runner:
         started = False
 

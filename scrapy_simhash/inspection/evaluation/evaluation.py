@@ -156,7 +156,7 @@ def fingerprint_all(
             advance()
 
     async def fingerprint_pages() -> None:
-        workers = Workers(config.workers, config.page_timeout, config.page_memory)
+        workers = Workers(config.workers, config.page_timeout)
         # Keeps only as many bodies in memory as the workers need.
         room = asyncio.Semaphore(2 * max(1, config.workers))
         await workers.start()
