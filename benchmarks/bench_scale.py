@@ -1,7 +1,7 @@
 """Measure how a store grows: bytes, probes and writes from 10 thousand fingerprints upwards.
 
 Each size is a store of its own: bulk-loaded, then 10,000 pages are found and added in groups of 64.
-See README.md for what is measured and what is not, and docs/scale.md for what follows from it.
+See README.md for what is measured and what is not, and docs/offline.md for what follows from it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Config:
             `redis+cluster://...`. A relative folder is below Scrapy's data path: `.scrapy` in the
             project, or in the current folder where there is no project, as under `runspider`. The
             crawl does not start if the project's folder cannot be found, [as under
-            Scrapyd](scrapyd.md)
+            Scrapyd](beside.md#scrapyd)
         action: what happens to a near-duplicate: `drop` drops it; `ignore-outlinks` keeps its items
             and drops its requests; `flag` only marks it
         confirm: share, 0 to 1, of what two pages have between their first and last common words
@@ -69,9 +69,9 @@ class Config:
             as in the paper
         scope: which pages are compared: all (`global`); those of one `site` (registrable domain),
             `host` or `language`; or those for which a function, named by its import path, returns
-            the same name. See [scopes](scope.md)
+            the same name. See [scopes](dropping.md#compare-only-pages-of-one-site)
         across_spiders: `True` also drops a page for one that another spider got in a callback of
-            the same name, see [several spiders](several-spiders.md)
+            the same name, see [several spiders](dropping.md#several-spiders-on-one-store)
         never_drop: regular expressions; a page is not judged if its URL matches one (reason
             `never_drop`)
         follow_new_links: `True` follows the links of a near-duplicate if at least half of them are
@@ -88,7 +88,7 @@ class Config:
         hand_over_text: put the main text of each page that reaches the spider into
             `response.meta["simhash_text"]`: `True` is the same as `turbohtml`; others are
             `trafilatura`, `html2txt` (all visible text), and the import path of a function from
-            HTML to text. See [the main text](text.md)
+            HTML to text. See [the main text](running.md#get-the-main-text)
         log: path of the decision log; a relative one is below the project's folder, or below the
             current folder without a project. `None` writes no log
         expire_days: days after its last fetch from which a page causes no more drops, above 0;

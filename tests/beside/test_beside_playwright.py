@@ -38,7 +38,7 @@ def drawn(html: str) -> str:
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptCrawl]:
     require_modules("beside", "scrapy_playwright")
     chromium = require_program("chromium", "chromium-browser", "google-chrome")
-    settings = settings_of("playwright.md", "PLAYWRIGHT_LAUNCH_OPTIONS")
+    settings = settings_of("beside.md", "PLAYWRIGHT_LAUNCH_OPTIONS")
     settings["PLAYWRIGHT_LAUNCH_OPTIONS"]["executable_path"] = chromium
     answers = {path: drawn(page(seed, menu=f"Menu of {path}")) for path, seed in PATHS.items()}
     with serve(answers) as site:

@@ -99,7 +99,7 @@ async def test_a_page_is_dropped_for_one_of_another_spider_only_if_one_says_so(
 
 
 class NewsSpider(ShopSpider):
-    """Yields an item of what is new to its callback, as docs/incremental.md shows."""
+    """Yields an item of what is new to its callback, as docs/running.md shows."""
 
     fails = False
 

@@ -544,7 +544,7 @@ async def test_another_crawl_requests_what_a_killed_one_dropped(site: Site, tmp_
 
 
 class AgainSpider(PagesSpider):
-    """Starts from the file that `owed write` wrote, as docs/jobdir.md shows."""
+    """Starts from the file that `owed write` wrote, as docs/running.md shows."""
 
     async def start(self) -> AsyncIterator[Request]:
         for request in read_requests(self.again, self):  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/text.md says."""
+"""The main text for the callback (`SIMHASH_HAND_OVER_TEXT`), as docs/running.md says."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tests.helpers.pages import make_words, page
 from tests.helpers.server import Answer, Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
-GUIDE = "text.md"
+GUIDE = "running.md"
 TEXT = "simhash_text"
 
 

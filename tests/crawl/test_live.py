@@ -1,4 +1,4 @@
-"""What one sees while a crawl runs: the recipes of docs/live.md."""
+"""What one sees while a crawl runs: the recipes of docs/running.md."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from tests.helpers.processes import ROOT
 from tests.helpers.server import Site, serve
 
 pytestmark = pytest.mark.usefixtures("warm_worker")
-GUIDE = "live.md"
+GUIDE = "running.md"
 
 
 ANSWERS = {"/one": page(1), "/copy": page(1, menu="Other"), "/two": page(2)}

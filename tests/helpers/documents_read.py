@@ -27,6 +27,7 @@ class Block:
         language: the word after the fence; of a MyST directive, in braces.
         mark: what the comment right before it says: `not run` and why not, or `file` and the name
             under which a reader saves it; else ("", "").
+        session: where its commands are run: in an `empty` folder, in a copy of this one; "": not.
     """
 
     page: str
@@ -34,6 +35,7 @@ class Block:
     language: str
     code: str
     mark: tuple[str, str]
+    session: str = ""
 
     @property
     def place(self) -> str:
@@ -52,27 +54,25 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def _blocks(page: str) -> Iterator[Block]:
-    mark = ("", "")
+    mark, session = ("", ""), ""
     for token in tokens_of(page):
         if token.type == "html_block":
             found = _MARK.search(token.content)
             mark = (found[1], " ".join(found[2].split())) if found else ("", "")
+            if mark[0] == "session":
+                session = "" if mark[1] == "end" else mark[1]
         elif token.type in {"fence", "code_block"}:
             begin = (token.map or [0])[0]
             language = token.info.split()[0] if token.info else ""
-            yield Block(page, begin + 2, language, token.content, mark)
+            yield Block(page, begin + 2, language, token.content, mark, session)
             mark = ("", "")
         elif token.type != "inline":
             mark = ("", "")
 
 
-def session_of(page: str) -> str | None:
-    """Say in which folder the commands of a page are run, one after the other; None: they are not.
-
-    `empty`, or a folder of the repository, of which a copy is taken.
-    """
-    marks = [_MARK.search(t.content) for t in tokens_of(page) if t.type == "html_block"]
-    return next((mark[2] for mark in marks if mark and mark[1] == "session"), None)
+def session_of(page: str) -> str:
+    """Return the folder of the page's session, or "" if it has none."""
+    return next((block.session for block in blocks_of(page) if block.session), "")
 
 
 def anchors_of(page: str) -> set[str]:
