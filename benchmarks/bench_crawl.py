@@ -1,7 +1,13 @@
-"""What the plugin costs a crawl: its speed, CPU time, memory and the delay of the event loop.
+"""What does the plugin cost a crawl: speed, CPU time, memory, delay of the event loop?
 
-Each crawl is a process of its own; the kinds of a row crawl the same pages, in turns. README.md
-says what the rows and kinds are, `crawling` how a crawl is measured, `sites` what the pages are.
+Each crawl is a process of its own; the kinds of a row crawl the same pages, in turns: `off` is
+without the plugin, `naive` a middleware with `trafilatura.extract` and a list of simhashes on the
+event loop, `flag` and `drop` are the plugin with its defaults in a fresh store. Rows: `empty` takes
+pages from memory, with a callback that does nothing; `callback` with one that takes title, links
+and paragraphs; `duplicates` likewise on a site where 30 % are near-duplicates; `long` is `empty`
+with four times as many pages; `sockets-...` are the first three from a local server on the same
+cores. `crawling` says how a crawl is measured, `sites` what the pages are. Not measured: networks,
+and what is not fetched because the links of dropped pages are not followed.
 """
 
 from __future__ import annotations
@@ -18,10 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import psutil
 from crawling import KINDS, crawl
-from machine import write_result
-from reading import write_pages
+from machine import print_table, write_result
 from sites import Site, load_pages, make_parser, make_site, serve
 
 if TYPE_CHECKING:
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
 
 VERSIONS = ("scrapy-simhash", "scrapy", "turbohtml", "trafilatura", "lmdb", "lxml", "numpy")
 _TIMES_LONGER = 4
+_COLUMNS = (
+    *("main_cpu_ms", "others_cpu_ms", "delay_p50_ms", "delay_p99_ms", "delay_worst_ms"),
+    "largest_worker_mb",
+)
 
 Measured: TypeAlias = dict[str, dict[str, float]]  # of a row: by kind, by figure
 Round: TypeAlias = dict[str, Measured]  # by row
@@ -52,16 +60,13 @@ ROWS = {
     "sockets-empty": Row("pages", _WITHOUT_NAIVE, sockets=True),
     "sockets-callback": Row("pages", callback=True, sockets=True),
     "sockets-duplicates": Row("duplicates", _WITHOUT_NAIVE, callback=True, sockets=True),
-    "memory": Row("stream", ()),
 }
 SITES: dict[str, Callable[[Path, int], Site]] = {
     "pages": load_pages,
     # Of more pages than are needed, because few of them have little in common with the others.
     "duplicates": lambda folder, count: make_site(load_pages(folder, 10 * count).pages, count),
     "long": lambda folder, count: load_pages(folder, _TIMES_LONGER * count, repeat=True),
-    "stream": lambda folder, count: load_pages(folder, _TIMES_LONGER * count, repeat=True),
 }
-_OF_MEMORY = ("before the second opinion", "after it")
 # What, row, kind, figure, bar. A share is of the speed of `off`; others are beyond those of `off`.
 BARS = (
     ("empty crawl, flag, share of off", "empty", "flag", "share", ">= .33"),
@@ -72,8 +77,6 @@ BARS = (
     ("worst delay beyond off, ms", "long", "flag", "delay_worst_ms", "<= 40"),
     ("p99 delay beyond off, ms", "long", "flag", "delay_p99_ms", ""),
     ("largest process of the plugin, MB", "long", "flag", "largest_worker_mb", "<= 60"),
-    ("memory of a reading process, MB", "memory", _OF_MEMORY[0], "resident_mb", "<= 60"),
-    ("the same after the second opinion", "memory", _OF_MEMORY[1], "resident_mb", ""),
     ("sockets, empty crawl, flag, share of off", "sockets-empty", "flag", "share", ""),
     ("sockets, callbacks, flag, share of off", "sockets-callback", "flag", "share", ""),
     ("sockets, near-duplicates, drop, share of off", "sockets-duplicates", "drop", "share", ""),
@@ -129,13 +132,12 @@ def compare(options: argparse.Namespace) -> None:
         if name in names
     }
     summary = summarise(rounds)
-    print_crawls(figures, options.runs)
+    print_crawls(figures)
     print_summary(summary)
     write_result(
         options.output,
         VERSIONS,
         runs=options.runs,
-        medians=figures.get("empty", {}).get("medians"),  # where bench_versions looks
         rows=figures,
         summary=summary,
         all=rounds,
@@ -143,8 +145,6 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def _write_site(path: Path, site: Site) -> Path:
-    if path.name == "stream":
-        return write_pages(site.pages, path)
     path.write_bytes(pickle.dumps(site))
     return path
 
@@ -152,8 +152,6 @@ def _write_site(path: Path, site: Site) -> Path:
 def _run_row(name: str, kinds: Sequence[str], files: dict[str, Path]) -> Measured:
     row = ROWS[name]
     file = files[row.site]
-    if name == "memory":
-        return _measure_memory(file)
     measured = {}
     for kind in row.kinds:
         if kind in kinds:
@@ -176,25 +174,6 @@ def _served(site: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
         finally:
             server.kill()
-
-
-def _measure_memory(pages: Path) -> Measured:
-    """Look at a process that reads pages, before and after it used the second opinion."""
-    command = [sys.executable, str(Path(__file__).with_name("reading.py")), str(pages)]
-    measured = {}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as reader:
-        assert reader.stdin is not None  # noqa: S101
-        assert reader.stdout is not None  # noqa: S101
-        for when in ("before the second opinion", "after it"):
-            if not reader.stdout.readline():
-                sys.exit("reading.py ended early")
-            resident = psutil.Process(reader.pid).memory_info().rss
-            measured[when] = {"resident_mb": resident / 1e6}
-            reader.stdin.write("\n")
-            reader.stdin.flush()
-    return measured
 
 
 def _take_medians(measured: Sequence[Measured]) -> dict[str, Any]:
@@ -222,51 +201,49 @@ def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
     lines = []
     for what, row, kind, key, bar in BARS:
         measured = [found.get(row, {}) for found in rounds]
-        if not all(kind in found and (kind in _OF_MEMORY or "off" in found) for found in measured):
+        if not all(kind in found and "off" in found for found in measured):
             continue
         if key == "share":
             values = [_speed(found, kind) / _speed(found, "off") for found in measured]
-        elif key == "resident_mb":
-            values = [found[kind][key] for found in measured]
         else:
             values = [found[kind][key] - found["off"][key] for found in measured]
         lines.append({"what": what, "value": median(values), "bar": bar, "rounds": values})
     return lines
 
 
-def print_crawls(figures: dict[str, Any], runs: int) -> None:
-    """Print what was measured of each kind of each row, as a Markdown table."""
-    print(f"Medians of {runs} runs; CPU is milliseconds a page, delays are of the event loop")
-    print()
-    titles = ["row", "pages", "plugin", "pages/s", "of off", "CPU, Scrapy", "CPU, others"]
-    titles += ["delay p50 ms", "p99 ms", "worst ms", "largest worker MB"]
-    titles += ["known duplicates found", "others", "callbacks"]
-    print(f"| {' | '.join(titles)} |")
-    print(f"| --- | ---: | --- |{' ---: |' * (len(titles) - 3)}")
+def print_crawls(figures: dict[str, Any]) -> None:
+    """Print what was measured of each kind of each row: CPU in ms a page, delays of the loop."""
+    head = ["row", "pages", "plugin", "pages/s", "of off", "CPU, Scrapy", "CPU, others"]
+    head += [
+        "delay p50 ms",
+        "p99 ms",
+        "worst ms",
+        "largest worker MB",
+        "duplicates found",
+        "others",
+    ]
+    cells = []
     for name, row in figures.items():
         for kind, found in row["medians"].items():
-            if "pages_per_second" not in found:
-                continue
-            share = row["shares"].get(kind)
-            cells = [name, f"{row['pages']:,}", kind, f"{found['pages_per_second']:.0f}"]
-            cells += ["" if share is None else f"{share:.2f}"]
-            cells += [f"{found['main_cpu_ms']:.2f}", f"{found['others_cpu_ms']:.2f}"]
-            cells += [f"{found[f'delay_{key}_ms']:.1f}" for key in ("p50", "p99", "worst")]
-            cells += [f"{found['largest_worker_mb']:.0f}" if kind in {"flag", "drop"} else ""]
             known = ROWS[name].site == "duplicates" and kind != "off"
-            cells += [f"{found['right']:.0f} of {row['duplicates']}" if known else ""]
-            cells += [f"{found['wrong']:.0f}" if known else "", f"{found['callbacks']:.0f}"]
-            print(f"| {' | '.join(cells)} |")
-    print()
+            cells.append(
+                [name, row["pages"], kind, found["pages_per_second"], row["shares"].get(kind, "")]
+                + [found[key] for key in _COLUMNS]
+                + ([f"{found['right']:.0f} of {row['duplicates']}"] if known else [""])
+                + ([f"{found['wrong']:.0f}"] if known else [""])
+            )
+    print_table(head, cells)
 
 
 def print_summary(lines: Sequence[dict[str, Any]]) -> None:
-    """Print the figures that have a bar, as a Markdown table."""
-    print("| what | measured | bar | smallest, largest of the runs |")
-    print("| --- | ---: | ---: | ---: |")
-    for line in lines:
-        low, high = min(line["rounds"]), max(line["rounds"])
-        print(f"| {line['what']} | {line['value']:.2f} | {line['bar']} | {low:.2f}, {high:.2f} |")
+    """Print the figures that have a bar."""
+    print_table(
+        ["what", "measured", "bar", "smallest", "largest of the runs"],
+        [
+            [line["what"], line["value"], line["bar"], min(line["rounds"]), max(line["rounds"])]
+            for line in lines
+        ],
+    )
 
 
 if __name__ == "__main__":

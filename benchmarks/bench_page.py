@@ -4,7 +4,7 @@ Page by page in one process, in turns: `trafilatura.extract(html, fast=True)`, t
 that is decoded already; everything that a worker does with the page, by each reader; and once more
 by the default one with a clock at each step. Each page begins with another of these, and garbage is
 collected in between, so that nobody pays for another's. Figures are means over pages, medians of
-several rounds. Not measured: the way to a worker and back, the store (`bench_judging`), Scrapy
+several rounds. Not measured: the way to a worker and back, the store (`bench_store`), Scrapy
 (`bench_crawl`).
 """
 

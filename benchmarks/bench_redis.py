@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bench_store import add_pages, progress
-from machine import write_result
+from machine import progress, write_result
 from redis import Redis
-from subjects import CRAWL, Pages, draw
+from subjects import CRAWL, Pages, add_pages, draw
 
 from scrapy_simhash.stores.opening import open_store
 

@@ -1,7 +1,8 @@
-"""Measure Spark on this machine beside one process: all pairs, clusters, a batch of queries.
+"""How long does Spark in local mode take beside one process: all pairs, clusters, queries?
 
-Every subject runs in a process of its own, once. Both must find the same pairs. What Spark shuffled
-and how long its tasks ran is read from its event log. See README.md for what is measured.
+Every subject runs in a process of its own, once, Spark from Parquet to Parquet, its start not
+counted. Both must find the same. `--skewed` draws a fifth of all with one prefix of 28 bits. Needs
+the extra `spark`, and Java. Not measured: networks, other machines, extraction.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bench_pairs import draw
 from machine import write_result
+from subjects import draw_with_near
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +33,8 @@ _EVEN, _SKEWED = "even", "skewed"
 
 
 def draw_kind(count: int, kind: str) -> NDArray[np.uint64]:
-    """Draw fingerprints as bench_pairs does; `skewed`: a fifth of them have one prefix."""
-    values = draw(count)
+    """Draw fingerprints as bench_batch does; `skewed`: a fifth of them have one prefix."""
+    values = draw_with_near(count)
     if kind == _SKEWED:
         values[: count // 5] >>= np.uint64(CROWD_PREFIX_BITS)
     return values
@@ -115,36 +116,24 @@ def run_spark(count: int, kind: str, queries: int) -> dict[str, Any]:
             batch_query(frame_asked, frame, DISTANCE).write.parquet(f"{folder}/matches")
             result["batch_seconds"] = time.perf_counter() - started
             result["matches"] = spark.read.parquet(f"{folder}/matches").count()
-        if kind == _SKEWED:
-            result |= measure_cells(frame)
         spark.stop()
         pairs = pq.read_table(f"{folder}/pairs")
         columns = [pairs[name].to_numpy().view(np.uint64) for name in ("first", "second")]
         rows = np.stack(columns, axis=1)
-        return {
-            **result,
-            "pairs": len(rows),
-            "digest": digest(rows),
-            **read_events(Path(folder, "events")),
-        }
+        return {**result, "pairs": len(rows), "digest": digest(rows)}
 
 
 def start(folder: str) -> Any:
-    """Start Spark on this machine, with its event log in a folder."""
+    """Start Spark on this machine."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    Path(folder, "events").mkdir()
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": str(4 * CORES),
         "spark.local.dir": folder,
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{folder}/events",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[{CORES}]")
     for name, value in settings.items():
@@ -152,38 +141,6 @@ def start(folder: str) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def measure_cells(frame: Any) -> dict[str, Any]:
-    """Count what lies in the largest cell, with the crowd cut by tables of its own and without."""
-    from scrapy_simhash.batch.joins import tables as joincells  # noqa: PLC0415
-    from scrapy_simhash.batch.spark.pairs import CELL_ROWS, scatter_cells  # noqa: PLC0415
-
-    largest = {}
-    for name, nested in (("largest_cell", joincells._MOST_NESTED), ("uncut_cell", 1)):  # noqa: SLF001
-        joincells._MOST_NESTED = nested  # noqa: SLF001
-        cells, _ = scatter_cells(frame, DISTANCE, None, CELL_ROWS)
-        sizes = cells.selectExpr("cell", "length(values) DIV 8 AS rows").groupBy("cell")
-        largest[name] = max(row[1] for row in sizes.sum("rows").collect())
-    return largest
-
-
-def read_events(folder: Path) -> dict[str, Any]:
-    """Read what was shuffled by the job with the cells, and how long its longest task took."""
-    written: dict[int, int] = {}
-    longest: dict[int, float] = {}
-    [log] = folder.iterdir()
-    with log.open() as lines:
-        for line in lines:
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
-                stage, metrics = event["Stage ID"], event["Task Metrics"]
-                octets = metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-                written[stage] = written.get(stage, 0) + octets
-                seconds = metrics["Executor Run Time"] / 1000
-                longest[stage] = max(longest.get(stage, 0.0), seconds)
-    # Nothing else that is run here shuffles as much.
-    return {"shuffle_bytes": max(written.values()), "longest_task_seconds": max(longest.values())}
 
 
 def call(subject: str, count: int, kind: str, queries: int) -> dict[str, Any]:
@@ -202,18 +159,15 @@ def measure(count: int, kind: str, queries: int) -> dict[str, Any]:
     for name in ("digest", "pairs", "clusters", "matches"):
         if one.get(name) != spark.get(name):
             raise SystemExit(f"{count:,} {kind}: different {name}: {one} {spark}")
-    per_fingerprint = spark["shuffle_bytes"] / count
     row: dict[str, Any] = {
         "fingerprints": count,
         "kind": kind,
         "pairs": one["pairs"],
         "clusters": one["clusters"],
         "load": round(os.getloadavg()[1], 1),
-        "shuffle_bytes_per_fingerprint": round(per_fingerprint, 1),
         **{f"one_{name}": round(one[name], 2) for name in one if name.endswith("seconds")},
         **{f"spark_{name}": round(spark[name], 2) for name in spark if name.endswith("seconds")},
         "cluster_rounds": spark["cluster_rounds"],
-        **{name: spark[name] for name in ("largest_cell", "uncut_cell") if name in spark},
     }
     if queries:
         row |= {"queries": queries, "matches": one["matches"]}
@@ -228,7 +182,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=0, help="a batch of so many, at each size")
     parser.add_argument("--subject", choices=["one", "spark"], help=argparse.SUPPRESS)
     parser.add_argument("--kind", default=_EVEN, help=argparse.SUPPRESS)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results/spark.json")
+    parser.add_argument("--output", type=Path, help="write the results as JSON")
     given = parser.parse_args()
     sizes, skewed = (
         [int(size) for size in text.split(",") if size] for text in (given.sizes, given.skewed)

@@ -1,4 +1,4 @@
-"""Says what numbers were measured on; imported by the benchmarks."""
+"""What numbers were measured on, and how results are shown and written; for all benchmarks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+
+def progress(text: str) -> None:
+    """Show on standard error what is being done."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a Markdown table; numbers to two digits after the point or three in all."""
+    print(f"\n| {' | '.join(head)} |\n| --- |{' ---: |' * (len(head) - 1)}")
+    for row in rows:
+        print(f"| {' | '.join(map(_show, row))} |", flush=True)
+
+
+def _show(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def describe_machine() -> dict[str, str | int]:
-    """Say what the numbers were measured on; no host name."""
+    """Return what the numbers were measured on; no host name."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -31,7 +49,7 @@ def describe_machine() -> dict[str, str | int]:
 
 
 def describe_versions(*names: str) -> dict[str, str]:
-    """Say which versions of these distributions were measured."""
+    """Return the versions of these distributions, and of Python."""
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 

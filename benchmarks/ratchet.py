@@ -1,7 +1,7 @@
-"""The numbers by which the package may not grow, and the file that holds them.
+"""The numbers by which the project may not grow, and the file that holds them.
 
 `structure.py` prints them beside what `structure.json` holds, `tests/project/test_ratchet.py` fails
-where one is larger. They are about the checkout that this file is in.
+where one is larger. One rises only by a commit that edits `structure.json`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "scrapy_simhash"
 HELD = Path(__file__).parent / "structure.json"
-DESIGN = ROOT / "docs" / "design.md"
-REASONS = "## Numbers that were raised"
-# Beside Python, what the package is written in.
-TEMPLATES = (".html", ".css", ".js")
-OTHERS = (".lua", *TEMPLATES)
+# What the package is written in.
+SUFFIXES = {".py", ".lua", ".html", ".css", ".js"}
 TRACED = {
     "moves of a near-duplicate page, steady": ("steady", "moves"),
     "moves of a near-duplicate page, first of a store": ("page", "moves"),
@@ -30,43 +27,37 @@ TRACED = {
 }
 
 
-def count_text(folder: Path, *suffixes: str) -> int:
+def count_lines(folder: Path, suffixes: set[str]) -> int:
     """Count the lines of the files below a folder whose names end so."""
     paths = (path for path in folder.rglob("*") if path.suffix in suffixes)
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
-def measure_held(
-    rooms: Mapping[str, Mapping[str, int]], trips: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, int]:
-    """Measure what is held; what the trips say only where they were taken.
+def measure_held(trips: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, int]:
+    """Measure what is held.
 
     Args:
-        rooms: of this package, as `structure.count_rooms` counts.
-        trips: of this package, as `structure.run_trips` does.
+        trips: of this package, as `structure.run_trips` returns them; None leaves these out.
     """
-    held = {
-        "lines of Python": rooms["total"]["lines"],
-        "lines of Python outside batch/": rooms["total"]["lines"] - rooms["batch"]["lines"],
-        "lines of Lua": count_text(PACKAGE, ".lua"),
-        "lines of templates": count_text(PACKAGE, *TEMPLATES),
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    keyvalues = _parse("stores/keyvalues.py")
+    everything, batch = (count_lines(path, SUFFIXES) for path in (PACKAGE, PACKAGE / "batch"))
+    return {
+        "lines of Python, Lua and templates outside of batch/": everything - batch,
+        "lines of batch/": batch,
+        "files": len(list(PACKAGE.rglob("*.py"))),
+        **{name: trips[trip][key] for name, (trip, key) in TRACED.items() if trips is not None},
+        "settings": len(list(_list_fields("config.py", "Config"))),
+        "commands": _count_elements(_parse("commands/command.py"), "COMMANDS"),
+        "stats": len(re.findall(r"\*\*`simhash/", reference)),
+        "keys of a verdict": len(list(_list_fields("detector/log.py", "Published"))),
+        "tables of a store": sum(_count_elements(keyvalues, name) for name in ("VALUES", "SETS")),
+        "methods that a store kind writes": _count_abstract(keyvalues),
+        "lines of tests": count_lines(ROOT / "tests", {".py"}),
+        "lines of benchmarks": count_lines(ROOT / "benchmarks", {".py"}),
+        "words of docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
     }
-    for room, counts in rooms.items():
-        if room != "total":
-            # Of a room the Lua and the templates, too; the ground is no folder.
-            others = count_text(PACKAGE / room, *OTHERS) if (PACKAGE / room).is_dir() else 0
-            held[f"lines of {room}"] = counts["lines"] + others
-    held["files"] = rooms["total"]["files"]
-    for name, (trip, key) in TRACED.items():
-        if trips is not None:
-            held[name] = trips[trip][key]
-    held["settings"] = len(list(_list_fields("config.py", "Config")))
-    held["keys of a verdict"] = len(list(_list_fields("detector/log.py", "Published")))
-    held["commands"] = _count_commands()
-    held["stats"] = _count_stats()
-    held["methods that a store kind writes"] = _count_abstract("stores/keyvalues.py")
-    held["lines of tests"] = count_text(ROOT / "tests", ".py")
-    return held
 
 
 def _parse(file: str) -> ast.Module:
@@ -84,28 +75,30 @@ def _list_fields(file: str, name: str) -> Iterator[str]:
                     yield ast.unparse(part.target)
 
 
-def _count_commands() -> int:
-    for node in _parse("commands/command.py").body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+def _count_elements(module: ast.Module, name: str) -> int:
+    """Count the elements of a tuple or dict that a module has under a name."""
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if ast.unparse(target) == "COMMANDS":
+            if ast.unparse(target) != name:
+                continue
+            if isinstance(node.value, ast.Dict):
                 return len(node.value.keys)
-    raise ValueError("commands/command.py has no table COMMANDS")
+            if isinstance(node.value, ast.Tuple):
+                return sum(
+                    _count_elements(module, ast.unparse(each.value))
+                    if isinstance(each, ast.Starred)
+                    else 1
+                    for each in node.value.elts
+                )
+    raise ValueError(f"there is no tuple or dict {name}")
 
 
-def _count_stats() -> int:
-    """Count the stats of the reference: its bold names."""
-    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    return len(re.findall(r"\*\*`simhash/", reference))
-
-
-def _count_abstract(file: str) -> int:
-    """Count the methods that a subclass has to write; 0 where there is no such file."""
-    if not (PACKAGE / file).exists():
-        return 0
+def _count_abstract(module: ast.Module) -> int:
+    """Count the methods that a subclass has to write."""
     return sum(
         any(ast.unparse(each) == "abstractmethod" for each in node.decorator_list)
-        for node in ast.walk(_parse(file))
+        for node in ast.walk(module)
         if isinstance(node, ast.FunctionDef)
     )
 
@@ -125,19 +118,16 @@ def list_risen(measured: Mapping[str, int], held: Mapping[str, int]) -> list[str
     ]
 
 
-def write_held(measured: Mapping[str, int], reason: str) -> None:
-    """Hold these numbers from now on; a reason for those that rise goes to docs/design.md."""
-    risen = list_risen(measured, read_held()) if HELD.exists() else []
-    if risen and reason:
-        text = DESIGN.read_text(encoding="utf-8").rstrip("\n")
-        if REASONS not in text:
-            text += f"\n\n{REASONS}\n"
-        entries = "".join(f"\n- {line}: {reason}" for line in risen)
-        DESIGN.write_text(f"{text}{entries}\n", encoding="utf-8")
-    elif risen:
+def write_held(measured: Mapping[str, int]) -> None:
+    """Hold these numbers from now on.
+
+    Raises:
+        SystemExit: one is larger than what is held.
+    """
+    if risen := list_risen(measured, read_held()):
         raise SystemExit(
-            "these would rise; make them smaller, or give the reason by --because, which writes "
-            "it to docs/design.md:\n" + "\n".join(risen)
+            "these would rise; make them smaller, or edit benchmarks/structure.json and say why in "
+            "the commit:\n" + "\n".join(risen)
         )
     HELD.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 

@@ -1,21 +1,18 @@
-"""Many crawls, one store: eight Scrapy processes at once on LMDB and on Redis, beside one process.
+"""Do many crawls with one store let nothing through: eight Scrapy processes on LMDB and on Redis?
 
 A site in a process of its own has groups of near-duplicates: same text, other menus and addresses.
 Each process crawls some copies of every group, in the same order, and none gets a page before all
-have asked for one: copies of a group are in flight in all processes at once. Side by side, each
-run in a fresh store:
+have asked for one: copies of a group are in flight in all processes at once. Each run has a fresh
+store:
 
 * throughput: judged pages a second, from the first decision of any process to the last;
 * waiting: `store_ms` of the decisions, milliseconds from the document to its verdict on disk: the
   group, other writers, the sync;
-* waiting for other writers only: `lock_ms`, of every write, until the last time its judgement
-  began: LMDB lets one process write at a time, Redis lets those be judged again that were
-  overtaken (`tries_per_write`);
 * CPU seconds of the crawls and their workers, start and end included, and how many processes of
   the machine wanted to run (`load_average`): where that is above the number of cores, times are
   those of a busy machine;
-* duplicates let through: pages that were judged new beyond the first of their group, by what was
-  planted. There must be none, nor a group of which none was kept, nor a drop for another group.
+* let through: pages judged new beyond the first of their group. There must be none, nor a group of
+  which none was kept, nor a drop for another group; otherwise the exit code is 1.
 
 Redis syncs every commit (appendfsync always), as LMDB does, and listens on a socket of the same
 machine. Not measured: networks, politeness, other machines; all processes share the cores.
@@ -26,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import shutil
 import statistics
@@ -34,7 +30,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,33 +37,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from machine import write_result
+from machine import print_table, write_result
+from sites import make_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.http import Response
 
-RESULTS = Path(__file__).parent / "results" / "simulation.json"
 COPIES = 8
-WORDS_PER_PAGE = 300
-_SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
-_WORDS = [a + b for a in _SYLLABLES for b in _SYLLABLES]
 _PATIENCE_SECONDS = 1_800
-
-
-def make_page(group: int, copy: int) -> bytes:
-    """Make a copy of the page of a group."""
-    words = random.Random(group).choices(_WORDS, k=WORDS_PER_PAGE)  # noqa: S311
-    paragraphs = "".join(
-        f"<p>{' '.join(words[start : start + 50])}.</p>" for start in range(0, len(words), 50)
-    )
-    menu = "".join(f'<li><a href="/{copy}/{n}">Entry {n} of {copy}</a></li>' for n in range(5))
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><title>{" ".join(words[:4])}</title></head><body>'
-        f"<nav><ul>{menu}</ul></nav><main><article><h1>{' '.join(words[:2])}</h1>{paragraphs}"
-        "</article></main></body></html>"
-    ).encode()
 
 
 class _Site(ThreadingHTTPServer):
@@ -110,49 +88,10 @@ def serve(processes: int) -> None:
         site.serve_forever()
 
 
-class _Waits:
-    """How long groups wait for others that write.
-
-    From when a group is to be written until the last time it is judged: LMDB lets one process
-    write at a time, and on Redis a group that was overtaken is judged again.
-    """
-
-    def __init__(self) -> None:
-        self.milliseconds: list[float] = []
-        self.tries = 0
-
-    def time(self, kind: type, name: str) -> None:
-        """Time a method that takes a function which reads, judges and writes."""
-        method = getattr(kind, name)
-
-        def timed(store: object, work: Callable[[Any], Any], **others: Any) -> Any:
-            asked = began = time.perf_counter()
-
-            def noted(documents: object) -> Any:
-                nonlocal began
-                began = time.perf_counter()
-                self.tries += 1
-                return work(documents)
-
-            try:
-                return method(store, noted, **others)
-            finally:
-                self.milliseconds.append(1000 * (began - asked))
-
-        setattr(kind, name, timed)
-
-
 def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     """Run one crawl; the first URL opens when all crawls have asked for it."""
     from scrapy import Request, Spider  # noqa: PLC0415 - the site needs none of it
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415
-
-    from scrapy_simhash.stores.lmdb.engine import Environment  # noqa: PLC0415
-    from scrapy_simhash.stores.redis.engine import RedisEngine  # noqa: PLC0415
-
-    waits = _Waits()
-    waits.time(Environment, "write")
-    waits.time(RedisEngine, "write")
 
     class SimulatedSpider(Spider):
         name = "simulated"
@@ -172,8 +111,7 @@ def crawl(urls: list[str], settings: dict[str, Any]) -> None:
     process.crawl(crawler)
     process.start()
     assert crawler.stats is not None  # noqa: S101
-    answer = {"errors": crawler.stats.get_value("log_count/ERROR", 0), **vars(waits)}
-    print(json.dumps(answer))
+    print(crawler.stats.get_value("log_count/ERROR", 0))
 
 
 def start_crawl(work: str) -> subprocess.Popen[str]:
@@ -245,7 +183,7 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             work = json.dumps([[f"{root}/gate", *urls], settings])
             running.append(start_crawl(work))
         before = cpu_seconds()
-        told = [json.loads(each.communicate()[0].splitlines()[-1]) for each in running]
+        errors = sum(int(each.communicate()[0].splitlines()[-1]) for each in running)
         used = cpu_seconds() - before
         decisions = [
             json.loads(line)
@@ -260,8 +198,7 @@ def simulate(kind: str, processes: int, pages: int) -> dict[str, Any]:
             **summarise(decisions, groups),
             "cpu_seconds": round(used, 1),
             "load_average": round(os.getloadavg()[0], 1),
-            **summarise_waits(told),
-            "errors": sum(each["errors"] for each in told),
+            "errors": errors,
             "problems_in_store": check(store),
         }
 
@@ -280,19 +217,6 @@ def check(store: str) -> list[str]:
         return opened.check()
 
 
-def summarise_waits(told: list[dict[str, Any]]) -> dict[str, Any]:
-    """Measure how long groups waited for the store, and how often they were judged."""
-    waits = sorted(wait for each in told for wait in each["milliseconds"])
-    return {
-        "writes": len(waits),
-        "lock_ms_p50": round(statistics.median(waits), 1),
-        "lock_ms_p99": round(waits[int(0.99 * (len(waits) - 1))], 1),
-        "lock_ms_worst": round(waits[-1], 1),
-        "lock_seconds": round(sum(waits) / 1000, 1),
-        "tries_per_write": round(sum(each["tries"] for each in told) / len(waits), 2),
-    }
-
-
 def summarise(decisions: list[dict[str, Any]], groups: int) -> dict[str, Any]:
     """Measure the decisions, and count what is wrong with them."""
     judged = [each for each in decisions if not each["reason"].startswith("skipped")]
@@ -309,7 +233,6 @@ def summarise(decisions: list[dict[str, Any]], groups: int) -> dict[str, Any]:
         "store_ms_p50": round(statistics.median(waits), 1),
         "store_ms_p99": round(waits[int(0.99 * (len(waits) - 1))], 1),
         "store_ms_worst": round(waits[-1], 1),
-        "extract_ms_p50": round(statistics.median(each["extract_ms"] for each in judged), 1),
         # A page that was not judged reaches the spider, too.
         "let_through": len(judged) - len(dropped) - len(kept),
         "groups_lost": groups - len(kept),
@@ -342,7 +265,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=4_000, help="in all (default 4,000)")
     parser.add_argument("--processes", default="1,8", help="of each store (default 1,8)")
     parser.add_argument("--stores", default="lmdb,redis", help="default lmdb,redis")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="of the result")
+    parser.add_argument("--output", type=Path, help="write the results as JSON")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--crawl", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -364,16 +287,9 @@ def compare(options: argparse.Namespace) -> None:
         for kind in kinds
         for processes in options.processes.split(",")
     ]
-    columns = (
-        *("pages_per_second", "store_ms_p50", "store_ms_p99", "store_ms_worst"),
-        *("lock_ms_p50", "lock_ms_p99", "lock_ms_worst", "tries_per_write"),
-        *("cpu_seconds", "load_average", "let_through"),
-    )
-    print(f"\n| store | processes | {' | '.join(c.replace('_', ' ') for c in columns)} |")
-    print(f"| --- | ---: |{' ---: |' * len(columns)}")
-    for run in runs:
-        cells = " | ".join(f"{run[column]:,}" for column in columns)
-        print(f"| {run['store']} | {run['processes']} | {cells} |")
+    columns = ["store", "processes", "pages_per_second", "store_ms_p50", "store_ms_p99"]
+    columns += ["store_ms_worst", "cpu_seconds", "load_average", "let_through"]
+    print_table(columns, [[run[column] for column in columns] for run in runs])
     faults = [fault for run in runs for fault in find_faults(run)]
     print(f"\n{'; '.join(faults) or 'no duplicate was let through'}")
     names = ("scrapy-simhash", "scrapy", "lmdb", "redis")

@@ -1,8 +1,7 @@
-"""How the package is built: its files by room, circles of imports, and trips through its files.
+"""How is the package built: files by room, circles of imports, trips through its files?
 
-Takes folders of the package, such as those of two checkouts, and prints them side by side. Without
-any it is about this checkout, and prints the numbers that `structure.json` holds, too: `--check`
-ends with exit code 1 if one has risen, `--write` holds what was measured from now on.
+Prints the numbers that `structure.json` holds, too: `--check` ends with exit code 1 if one has
+risen, `--write` holds what was measured from now on, unless one has risen.
 
 Rooms are the folders at the top of the package; "ground" is for the files that lie there.
 
@@ -39,7 +38,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from machine import write_result
+from machine import print_table, write_result
 from ratchet import TRACED, list_risen, measure_held, print_held, read_held, write_held
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "scrapy_simhash"
 GROUND = "ground"
-LINES = ("docstring", "import", "comment", "blank", "code")
 KINDS = ("load", "late", "typed")
 # As in `trips.py`, which cannot be imported without Scrapy and the package on the path.
 TRIPS = {
@@ -60,7 +58,6 @@ TRIPS = {
 }
 TOP_PAIRS = 15
 MOST_CRAWLS = 9
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Import(NamedTuple):
@@ -106,36 +103,15 @@ def room_of(file: str) -> str:
     return room if separator else GROUND
 
 
-def count_lines(path: Path) -> Counter[str]:
-    """Count the lines of a file by what they are, see LINES."""
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    kinds = ["code" if line.strip() else "blank" for line in lines]
-    for number, line in enumerate(lines):
-        if line.lstrip().startswith("#"):
-            kinds[number] = "comment"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            _mark(kinds, node, "import")
-        elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            _mark(kinds, node.body[0], "docstring")
-    return Counter(kinds)
-
-
-def _mark(kinds: list[str], node: ast.stmt, kind: str) -> None:
-    last = node.end_lineno or node.lineno
-    kinds[node.lineno - 1 : last] = [kind] * (last - node.lineno + 1)
-
-
 def count_rooms(package: Path) -> dict[str, dict[str, int]]:
-    """Count files and lines by room, the ground floor first, and all together."""
+    """Count files and lines of Python by room, the ground floor first, and all together."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for file in list_files(package):
-        lines = count_lines(package / file)
+        lines = len((package / file).read_text(encoding="utf-8").splitlines())
         for room in (room_of(file), "total"):
-            counts[room] += Counter(files=1, lines=lines.total()) + lines
+            counts[room] += Counter(files=1, lines=lines)
     order = sorted(counts, key=lambda room: (room == "total", room != GROUND, room))
-    return {room: {key: counts[room][key] for key in ("files", "lines", *LINES)} for room in order}
+    return {room: dict(counts[room]) for room in order}
 
 
 def list_imports(package: Path) -> list[Import]:
@@ -316,43 +292,24 @@ def measure(package: Path, *, trips: bool) -> dict[str, Any]:
     return measured
 
 
-def print_rooms(name: str, rooms: Mapping[str, Mapping[str, int]]) -> None:
-    """Print files, lines and shares of lines of each room as a Markdown table."""
-    print(f"\n{name}, lines in percent:\n\n| room | files | lines | {' | '.join(LINES)} |")
-    print("| --- |" + " ---: |" * (2 + len(LINES)))
-    for room, counts in rooms.items():
-        shares = " | ".join(f"{100 * counts[kind] / max(1, counts['lines']):.0f}" for kind in LINES)
-        print(f"| {room} | {counts['files']} | {counts['lines']:,} | {shares} |")
-
-
-def print_comparison(measured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print circles and trips of all packages side by side as a Markdown table."""
-    print(f"\n| what | {' | '.join(measured)} |\n| --- |{' ---: |' * len(measured)}")
-    first = next(iter(measured.values()))
-    for key in ("files", "lines"):
-        _print_row(key, (f"{each['rooms']['total'][key]:,}" for each in measured.values()))
-    for kind in first["circles"]:
-        label = "circles among rooms" if kind == "rooms" else f"circles of files, {kind}"
-        _print_row(label, (_show_circles(each["circles"][kind]) for each in measured.values()))
-    for trip in first.get("trips", ()):
-        found = [each["trips"][trip] for each in measured.values()]
-        for key in ("files", "moves", "functions", "rooms", "templates"):
-            _print_row(f"{TRIPS[trip]}: {key}", (str(each[key]) for each in found))
-    for name, each in measured.items():
-        if "trips" in each:
-            print(f"\nMost moves of the near-duplicate page, {name}:\n")
-            for start, end, count in each["trips"]["page"]["pairs"][:TOP_PAIRS]:
-                print(f"{count:4} {start} -> {end}")
-
-
-def _print_row(label: str, cells: Iterable[str]) -> None:
-    print(f"| {label} | {' | '.join(cells)} |")
-
-
-def _show_circles(circles: Collection[Collection[str]]) -> str:
-    if not circles:
-        return "0"
-    return f"{len(circles)} ({', '.join(str(len(circle)) for circle in circles)} files)"
+def print_measured(measured: Mapping[str, Any]) -> None:
+    """Print rooms, circles and trips."""
+    rooms = measured["rooms"].items()
+    print_table(["room", "files", "lines"], [[name, *counts.values()] for name, counts in rooms])
+    print_table(
+        ["circles of files, by imports", "files of each"],
+        [
+            [kind, ", ".join(map(str, map(len, found)))]
+            for kind, found in measured["circles"].items()
+        ],
+    )
+    if trips := measured.get("trips"):
+        keys = ("files", "moves", "functions", "rooms", "templates")
+        rows = [[TRIPS[trip], *(each[key] for key in keys)] for trip, each in trips.items()]
+        print_table(["trip", *keys], rows)
+        print("\nMost moves of the near-duplicate page:\n")
+        for start, end, count in trips["page"]["pairs"][:TOP_PAIRS]:
+            print(f"{count:4} {start} -> {end}")
 
 
 def trace_page() -> dict[str, dict[str, Any]]:
@@ -368,50 +325,36 @@ def trace_page() -> dict[str, dict[str, Any]]:
 
 def hold(options: argparse.Namespace) -> int:
     """Print, check or write the numbers of this checkout that may not rise."""
-    of_a_page = trace_page() if options.trips or options.write else None
-    measured = measure_held(count_rooms(PACKAGE), of_a_page)
+    measured = measure_held(trace_page() if options.trips or options.write else None)
     if options.write:
-        write_held(measured, options.because)
+        write_held(measured)
     held = read_held()
     print_held(measured, held)
     risen = list_risen(measured, held)
-    if options.check and risen:
-        print(
-            "\nThese have risen. Make them smaller; or hold the new ones by `python "
-            "benchmarks/structure.py --write --because REASON`, which writes the reason to "
-            "docs/design.md:\n" + "\n".join(risen)
-        )
-    return int(options.check and bool(risen))
+    if risen:
+        print("\nThese have risen:\n" + "\n".join(risen))
+    return int(bool(risen))
 
 
 def main() -> int:
-    """Measure the packages and print them side by side."""
+    """Measure the package and print it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("packages", nargs="*", type=Path, metavar="PACKAGE_FOLDER")
-    parser.add_argument("--trips", action="store_true", help="trace four trips, too; a minute each")
+    parser.add_argument("package", nargs="?", type=Path, help="folder of another package")
+    parser.add_argument("--trips", action="store_true", help="trace four trips, too; a minute")
     parser.add_argument("--output", type=Path, help="write the results as JSON, too")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a number has risen")
     parser.add_argument("--write", action="store_true", help="hold the numbers of this checkout")
-    parser.add_argument("--because", default="", metavar="REASON", help="why a number rises")
     options = parser.parse_args()
     if options.check or options.write:
         return hold(options)
-    packages = options.packages or [PACKAGE]
-    for package in packages:
-        if not (package / "__init__.py").exists():
-            parser.error(f"{package} is no folder of a package: it has no __init__.py")
-    names = [str(package) for package in options.packages] or [PACKAGE.name]
-    measured = {
-        name: measure(package.resolve(), trips=options.trips)
-        for name, package in zip(names, packages, strict=True)
-    }
-    for name, each in measured.items():
-        print_rooms(name, each["rooms"])
-    print_comparison(measured)
-    if not options.packages:
-        own = measured[PACKAGE.name]
-        print_held(measure_held(own["rooms"], own.get("trips")), read_held())
-    write_result(options.output, ["scrapy"], packages=measured)
+    package = options.package or PACKAGE
+    if not (package / "__init__.py").exists():
+        parser.error(f"{package} is no folder of a package: it has no __init__.py")
+    measured = measure(package.resolve(), trips=options.trips)
+    print_measured(measured)
+    if options.package is None:
+        print_held(measure_held(measured.get("trips")), read_held())
+    write_result(options.output, ["scrapy"], **measured)
     return 0
 
 

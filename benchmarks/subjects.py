@@ -1,30 +1,32 @@
-"""What bench_store compares: our store, FAISS, PyPI `simhash` and numpy, and the pages they get."""
+"""Made-up fingerprints and pages, and the opponents of the store: FAISS, PyPI `simhash`, numpy."""
 
 from __future__ import annotations
 
 import hashlib
+import statistics
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import faiss
 import numpy as np
 from simhash import Simhash
 
 from scrapy_simhash.judging.documents import Document
-from scrapy_simhash.tables.designs import parse_design
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from scrapy_simhash.stores.store import Store
 
+SEED = 20_070_508
 DISTANCE = 3
 # FAISS hashes the four blocks of 16 bits like our four tables; no bit flips. Its radius is
 # exclusive: it finds what is nearer than it.
 FAISS_HASHES, FAISS_HASH_BITS, FAISS_RADIUS = 4, 16, DISTANCE + 1
-QUERIES_PER_BLOCK = 2_000
-SLOW_QUERIES_PER_BLOCK = 50
+FAISS, SIMHASH_INDEX, BRUTE_FORCE = "FAISS", "PyPI simhash", "numpy brute force"
 PAGES_BETWEEN_DUPLICATES = 10
 CRAWL = "20260101T000000-bench"
 
@@ -34,18 +36,16 @@ class Subject:
     """Something that finds near fingerprints.
 
     Attributes:
-        name: in the tables printed.
         prepare: turns a fingerprint into what `search` takes; not timed.
         search: the call that is timed, for one fingerprint.
         read: turns its result into the fingerprints found; not timed.
         queries: in one block.
     """
 
-    name: str
     prepare: Callable[[int], Any]
     search: Callable[[Any], Any]
     read: Callable[[Any], set[int]]
-    queries: int = QUERIES_PER_BLOCK
+    queries: int = 2_000
 
 
 class Pages:
@@ -103,38 +103,80 @@ def near(stored: NDArray[np.uint64], random: np.random.Generator, count: int) ->
     return found
 
 
-def our_subject(store: Store, design: str) -> Subject:
+def draw_with_near(count: int) -> NDArray[np.uint64]:
+    """Draw fingerprints, a tenth of them near to another one: 1 to 5 bits flipped."""
+    random = np.random.default_rng([SEED, count])
+    fingerprints = draw(random, count)
+    copies = fingerprints[: count // 10].copy()
+    for _ in range(5):
+        flipped = random.integers(0, 64, copies.size, np.uint64)
+        copies ^= np.left_shift(np.uint64(1), flipped) * (random.random(copies.size) < 0.6)
+    fingerprints[count - copies.size :] = copies
+    return fingerprints
+
+
+class Times:
+    """Microseconds of the subjects, one for each round."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[str, list[float]] = {}
+
+    def note(self, name: str, seconds: float, count: int) -> None:
+        """Add a round."""
+        self.rounds.setdefault(name, []).append(1e6 * seconds / count)
+
+    def time(self, name: str, search: Callable[[Any], object], queries: Sequence[Any]) -> None:
+        """Add a round of queries, one at a time."""
+        start = time.perf_counter()
+        for query in queries:
+            search(query)
+        self.note(name, time.perf_counter() - start, len(queries))
+
+    def median(self, name: str) -> float:
+        """Return the microseconds of the median round."""
+        return statistics.median(self.rounds[name])
+
+    def ratio(self, name: str, other: str) -> float:
+        """Return how many times as long as the other one takes, in the median round."""
+        pairs = zip(self.rounds[name], self.rounds[other], strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
+
+
+def add_pages(store: Store, documents: Sequence[Document], group: int) -> None:
+    """Judge pages as a crawl does: each group's documents are marked done with the next group."""
+    done: list[int] = []
+    for start in range(0, len(documents), group):
+        verdicts = store.find_and_add(documents[start : start + group], crawl=CRAWL, done=done)
+        done = [verdict.document for verdict in verdicts if verdict.status == "new"]
+
+
+def our_subject(store: Store, distance: int = DISTANCE) -> Subject:
     """Measure `store.query`, transaction and all."""
     return Subject(
-        name=ours(design),
         prepare=int,
-        search=store.query,
+        search=lambda query: store.query(query, distance),
         read=lambda matches: {match.fingerprint for match in matches},
     )
 
 
-def ours(design: str) -> str:
-    """Name our store with a design."""
-    return f"ours, {len(parse_design(design).tables)} tables"
+def load_faiss(fingerprints: NDArray[np.uint64], threads: int = 1) -> Any:
+    """Make an index of FAISS."""
+    faiss.omp_set_num_threads(threads)
+    index = faiss.IndexBinaryMultiHash(64, FAISS_HASHES, FAISS_HASH_BITS)
+    index.add(fingerprints.view(np.uint8).reshape(-1, 8))
+    return index
 
 
-FAISS = "FAISS IndexBinaryMultiHash"
-SIMHASH_INDEX = "PyPI simhash"
-BRUTE_FORCE = "numpy brute force"
-SYNC = "a bare fsync of 4 kB"
-
-
-def faiss_row(fingerprint: int) -> NDArray[np.uint8]:
-    """Write a fingerprint as FAISS takes it."""
-    return np.array([fingerprint], np.uint64).view(np.uint8).reshape(1, 8)
+def search_faiss(index: Any, queries: NDArray[np.uint64]) -> Any:
+    """Search for queries at once."""
+    return index.range_search(queries.view(np.uint8).reshape(-1, 8), FAISS_RADIUS)
 
 
 def faiss_subject(index: Any, fingerprints: NDArray[np.uint64]) -> Subject:
     """Measure `range_search` of one row."""
     return Subject(
-        name=FAISS,
-        prepare=faiss_row,
-        search=lambda row: index.range_search(row, FAISS_RADIUS),
+        prepare=lambda query: np.array([query], np.uint64),
+        search=lambda row: search_faiss(index, row),
         read=lambda result: set(fingerprints[result[2]].tolist()),
     )
 
@@ -142,20 +184,31 @@ def faiss_subject(index: Any, fingerprints: NDArray[np.uint64]) -> Subject:
 def simhash_subject(index: Any) -> Subject:
     """Measure `get_near_dups`."""
     return Subject(
-        name=SIMHASH_INDEX,
         prepare=Simhash,
         search=index.get_near_dups,
         read=lambda names: {int(name) for name in names},
-        queries=QUERIES_PER_BLOCK // 4,
+        queries=500,
     )
 
 
-def brute_subject(fingerprints: NDArray[np.uint64]) -> Subject:
+def brute_subject(fingerprints: NDArray[np.uint64], distance: int = DISTANCE) -> Subject:
     """Measure XOR and bit count over all fingerprints."""
     return Subject(
-        name=BRUTE_FORCE,
         prepare=np.uint64,
-        search=lambda query: np.flatnonzero(np.bitwise_count(fingerprints ^ query) <= DISTANCE),
+        search=lambda query: np.flatnonzero(np.bitwise_count(fingerprints ^ query) <= distance),
         read=lambda rows: set(fingerprints[rows].tolist()),
-        queries=SLOW_QUERIES_PER_BLOCK,
+        queries=20,
     )
+
+
+def verify(subjects: Sequence[Subject], expected: Subject, queries: NDArray[np.uint64]) -> int:
+    """Return how many pairs all subjects find; end the run if one finds others."""
+    pairs = 0
+    for query in queries.tolist():
+        found = expected.read(expected.search(expected.prepare(query)))
+        pairs += len(found)
+        for subject in subjects:
+            answer = subject.read(subject.search(subject.prepare(query)))
+            if answer != found:
+                raise SystemExit(f"{answer} is found, not {found}, near {query:016x}")
+    return pairs

@@ -119,7 +119,7 @@ def replay(
         InspectionError: a document was deleted meanwhile.
 
     Cost: .2 to .3 milliseconds a document within 7 bits; beyond, .4 to .6, or some 4 in stores of
-    more than 16,384 fingerprints (benchmarks/bench_what_if.py). 3 kB a document that is kept.
+    more than 16,384 fingerprints. 3 kB a document that is kept.
     """
     check_replay_distance(rule.distance)
     bulk_loaded = store.bulk_loaded()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # A document to which so many unlike addresses of one host lead is a sink. Of 123 documents with
 # several addresses in two labelled corpora, 3 have two that are unlike, and none has more; nor has
-# one of the 71 in the example crawl, whose two walls have 5 and 14 (`benchmarks/walls.py`).
+# one of the 71 in the example crawl, whose two walls have 5 and 14.
 WITNESSES = 5
 # A document to which so many of one host lead may become one; its pages do not vote on URL rules.
 SUSPICIOUS = 3

@@ -35,7 +35,7 @@ CHUNK = 32_768
 # Nanoseconds on one core of an Intel Xeon at 2.5 GHz with numpy 2.4: for a table of any size, for
 # each fingerprint in a table (permute, sort, compare with the next one), and for each further
 # comparison. Measured by hand: they need only be precise enough to choose the number of blocks,
-# which bench_pairs compares with others.
+# which bench_batch compares with others.
 _TABLE_NS, _FINGERPRINT_NS, _COMPARISON_NS = 150_000, 35, 20
 # Making more tables would take longer than joining all fingerprints that fit into memory.
 _MOST_TABLES = 20_000
