@@ -14,7 +14,6 @@ import pytest
 import scrapy_simhash
 from scrapy_simhash.commands.command import COMMANDS, SimhashCommand
 from scrapy_simhash.detector.log import VERDICT, Decision
-from scrapy_simhash.stores.store import Store
 from tests.helpers.reference import lists_of_code, lists_of_document
 
 ROOT = Path(__file__).parents[2]
@@ -125,14 +124,6 @@ def test_messages_and_pages_name_commands_that_exist() -> None:
         text = re.sub(r'"\n +f?"', "", path.read_text("utf-8"))
         for name in re.findall(r"scrapy simhash (?:-s \S+ )*([a-z][a-z-]+)", text):
             assert name in COMMANDS, f"{path}: scrapy simhash {name}"
-
-
-def test_reference_names_the_methods_of_a_store() -> None:
-    tree = ast.parse((PACKAGE / "stores/store.py").read_text())
-    (store,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == Store.__name__]
-    methods = {n.name for n in store.body if isinstance(n, ast.FunctionDef)}
-    for method in methods - {"design"}:
-        assert method.startswith("_") or f"`{method}`" in REFERENCE
 
 
 def name_module(path: Path) -> str:
