@@ -27,11 +27,6 @@ class SharedByKey(Generic[Key, Value]):
             self._entries[key] = value, users + 1
             return value
 
-    def find(self, key: Key) -> Value | None:
-        """Get the object of a key if there is one, without counting as its user."""
-        entry = self._entries.get(key)
-        return entry[0] if entry else None
-
     def release(self, key: Key) -> None:
         """Release the object; the last user closes it."""
         with self._lock:

@@ -8,7 +8,6 @@
     +-- StoreUnavailableError   while open: this write failed (disk full, ...); a later one may work
     +-- StoreDamagedError       the data in a store is inconsistent
     +-- DamagedError            one record cannot be read
-    |   +-- OtherVersionError   it is intact, but in another version's format
     +-- ArchiveError            an archive cannot be read or written
     ValueError
     +-- SettingError            a setting has an invalid value
@@ -75,10 +74,6 @@ class DamagedError(StoreError):
             f"{what}; restore the store from a backup (`scrapy simhash check` lists all damage)"
         )
         self.what = what
-
-
-class OtherVersionError(DamagedError):
-    """A record was written by another version; it is left as it is."""
 
 
 class ArchiveError(StoreError):

@@ -16,7 +16,7 @@ from scrapy_simhash.errors import PartlyFailedError
 from scrapy_simhash.inspection.explanation import add_suggestions
 from scrapy_simhash.inspection.log import find_crawl
 from scrapy_simhash.stores.header import choose_distance
-from scrapy_simhash.stores.opening import folder_of, open_as_it_is, open_store
+from scrapy_simhash.stores.opening import open_as_it_is, open_store, store_folder
 from scrapy_simhash.tables.costs import choose_design
 from scrapy_simhash.tables.designs import parse_design
 
@@ -66,23 +66,28 @@ def _compare(config: Config) -> Iterator[Answer]:
 
 
 def _compact(config: Config) -> Iterator[Answer]:
-    """Pack the tables, then shrink the file unless another process has the store open."""
-    with open_to_change(config) as store, show_progress("slices") as show:
-        before = store.table_stats()
-        store.compact(show)
-        after = store.table_stats()
-    answer = {"fingerprints": after["fingerprints"]}
-    for name in _SIZES:
-        if name in after:
-            answer |= {f"{name}_before": before[name], f"{name}_after": after[name]}
-    folder = folder_of(config.store)
-    if folder is not None:  # otherwise there is no file of LMDB
-        from scrapy_simhash.stores.lmdb.copying import shrink  # noqa: PLC0415 - loads lmdb
+    """Pack the tables of a store that nobody else has open, and shrink its file."""
+    from scrapy_simhash.stores.lmdb.copying import compact  # noqa: PLC0415 - loads lmdb
 
-        shrunk = shrink(folder)
-        answer |= {} if shrunk is None else {"file_bytes_after": shrunk[1]}
-        answer["shrunk"] = shrunk is not None
-    yield answer
+    folder = store_folder(config.store)
+    before = _count(config)
+    with show_progress("packing the tables"):
+        compact(folder)
+    after = _count(config)
+    yield {
+        "fingerprints": after["fingerprints"],
+        **{
+            f"{name}_{when}": counted[name]
+            for name in _SIZES
+            for when, counted in (("before", before), ("after", after))
+        },
+    }
+
+
+def _count(config: Config) -> Answer:
+    """Count the fingerprints of a store, and its bytes."""
+    with open_as_it_is(config.store) as store:
+        return store.table_stats()
 
 
 def _rebuild(config: Config, tables: str | None) -> Iterator[Answer]:
@@ -101,11 +106,6 @@ def _print_check(answer: Answer) -> Iterable[Part]:
     if answer.get("problems") == []:
         yield "no problems: the tables agree with each other and with the documents"
     yield from print_fields(answer)
-    if answer.get("shrunk") is False:
-        yield (
-            "the file was not shrunk because another process has the store open; new data will "
-            "reuse its free space. Run it once more when no process has the store open"
-        )
 
 
 def _prune(  # the criteria, each by its name
@@ -330,9 +330,8 @@ COMMANDS = {
         _CHECK,
         _print_check,
         examples=("check", "check --rebuild", "check --rebuild --tables 4", "check --compact"),
-        details="Prints one problem a line; the exit code is 1 if there are any. With --compact, "
-        "crawls may run meanwhile, but the file shrinks only if no other process has the store "
-        "open.",
+        details="Prints one problem a line; the exit code is 1 if there are any. --compact is for "
+        "a store in a folder, while nobody else has it open.",
     ),
     "prune": Command(
         _prune,

@@ -4,9 +4,6 @@ Records of documents are packed in the same way::
 
     octets 0-7   XXH3-64 of key and body, which reveals a flipped bit or a swapped row
     octets 8-    MessagePack array, fields in the order of the class
-
-A row whose checksum is right, but whose fields are not, is one of another version of this package:
-crawls pass over it, `check` names it, and nothing drops it.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import xxhash
 
-from scrapy_simhash.errors import DamagedError, OtherVersionError
+from scrapy_simhash.errors import DamagedError
 from scrapy_simhash.judging.documents import NOBODY, Reader
 
 if TYPE_CHECKING:
@@ -135,8 +132,8 @@ def unpack_row(kind: type[AnyRow], key: bytes, packed: bytes) -> AnyRow:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise OtherVersionError(
-            f"{kind.__name__.lower()} of another version at key {key.hex()}: {error}"
+        raise DamagedError(
+            f"damaged {kind.__name__.lower()} at key {key.hex()}: {error}"
         ) from error
 
 

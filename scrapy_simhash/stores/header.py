@@ -31,12 +31,12 @@ _LIBRARIES = ("scrapy-simhash", "turbohtml", "trafilatura", "xxhash")
 
 
 # Increased with each change of what is stored, or how.
-FORMAT = 8
+FORMAT = 9
 HEADER_KEY = b"store"
 
 
 class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
-    """The settings of a store; `kind` is that of its engine, and a number in format 3."""
+    """The settings of a store; `kind` is that of its engine."""
 
     format: int
     recipe: dict[str, str | int]
@@ -44,7 +44,7 @@ class Header(msgspec.Struct, array_like=True, forbid_unknown_fields=False):
     seed: int
     created: float
     libraries: dict[str, str]
-    kind: str | int = ""
+    kind: str
 
 
 def new_header(recipe: Recipe, design: str, seed: int | None, kind: str, client: str) -> Header:
@@ -68,14 +68,14 @@ def unpack_header(packed: bytes) -> Header:
         header = unpack_row(Header, HEADER_KEY, packed)
     except DamagedError as error:
         raise StoreUnusableError(
-            f"{error.what}. Restore the store from a backup, or open it with the scrapy-simhash "
-            "that made it"
+            f"{error.what}. Restore the store from a backup, or name another SIMHASH_STORE and "
+            "crawl again"
         ) from error
     if header.format != FORMAT:
         raise StoreUnusableError(
-            f"the store has format {header.format}, but this version reads and writes format "
-            f"{FORMAT}; name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that "
-            f"made it ({header.libraries.get('scrapy-simhash', 'of an unknown version')})"
+            f"the store has format {header.format}, but this version reads format {FORMAT} only; "
+            "move it away, or name another SIMHASH_STORE, and crawl again (scrapy-simhash "
+            f"{header.libraries.get('scrapy-simhash', 'of an unknown version')} made it)"
         )
     return header
 

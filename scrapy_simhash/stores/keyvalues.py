@@ -383,10 +383,6 @@ class Engine(ABC):
         """Do what is left once the store is open; `check` lists its problems."""
         del check
 
-    def compact(self, progress: Callable[[int, int], object]) -> None:
-        """Rewrite TABLES as small as they can be, while others write; see `Store.compact`."""
-        progress(1, 1)
-
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         """Copy the store, see `Store.backup`.
 

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import structs
 
 from scrapy_simhash._printable import mask_password
-from scrapy_simhash.errors import DamagedError, OtherVersionError, StoreError
+from scrapy_simhash.errors import DamagedError, StoreError
 from scrapy_simhash.judging.documents import NOBODY, CrawlRecord, Record, State
 from scrapy_simhash.judging.rows import (
     COUNTERS,
@@ -383,8 +383,6 @@ class Mender:
     def _is_lost(self, key: bytes, packed: bytes) -> bool:
         try:
             original = unpack_row(Owed, key, packed).page
-        except OtherVersionError:
-            return True  # nobody can know better
         except DamagedError:
             return False
         number = number_of(key[-8:])
@@ -468,14 +466,10 @@ def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[]
 
     Those that come later may follow from earlier ones, so correct each before the next.
     """
-    foreign: set[bytes] = set()
     for table in ROW_TABLES:
-        found = ((key, *_find_damage(table, key, row)) for key, row in stored.scan_rows(table))
-        for key, problem, is_foreign in [damaged for damaged in found if damaged[1]]:
-            if is_foreign:
-                foreign.add(key)
-                yield problem, 0, list
-            elif not (table == OWED and key.startswith(Why.LOST.letter)):  # see `Mender`
+        found = ((key, _find_damage(table, key, row)) for key, row in stored.scan_rows(table))
+        for key, problem in [damaged for damaged in found if damaged[1]]:
+            if not (table == OWED and key.startswith(Why.LOST.letter)):  # see `Mender`
                 yield problem, 1, partial(stored.drop_row, table, key)
     rules = read_rows(UrlRuleRecord, stored.scan_rows("rules"))
     records = {record.rule.key: record for _, record in rules}
@@ -485,19 +479,19 @@ def _compare_url_rows(stored: Documents) -> Iterator[tuple[str, int, Callable[[]
             which = "acts, but is not" if record.acts else "does not act, but is"
             problem = f"URL rule {record.rule.text!r} {which} among those that act"
             yield problem, 0, partial(note_acting, stored, record)
-    for key in acting - records.keys() - foreign:
+    for key in acting - records.keys():
         problem = f"URL rule {key.hex()} is among those that act, but does not exist"
         yield problem, 0, partial(stored.drop_row, "acting", key)
 
 
-def _find_damage(table: str, key: bytes, row: bytes) -> tuple[str, bool]:
-    """Say what is wrong with a row, "" if nothing is; and whether another version wrote it."""
+def _find_damage(table: str, key: bytes, row: bytes) -> str:
+    """Return what is wrong with a row, or ""."""
     is_counter = table == "acting" and key in COUNTERS
     kind, length = (RulesVersion, len(key)) if is_counter else _KINDS[table]
     if length and len(key) != length:
-        return f"the table {table} has a row at key {key.hex()}, which is none of its keys", False
+        return f"the table {table} has a row at key {key.hex()}, which is none of its keys"
     try:
         unpack_row(kind, key, row)
     except DamagedError as error:
-        return f"table {table}: {error.what}", isinstance(error, OtherVersionError)
-    return "", False
+        return f"table {table}: {error.what}"
+    return ""

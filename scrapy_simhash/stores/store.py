@@ -566,19 +566,6 @@ class Store(UrlRuleStore, AbstractContextManager["Store"]):
 
         return self.read(work)
 
-    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Rewrite the tables with full pages, in order, while crawls go on.
-
-        The file does not shrink. Nothing is lost if the process is killed. `progress` is called
-        with the number of slices done, and of all slices.
-
-        Raises:
-            StoreError: another process is compacting, or rewrote the tables meanwhile.
-            StoreUnavailableError: a write failed; nothing is lost.
-        """
-        self._require_writable()
-        self.engine.compact(progress or (lambda *_: None))
-
     def rebuild(self, tables: str | int | None = None) -> dict[str, int]:
         """Rewrite the tables from the documents and the bulk-loaded fingerprints, in a transaction.
 

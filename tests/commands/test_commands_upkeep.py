@@ -51,7 +51,7 @@ def names(folder: Path) -> list[str]:
 def damage(folder: Path) -> None:
     """Take a row out of the first table."""
     with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        rows = env.open_db(b"added0", dupsort=True, dupfixed=True)
+        rows = env.open_db(b"added", dupsort=True, dupfixed=True)
         with env.begin(write=True, db=rows) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
             cursor.delete()
@@ -185,17 +185,15 @@ def test_compact(run: Run, tmp_path: Path) -> None:
         assert answer[f"{name}_before"] == before[name]
         assert answer[f"{name}_after"] == after[name] <= before[name]
     assert answer["file_bytes_after"] < answer["file_bytes_before"]
-    assert answer["shrunk"] is True
     done = run("check", "--compact", "--store", "new")
     assert re.search(r"^file bytes before: [\d,]+\nfile bytes after: ", done.out, re.MULTILINE)
-    assert done.out.endswith("\nshrunk: yes\n")
 
 
 def test_compact_beside_others(run: Run, folder: Path) -> None:
     with open_lmdb(folder) as store:
-        done = run("check", "--compact", "--store", folder)
-        assert done.exit_code == 0
-        assert done.out.splitlines()[-1].startswith("the file was not shrunk because another")
+        assert "wait until its crawl or command has ended" in run.refused(
+            "check", "--compact", "--store", folder
+        )
         assert store.check() == []
     assert names(folder) == ["old", "copy", "young", "other"]
 
@@ -223,7 +221,7 @@ def test_check_finds_and_rebuild_mends(run: Run, folder: Path) -> None:
 def cut_a_bucket(folder: Path) -> None:
     """Take the last octet off the first bucket."""
     with lmdb.open(str(folder), max_dbs=32, lib_version=0) as env:
-        base = env.open_db(b"base1")
+        base = env.open_db(b"base")
         with env.begin(write=True, db=base) as transaction, transaction.cursor() as cursor:
             assert cursor.first()
             cursor.put(cursor.key(), cursor.value()[:-1])
@@ -237,7 +235,7 @@ def test_a_damaged_bucket_is_found_and_mended(
     cut_a_bucket(folder)
     done = run("check", "--store", folder)
     assert done.exit_code == 1
-    assert "octets, not whole rows\n" in done.out
+    assert " has not whole rows\n" in done.out
     assert "problems; --rebuild repairs the tables" in done.err
     assert len(run("check", "--json", "--store", folder).answers[0]["problems"]) > 1
     assert run("check", "--rebuild", *options, "--store", folder).exit_code == 0

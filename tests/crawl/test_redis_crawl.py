@@ -86,7 +86,7 @@ def test_commands(redis_server: RedisServer, project: Path, run: Run) -> None:
     (stats,) = run("stats", "--store", url, "--json").answers
     assert (stats["documents"], stats["near_duplicates"]) == (4, 1)
     assert stats["memory_bytes"] > 0
-    for command in (["check"], ["check", "--compact"], ["find-all"], ["log"]):
+    for command in (["check"], ["find-all"], ["log"]):
         done = run(*command, "--store", url, "--json")
         assert done.exit_code in (0, 1), (command, done.err)
         assert done.err == "", command

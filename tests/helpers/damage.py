@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scrapy_simhash.errors import StoreError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.copying import compact
 from tests.helpers.documents import CRAWL, document, open_in_crawl, open_lmdb
 
 _PAGE_BYTES = 4_096
@@ -27,12 +28,14 @@ class Outcome(NamedTuple):
         code: how it ended; below 0 by a signal.
         told: what it said of the store, or a traceback.
         unchanged: the data file has still the same octets.
+        checked: what `check` said of it before, if that was asked.
     """
 
     name: str
     code: int
     told: str
     unchanged: bool
+    checked: str = ""
 
 
 def make_store(folder: Path) -> None:
@@ -162,13 +165,16 @@ def use(folder: Path) -> str:
                 store.query(number << 54)
     with open_lmdb(folder) as store:
         store.find_and_add([document(f"new {n}", n << 50 | 1) for n in range(50)])
-        store.compact()
         store.rebuild()
         return f"works: {store.check()}"
 
 
 def crawl(folder: Path) -> str:
-    """Do with a store what crawls do, without a check; says how it ended."""
+    """Do with a store what crawls do, without a check; returns how it ended, and all drops.
+
+    None of its pages is a near-duplicate.
+    """
+    dropped = []
     try:
         with open_in_crawl(folder, "crawl-2") as store:
             for start in range(0, 600, 20):
@@ -179,15 +185,25 @@ def crawl(folder: Path) -> str:
                     ],
                     crawl="crawl-2",
                 )
+                dropped += [each.match for each in done if each.status == "near_duplicate"]
                 store.mark_done([verdict.document for verdict in done], "crawl-2")
             store.delete(list(range(1, 1_500)))
-            store.compact()
             store.stats()
+        compact(folder)
     except StoreUnusableError as error:
         return f"refused: {error}"
     except (StoreError, ValueError) as error:
-        return f"failed: {error}"
-    return "works: []"
+        return f"failed: {dropped} {error}"
+    return f"works: {dropped}"
+
+
+def check(folder: Path) -> str:
+    """Check a store; returns what is wrong with it."""
+    try:
+        with open_lmdb(folder, readonly=True) as store:
+            return f"found: {store.check()}"
+    except StoreError as error:
+        return f"refused: {error}"
 
 
 def _use_in_child(folder: Path, using: Callable[[Path], str]) -> int:
@@ -218,14 +234,18 @@ def main(whole: str, work: str, first: str, seeds: str, how: str = "use") -> Non
         if how == "crawl":
             for name in ("lock.mdb", "users.lock"):
                 (folder / name).touch()
+        told, checked = folder.with_suffix(".told"), ""
+        if how == "crawl":
+            checked = f"{_use_in_child(folder, check)} {told.read_text()}"
+            told.unlink()
         code = _use_in_child(folder, crawl if how == "crawl" else use)
-        told = folder.with_suffix(".told")
         outcomes.append(
             Outcome(
                 folder.name,
                 code,
                 told.read_text() if told.exists() else "",
                 unchanged=(folder / "data.mdb").read_bytes() == spoilt,
+                checked=checked,
             )
         )
         shutil.rmtree(folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     Databases = dict[str, lmdb._Database]
 
 Result = TypeVar("Result")
+
+
+def pack(store: Store) -> None:
+    """Pack the tables of a store that stays open: as bulk-loading anything does."""
+    store.bulk_load(np.empty(0, np.uint64))
 
 
 def in_lmdb(store: Store, work: Callable[[lmdb.Transaction[bytes], Databases], Result]) -> Result:

@@ -341,11 +341,6 @@ class StoreMachine(RuleBasedStateMachine):
         assert sorted(found) == sorted(hit for hit in expected if hit[0] <= distance)
         assert [bits for bits, _ in found] == sorted(bits for bits, _ in found)
 
-    @rule()
-    def compact(self) -> None:
-        self.store.compact()
-        self.compacted()
-
     @rule(design=st.sampled_from(["4", "10", "16", "20", "6:3", None]))
     def rebuild(self, design: str | None) -> None:
         if parse_design(design or self.design).reach_bits < self.oracle.distance:
@@ -357,7 +352,6 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.design == (design or self.design)
         assert done["fingerprints"] == len(self.expected_fingerprints())
         self.left = False
-        self.rewritten()
 
     @rule(data=st.data(), flips=several_flips)
     def bulk_load(self, data: st.DataObject, flips: list[int]) -> None:
@@ -371,13 +365,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.oracle.pages[identity] = Page((fingerprint,), "", duplicate=False, done=True)
             self.numbers[identity] = 0
         self.seen += loaded
-        self.rewritten()
-
-    def compacted(self) -> None:
-        """Take note that the tables were compacted."""
-
-    def rewritten(self) -> None:
-        """Take note that the tables were written anew."""
 
     @precondition(lambda self: self.numbers)
     @rule(data=st.data())

@@ -218,7 +218,6 @@ async def test_crawls_and_commands_take_a_new_kind(
         (("log", "--last", "1"), f"  near_duplicate  {site.urls()[1]}"),
         (("import", tmp_path / "feed.jl"), "records: 1\npages: 1\n"),
         (("check",), "no problems: the tables agree"),
-        (("check", "--compact"), "table bytes per fingerprint after: "),
     ):
         answer = await asyncio.to_thread(run, *arguments, "--store", url)
         assert (answer.exit_code, answer.err) == (0, "")

@@ -11,15 +11,13 @@ import lmdb
 import pytest
 
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError
-from scrapy_simhash.stores.lmdb.compacting import freeze
-from scrapy_simhash.stores.lmdb.copying import copy_rows, shrink
+from scrapy_simhash.stores.lmdb.copying import compact, copy_rows
 from scrapy_simhash.stores.mending import find_problems
 from tests.commands.test_commands_upkeep import damage
 from tests.helpers.children import run_script, running
 from tests.helpers.commanding import Run
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
-from tests.stores.test_lmdb_compact import add, compare, draw_fingerprints
 from tests.stores.test_lmdb_store_processes import WRITER
 
 # Backups of one store while it is written; 20 is the long version.
@@ -96,7 +94,7 @@ def test_a_page_with_hundreds_of_near_duplicates_is_copied(tmp_path: Path) -> No
         store.find_and_add([document(f"{n}", 0xFF) for n in range(700)])
         made = store.backup(tmp_path / "backup")
         assert made["documents"] == 700
-    assert shrink(tmp_path / "store")
+    compact(tmp_path / "store")
     for name in ("store", "backup"):
         with open_lmdb(tmp_path / name, readonly=True) as copy:
             assert copy.check() == []
@@ -154,19 +152,6 @@ def test_backup_while_another_process_writes(tmp_path: Path) -> None:
                         assert (found.url, found.text) == (name[0], name[0] * 9)
                     else:
                         assert found.state == "done"
-
-
-def test_backup_of_an_unfinished_compaction_goes_on_from_there(tmp_path: Path) -> None:
-    fingerprints = draw_fingerprints(1, 60)
-    with open_in_crawl(tmp_path / "store") as store:
-        add(store, fingerprints)
-        store.write(lambda stored: freeze(stored.values))  # type: ignore[arg-type]
-        store.backup(tmp_path / "backup")
-    with open_lmdb(tmp_path / "backup") as copy:
-        for _ in range(2):
-            copy.compact()
-            compare(copy, fingerprints)
-            assert copy.check() == []
 
 
 STOPPED = """

@@ -1,11 +1,16 @@
-"""Compaction: crawls go on meanwhile, `kill -9` loses nothing, pages are full afterwards."""
+"""Compaction: pages are full afterwards, nothing is lost, and nobody else has the store open."""
 
+import os
 import random
+import signal
+import stat
 from pathlib import Path
 
 import pytest
 
-from scrapy_simhash.errors import StoreError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.lmdb.copying import compact
+from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
 from tests.helpers.children import running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
@@ -16,10 +21,7 @@ COUNT = 300
 
 
 @pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four tables of 300 fingerprints in some forty slices."""
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._ROWS_PER_SLICE", 32)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 4)
+def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
 
 
@@ -46,7 +48,8 @@ def make(folder: Path) -> list[int]:
     fingerprints = draw_fingerprints(1)
     with open_in_crawl(folder) as store:
         add(store, fingerprints[:200])
-        store.compact()
+    compact(folder)
+    with open_in_crawl(folder) as store:
         add(store, fingerprints[200:])
         assert store.check() == []
         assert store.stats()["buckets_too_full"] == 4
@@ -62,184 +65,123 @@ def compare(store: Store, fingerprints: list[int]) -> None:
 
 
 def count_single(store: Store) -> int:
-    """Count the single rows of a store that nobody compacts."""
-    return in_lmdb(
-        store,
-        lambda txn, dbs: sum(txn.stat(dbs[name])["entries"] for name in ("added0", "added1")),
-    )
+    return in_lmdb(store, lambda txn, dbs: txn.stat(dbs["added"])["entries"])
 
 
-def is_compacting(store: Store) -> bool:
-    return in_lmdb(
-        store, lambda txn, dbs: (txn.get(b"tables", db=dbs["header"]) or bytes(3))[2] > 0
-    )
-
-
-def test_compaction_packs_everything_and_says_how_far_it_is(tmp_path: Path) -> None:
-    fingerprints = make(tmp_path)
-    told: list[tuple[int, int]] = []
-    with open_lmdb(tmp_path) as store:
+def test_everything_is_packed_and_nothing_lost(tmp_path: Path) -> None:
+    fingerprints, fresh = make(tmp_path), draw_fingerprints(2, 40)
+    for _ in range(2):  # what is packed may be packed again
+        with open_lmdb(tmp_path) as store:
+            before = store.table_stats()
+        compact(tmp_path)
+        with open_lmdb(tmp_path) as store:
+            assert count_single(store) == 0
+            assert store.table_stats()["buckets_too_full"] == 4
+            assert store.table_stats()["file_bytes"] <= before["file_bytes"]
+            compare(store, fingerprints)
+    assert stat.S_IMODE((tmp_path / "data.mdb").stat().st_mode) == 0o600
+    with open_in_crawl(tmp_path) as store:
+        add(store, fresh)
         assert count_single(store) > 0
-        store.compact(lambda done, slices: told.append((done, slices)))
-        slices = told[0][1]
-        assert slices > 20
-        assert told == [(done, slices) for done in range(slices + 1)]
-        assert count_single(store) == 0
-        compare(store, fingerprints)
-        store.compact()
-        compare(store, fingerprints)
-
-
-ADDER = """
-import sys
-from tests.helpers.documents import open_in_crawl
-from tests.stores.test_lmdb_compact import add, draw_fingerprints
-
-with open_in_crawl(sys.argv[1], crawl="crawl-2") as store:
-    print("ready", flush=True)
-    for line in sys.stdin:
-        kind, *numbers = line.split()
-        fingerprints = [int(number, 16) for number in numbers]
-        if kind == "add":
-            add(store, fingerprints, "crawl-2")
-        else:
-            for each in fingerprints:
-                stored = store.query(each, 0)
-                store.delete([match.document for match in stored])
-        print("done", flush=True)
-"""
-
-
-def test_another_process_adds_and_deletes_meanwhile(tmp_path: Path) -> None:
-    """Between any two slices; in the end what it acknowledged is what is there."""
-    fingerprints = make(tmp_path)
-    fresh = draw_fingerprints(2)
-    kept = set(fingerprints)
-    draw = random.Random(3)  # noqa: S311 - reproducible
-    with open_lmdb(tmp_path) as store, running(ADDER, tmp_path) as adder:
-
-        def meddle(done: int, _: int) -> None:
-            del done
-            added, removed = [fresh.pop() for _ in range(3)], draw.sample(sorted(kept), 3)
-            for kind, numbers in (("add", added), ("delete", removed), ("add", removed[:1])):
-                assert adder.ask(" ".join([kind, *(f"{each:x}" for each in numbers)])) == "done"
-            kept.difference_update(removed[1:])
-            kept.update(added)
-            if draw.random() < 0.2:
-                assert store.check() == []
-
-        store.compact(meddle)
-        compare(store, sorted(kept))
-        store.compact()
-        compare(store, sorted(kept))
-
-
-@pytest.mark.slow
-def test_another_process_adds_at_the_same_time(tmp_path: Path) -> None:
-    """Not between slices but whenever it gets the lock."""
-    fingerprints, fresh = make(tmp_path), draw_fingerprints(4, 100)
-    with open_lmdb(tmp_path) as store, running(ADDER, tmp_path) as adder:
-        for each in fresh:
-            adder.tell(f"add {each:x}")
-        store.compact()
-        store.compact()
-        assert [adder.read() for _ in fresh] == ["done"] * len(fresh)
-        compare(store, fingerprints + fresh)
-        store.compact()
-        compare(store, fingerprints + fresh)
+        gone = fingerprints[::3]
+        for each in gone:
+            store.delete([match.document for match in store.query(each, 0)])
+        compare(store, [*set(fingerprints).difference(gone), *fresh])
 
 
 KILLED = """
 import os, signal, sys
-from scrapy_simhash.stores.lmdb import compacting as lmdb_compact
-from scrapy_simhash.stores.lmdb import values as lmdb_values
-from tests.helpers.documents import open_lmdb
-
-lmdb_values._ROWS_PER_SLICE, lmdb_values._MOST_SINGLE, lmdb_values.MOST_IN_BUCKET = 32, 4, 8
-stop = int(sys.argv[2])
+from pathlib import Path
+from scrapy_simhash.stores.lmdb import copying
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 print("ready", flush=True)
-if stop < 0:
-    lmdb_compact._switch = die  # after the last slice; in its transaction
-with open_lmdb(sys.argv[1]) as store:
-    store.compact(lambda done, slices: die() if done == stop else None)
+if sys.argv[2] == "packing":
+    calls = iter(range(2))
+    read = copying._read_packed
+    copying._read_packed = lambda *args: read(*args) if next(calls, None) is not None else die()
+elif sys.argv[2] == "replacing":
+    Path.rename = die
+else:
+    copying.sync_folder = die
+copying.compact(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("stop", slow_but([7], [0, 1, 7, 20, -1]))
-def test_kill_9_in_the_middle_loses_nothing(tmp_path: Path, stop: int) -> None:
+@pytest.mark.parametrize("at", slow_but(["packing"], ["packing", "replacing", "ending"]))
+def test_kill_9_in_the_middle_loses_nothing(tmp_path: Path, at: str) -> None:
     fingerprints, fresh = make(tmp_path), draw_fingerprints(5, 100)
-    with running(KILLED, tmp_path, stop) as killed:
-        assert killed.process.wait() == -9
+    with running(KILLED, tmp_path, at) as killed:
+        assert killed.process.wait() == -signal.SIGKILL
     with open_in_crawl(tmp_path, crawl="crawl-2") as store:
         compare(store, fingerprints)
-        assert is_compacting(store)
+        assert (count_single(store) == 0) == (at == "ending")
         add(store, fresh, "crawl-2")
-        compare(store, fingerprints + fresh)
-        store.compact()
-        compare(store, fingerprints + fresh)
-        assert not is_compacting(store)
-        assert count_single(store) > 0  # what came after the first compaction began
-        store.compact()
+    compact(tmp_path)
+    assert not list(tmp_path.glob("*.packed"))
+    with open_lmdb(tmp_path) as store:
         compare(store, fingerprints + fresh)
         assert count_single(store) == 0
 
 
-def test_a_second_compaction_is_refused(tmp_path: Path) -> None:
-    fingerprints = make(tmp_path)
-    refused: list[str] = []
-    with open_lmdb(tmp_path) as store, open_lmdb(tmp_path) as other:
-
-        def compact_as_well(*_: int) -> None:
-            with pytest.raises(
-                StoreError, match="another process is compacting the store"
-            ) as caught:
-                other.compact()
-            refused.append(str(caught.value))
-
-        store.compact(compact_as_well)
-        assert str(tmp_path) in refused[0]
-        compare(store, fingerprints)
-        other.compact()
-
-
-REWRITER = """
+OPEN = """
 import sys
-import numpy as np
-from tests.helpers.documents import open_lmdb
-
-with open_lmdb(sys.argv[1]) as store:
+from scrapy_simhash import open_store
+with open_store(sys.argv[1], readonly=sys.argv[2] == "True"):
     print("ready", flush=True)
-    sys.stdin.readline()
-    if sys.argv[2] == "bulk_load":
-        store.bulk_load(np.array([1, 2, 3], np.uint64))
-    else:
-        store.rebuild(sys.argv[2])
-    print("done", flush=True)
     sys.stdin.readline()
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at", [0, 11])
-@pytest.mark.parametrize("what", ["bulk_load", "4", "10"])
-def test_whoever_rewrites_the_tables_stops_the_compaction(
-    tmp_path: Path, what: str, at: int
-) -> None:
-    fingerprints = make(tmp_path)
-    loaded = [1, 2, 3] if what == "bulk_load" else []
-    with open_lmdb(tmp_path) as store, running(REWRITER, tmp_path, what) as rewriter:
+@pytest.mark.parametrize("readonly", [False, True])
+def test_not_while_somebody_has_it_open(tmp_path: Path, *, readonly: bool) -> None:
+    make(tmp_path)
+    before = (tmp_path / "data.mdb").read_bytes()
+    with (
+        running(OPEN, tmp_path, readonly) as other,
+        pytest.raises(
+            StoreUnavailableError, match=rf"open in a process \({other.process.pid}\): wait until"
+        ),
+    ):
+        compact(tmp_path)
+    with open_lmdb(tmp_path, readonly=readonly), pytest.raises(StoreUnavailableError, match="open"):
+        compact(tmp_path)
+    assert (tmp_path / "data.mdb").read_bytes() == before
 
-        def rewrite(done: int, _: int) -> None:
-            if done == at:
-                assert rewriter.ask("go") == "done"
 
-        with pytest.raises(StoreError, match=r"rewritten by another process .* nothing is lost"):
-            store.compact(rewrite)
-        compare(store, fingerprints + loaded)
-        assert store.design == ("10" if what == "10" else "4")
-        store.compact()
-        compare(store, fingerprints + loaded)
+def test_nobody_opens_it_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fingerprints, refused = make(tmp_path), []
+
+    def look(_: int) -> None:
+        for readonly in (False, True):
+            with pytest.raises(StoreUnusableError, match="is being packed just now"):
+                open_store(str(tmp_path), readonly=readonly)
+            refused.append(readonly)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("scrapy_simhash.stores.lmdb.copying.os.fsync", look)
+        compact(tmp_path)
+    assert refused[:2] == [False, True]
+    with open_lmdb(tmp_path) as store:
+        compare(store, fingerprints)
+
+
+def test_a_full_disk_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    make(tmp_path)
+    before = (tmp_path / "data.mdb").read_bytes()
+    monkeypatch.setattr("scrapy_simhash.stores.lmdb.copying.os.fsync", fail)
+    with pytest.raises(StoreUnavailableError, match=r"unchanged: .*No space left"):
+        compact(tmp_path)
+    assert (tmp_path / "data.mdb").read_bytes() == before
+    assert not list(tmp_path.glob("*.packed"))
+
+
+def test_there_must_be_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusableError, match="there is no store"):
+        compact(tmp_path / "none")
+    assert not (tmp_path / "none").exists()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from shutil import copyfile
 
 import lmdb
 import pytest
@@ -19,8 +18,6 @@ from scrapy_simhash.stores.header import FORMAT, Header
 from tests.helpers.children import run_script, running
 from tests.helpers.documents import document, open_in_crawl, open_lmdb
 from tests.helpers.needing import slow_but
-
-OF_FORMAT_3 = Path(__file__).parents[1] / "formats" / "format-3.mdb"
 
 
 def make_store(folder: Path, pages: int = 50) -> None:
@@ -36,15 +33,13 @@ def write_data(octets: bytes) -> Callable[[Path], None]:
     return write
 
 
-def make_foreign(
-    names: tuple[bytes, ...], *, lib_version: int = 0, dupsort: bool = False
-) -> Callable[[Path], None]:
+def make_foreign(names: tuple[bytes, ...], *, lib_version: int = 0) -> Callable[[Path], None]:
     """Make an LMDB file of somebody else, with these databases and a key in the main one."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
         with lmdb.open(str(folder), max_dbs=9, lib_version=lib_version) as environment:
-            databases = [environment.open_db(name, dupsort=dupsort) for name in names]
+            databases = [environment.open_db(name) for name in names]
             with environment.begin(write=True) as transaction:
                 for database in databases:
                     transaction.put(b"their key", b"their value", db=database)
@@ -52,12 +47,6 @@ def make_foreign(
                     transaction.put(b"their key", b"their value")
 
     return make
-
-
-def copy_old(folder: Path) -> None:
-    """Take a store of a version before the first release, which had other databases."""
-    folder.mkdir()
-    copyfile(OF_FORMAT_3, folder / "data.mdb")
 
 
 def rewrite_header(*, changed_format: int = FORMAT, damage: bool = False) -> Callable[[Path], None]:
@@ -97,15 +86,12 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "foreign": (make_foreign((b"mail", b"users")), "b'mail', b'users'; name another folder"),
     "foreign and ours": (make_foreign((b"documents", b"mail")), "b'mail'; name another folder"),
     "foreign keys": (make_foreign(()), "b'their key'; name another folder"),
-    "namesake": (make_foreign((b"documents",)), "lost its header|not a store of scrapy_simhash"),
-    "dupsort namesake": (make_foreign((b"header",), dupsort=True), "name a|name another folder"),
     "other engine": (make_foreign((b"documents",), lib_version=1), "name another folder"),
 }
 
 
 # Stores of ours, beside which lock files are.
 OWN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "format 3": (copy_old, f"format 3, but .* format {FORMAT}; name another"),
     "later format": (
         rewrite_header(changed_format=FORMAT + 1),
         rf"format {FORMAT + 1}.*name another SIMHASH_STORE.*9\.8\.7",
@@ -355,36 +341,3 @@ with open_store(sys.argv[1]) as store:
         for child in children:
             child.tell("go")
         assert len({child.read() for child in children} - {""}) == 1
-
-
-@pytest.mark.parametrize(("there", "told"), [(False, "lacks"), (True, "has")])
-def test_a_store_of_other_databases_is_of_another_version(
-    tmp_path: Path, there: bool, told: str
-) -> None:
-    make_store(tmp_path)
-    with lmdb.open(str(tmp_path), max_dbs=32, lib_version=0) as environment:
-        if there:
-            environment.open_db(b"sinks2")
-        else:
-            with environment.begin(write=True) as transaction:
-                transaction.drop(environment.open_db(b"sinks", transaction))
-    message = rf"was made by another version: it {told} the database b'sinks2?'; name another"
-    with pytest.raises(StoreUnusableError, match=message):
-        open_lmdb(tmp_path)
-
-
-@pytest.mark.parametrize("damaged", [b"", b"\2", b"\1"])
-def test_a_damaged_row_of_the_tables_in_use_is_refused(tmp_path: Path, damaged: bytes) -> None:
-    """Also one that would name a database that is there, but empty."""
-    with open_lmdb(tmp_path) as store:
-        store.compact()
-
-        def spoil(stored: Documents) -> None:
-            sealed = stored.values.get("header", b"tables")
-            assert sealed is not None
-            changed = bytes((sealed[0] ^ damaged[0],)) if damaged else b""
-            stored.values.put("header", b"tables", changed + sealed[1:])
-
-        store.write(spoil)
-    with pytest.raises(StoreUnusableError, match=r"which tables are in use is damaged: .*backup"):
-        open_lmdb(tmp_path)

@@ -82,5 +82,5 @@ def test_fields_appended_by_a_later_version_are_tolerated() -> None:
     "body", [b"", b"\xc1", msgspec.msgpack.encode([1, 2]), msgspec.msgpack.encode("text")]
 )
 def test_a_true_checksum_around_something_else(body: bytes) -> None:
-    with pytest.raises(StoreError, match="record of another version at key 0000000000000007"):
+    with pytest.raises(StoreError, match="damaged record at key 0000000000000007"):
         unpack_row(Record, KEY, with_checksum(body))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scrapy_simhash.stores.store import Store
 from tests.helpers.crawling import crawl
 from tests.helpers.documents import CRAWL, document, open_in_crawl
+from tests.helpers.lmdbrows import pack
 from tests.helpers.needing import examples
 from tests.helpers.oracle import distance_between
 from tests.helpers.pages import page
@@ -24,7 +25,6 @@ FULL = ("unjudged", "bucket_too_full")
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 8)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 2)
 
 
 def fill(store: Store, blocks: int) -> None:
@@ -62,7 +62,7 @@ def test_the_other_tables_make_up_for_those_that_are_too_full(
     with open_in_crawl(tmp_path, distance=distance, tables="4") as store:
         fill(store, blocks)
         if packed:
-            store.compact()
+            pack(store)
             assert store.stats()["buckets_too_full"] == blocks
         assert judge(store, "query", QUERY) == (("new", "") if covered else FULL)
         (stored,) = store.find_document("http://site.example/query")
@@ -109,7 +109,7 @@ def test_a_bucket_that_has_emptied_is_looked_at_again(tmp_path: Path) -> None:
         assert store.delete(store.select(lambda stored: stored.url.endswith(("e", "f", "1"))))
         store.start_crawl("crawl-2", "spider")
         store.delete(store.select(lambda stored: stored.document % 3 > 0))
-        store.compact()
+        pack(store)
         assert store.stats()["buckets_too_full"] == 0
         assert judge(store, "query", QUERY, crawl="crawl-2") == ("new", "")
         assert store.check() == []
@@ -142,10 +142,9 @@ def test_new_means_that_no_neighbour_came_before(
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 2)
-        patch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 1)
         for at, fingerprint in enumerate(drawn):
             if at in compacted:
-                store.compact()
+                pack(store)
             (verdict,) = store.find_and_add([document(f"page {at}", fingerprint)])
             near = [distance_between(each, fingerprint) for each in originals]
             least = min(near, default=64)
@@ -169,7 +168,6 @@ async def test_a_crawl_counts_what_was_not_judged(
 ) -> None:
     """Such pages are passed on as new ones are, and said to be unjudged in log and stats."""
     monkeypatch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", 0)
-    monkeypatch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 0)
     # Of one title, they would be found by it, however full the bucket is.
     pages = {"/one": page(1), "/two": page(2), "/again": page(1, title="It is called otherwise")}
     with serve(pages) as site:

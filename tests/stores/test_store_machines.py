@@ -1,38 +1,23 @@
-"""Any sequence of what a crawl does to a store of each kind; LMDB is compacted in between."""
+"""Any sequence of what a crawl does to a store of each kind; LMDB is packed in between."""
 
 import shutil
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import rule, run_state_machine_as_test
 
-from scrapy_simhash.errors import StoreError
-from scrapy_simhash.stores.lmdb.compacting import _merge, _switch, freeze
-from scrapy_simhash.stores.lmdb.values import LmdbValues
+from scrapy_simhash.stores.lmdb.copying import compact
 from scrapy_simhash.stores.memory import MemoryEngine
 from scrapy_simhash.stores.opening import open_store
 from scrapy_simhash.stores.store import Store
-from scrapy_simhash.tables.designs import parse_design
 from tests.helpers.documents import open_lmdb
 from tests.helpers.needing import examples
 from tests.helpers.redisservers import RedisCluster, RedisServer
 from tests.helpers.storemachine import StoreMachine
-
-# MOST_IN_BUCKET, _MOST_SINGLE, _ROWS_PER_SLICE: as they are, then such that a few documents are
-# packed, fill several slices, and make buckets too full.
-SIZES = [(65_536, 1_024, 2**20), (65_536, 1, 4), (4, 2, 1), (2, 1, 2)]
-Result = TypeVar("Result")
-SIZE_NAMES = (
-    "MOST_IN_BUCKET",
-    "_MOST_SINGLE",
-    "_ROWS_PER_SLICE",
-)
 
 
 class LmdbMachine(StoreMachine):
@@ -41,13 +26,11 @@ class LmdbMachine(StoreMachine):
     store: Store
 
     def prepare(self, data: st.DataObject) -> None:
-        sizes = data.draw(st.sampled_from(SIZES))
-        for name, size in zip(SIZE_NAMES, sizes, strict=True):
-            self.patch.setattr(f"scrapy_simhash.stores.lmdb.values.{name}", size)
+        most = data.draw(st.sampled_from([65_536, 4, 2]))
+        self.patch.setattr("scrapy_simhash.stores.lmdb.values.MOST_IN_BUCKET", most)
         # Every page after every step, in Python: the file is none of what is tried here.
         self.patch.setattr("scrapy_simhash.stores.lmdb.engine.find_damage", lambda _: [])
-        self.crowded = sizes[0] < 65_536
-        self.pieces: list[tuple[bytes, bytes]] | None = None
+        self.crowded = most < 65_536
         self.folder = Path(tempfile.mkdtemp())
 
     def open_store(self, **arguments: Any) -> Store:
@@ -58,44 +41,12 @@ class LmdbMachine(StoreMachine):
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
 
-    def compacted(self) -> None:
-        self.pieces = None
-
-    def step(self, work: Callable[[LmdbValues], Result]) -> Result:
-        """Take a step of a compaction, which a kill may follow."""
-        return self.store.write(lambda stored: work(cast("LmdbValues", stored.values)))
-
     @rule()
-    def begin_compaction(self) -> None:
-        """One that was begun before is taken for killed."""
-        self.pieces = self.step(
-            lambda values: list(freeze(values).slices(parse_design(self.store.design)))
-        )
-
-    @precondition(lambda self: self.pieces)
-    @rule(count=st.integers(1, 30))
-    def merge_some(self, count: int) -> None:
-        assert self.pieces
-        for _ in range(min(count, len(self.pieces))):
-            piece = self.pieces.pop(0)
-            self.step(partial(_merge, piece))
-
-    @precondition(lambda self: self.pieces is not None)
-    @rule()
-    def finish_compaction(self) -> None:
-        if self.pieces:
-            self.merge_some(len(self.pieces))
-        self.step(_switch)
-        self.pieces = None
-
-    def rewritten(self) -> None:
-        """A compaction that was begun before stops at its next step."""
-        if self.pieces is not None:
-            with pytest.raises(StoreError, match="rewritten by another process"):
-                self.step(partial(_merge, (b"\0", b"\1")))
-            with pytest.raises(StoreError, match="rewritten by another process"):
-                self.step(_switch)
-        self.pieces = None
+    def compact(self) -> None:
+        self.store.close()
+        self.oracle.alive.clear()
+        compact(self.folder)
+        self.open()
 
 
 TestLmdbMachine = LmdbMachine.TestCase

@@ -164,7 +164,6 @@ def limit(patch: pytest.MonkeyPatch, most: int) -> None:
     """Pass over buckets of more than so many."""
     for module in ("lmdb.values", "keyvalues"):
         patch.setattr(f"scrapy_simhash.stores.{module}.MOST_IN_BUCKET", most)
-    patch.setattr("scrapy_simhash.stores.lmdb.values._MOST_SINGLE", 1)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Copy LMDB stores: row by row without free pages, into a backup or in place of the file.
+"""Copy LMDB stores: row by row without free pages, into a backup or, packed, in place of the file.
 
 LMDB's own copy of that kind (`copyfd` with `compact`) ends the process by SIGSEGV where one key has
 more rows than fit into a page (lmdb 3.0.0), as a page with 300 near-duplicates has.
@@ -25,9 +25,12 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lmdb
+import numpy as np
 
 from scrapy_simhash._files import sync_folder
 from scrapy_simhash.errors import StoreDamagedError, StoreUnavailableError, StoreUnusableError
+from scrapy_simhash.stores.header import HEADER_KEY, design_of, unpack_header
+from scrapy_simhash.stores.keyvalues import HEADER, TABLES
 from scrapy_simhash.stores.lmdb.guard import (
     DATA_FILE,
     FILE_MODE,
@@ -37,9 +40,14 @@ from scrapy_simhash.stores.lmdb.guard import (
     explained,
     peek,
 )
+from scrapy_simhash.stores.lmdb.values import OF_TABLES, LmdbValues
+from scrapy_simhash.tables.permutation import sort_distinct
+from scrapy_simhash.tables.probing import ROW, pack_buckets, permuted_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from scrapy_simhash.tables.permutation import Design
 
     Copy = Callable[[lmdb.Transaction[bytes]], None]
     Inspect = Callable[[Path], tuple[dict[str, Any], list[str]]]
@@ -56,8 +64,10 @@ def copy_rows(
     transaction: lmdb.Transaction[bytes],
     target: Path,
     mode: int = FILE_MODE,
+    *,
+    pack: bool = False,
 ) -> None:
-    """Write all rows that a transaction sees into a new file, durably."""
+    """Write all rows that a transaction sees into a new file, durably; `pack` packs the tables."""
     used = (source.info()["last_pgno"] + 1) * source.stat()["psize"]
     names = list(transaction.cursor().iternext(keys=True, values=False))
     with lmdb.open(
@@ -70,18 +80,33 @@ def copy_rows(
         max_dbs=len(names),
         lib_version=LIB_VERSION,
     ) as copy:
+        databases, copies = {}, {}
         for name in names:
-            opened = source.open_db(name, transaction, create=False)
+            databases[name.decode()] = opened = source.open_db(name, transaction, create=False)
             flags = opened.flags()
             made = copy.open_db(name, dupsort=flags["dupsort"], dupfixed=flags["dupfixed"])
-            rows = iter(transaction.cursor(opened))
+            copies[name.decode()] = made
+            rows = iter(() if pack and name.decode() in OF_TABLES else transaction.cursor(opened))
             while row := next(rows, None):
                 with copy.begin(write=True) as writing:
                     some = _take(chain([row], rows))
                     writing.cursor(made).putmulti(some, append=True)
+        if pack:
+            stored = LmdbValues(transaction, databases)
+            design = design_of(unpack_header(stored.get(HEADER, HEADER_KEY) or b""))
+            for number in range(len(design.tables)):
+                with copy.begin(write=True) as writing:
+                    LmdbValues(writing, copies).fill(TABLES, _read_packed(stored, number, design))
     with target.open("rb") as file:
         os.fchmod(file.fileno(), mode)  # whatever the umask is
         os.fsync(file.fileno())
+
+
+def _read_packed(stored: LmdbValues, number: int, design: Design) -> Iterator[tuple[bytes, bytes]]:
+    """Read a table as full buckets."""
+    rows = b"".join(stored.rows(TABLES, bytes((number,)), key_bytes=1 + design.key_bytes))
+    permuted = sort_distinct(permuted_of(np.frombuffer(rows, ROW)))
+    return pack_buckets(number, permuted, design.key_bytes)
 
 
 def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -94,43 +119,38 @@ def _take(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
             break
 
 
-def shrink(folder: Path) -> tuple[int, int] | None:
-    """Rewrite the file of a store without its free pages; needs space for both files.
+def compact(folder: Path) -> None:
+    """Rewrite the file of a store with packed tables, and without free pages.
 
-    Returns:
-        Bytes before and after, or None if any process has the store open.
+    Needs space for both files. If the process is killed, the store is as it was, or as it will be.
 
     Raises:
         StoreUnusableError: there is no store, or it cannot be read.
-        StoreUnavailableError: the disk is full or failed; the store is unchanged.
+        StoreUnavailableError: it is in use, or the disk is full or failed; the store is unchanged.
     """
     with explained(folder):
         folder = folder.resolve()
-        data, shrunk = folder / DATA_FILE, folder / f"{DATA_FILE}.shrunk"
+        data, packed = folder / DATA_FILE, folder / f"{DATA_FILE}.packed"
         if not data.exists():
             raise StoreUnusableError(f"there is no store at {folder}; name an existing one")
-        with alone(folder) as is_alone:
-            if not is_alone:
-                return None
-            before = data.stat().st_size
+        with alone(folder):
             try:
-                shrunk.unlink(missing_ok=True)  # that of a process that was killed
+                packed.unlink(missing_ok=True)  # that of a process that was killed
                 with peek(folder) as env, env.begin() as transaction:
-                    copy_rows(env, transaction, shrunk, data.stat().st_mode & 0o777)
+                    copy_rows(env, transaction, packed, data.stat().st_mode & 0o777, pack=True)
                 # LMDB's lock file counts the transactions of the old file. A reader that has it
                 # open would pass it on to the next writer, which would start from an old state.
                 (folder / LOCK_FILE).unlink(missing_ok=True)
                 # An empty one shows that the data file was not copied here, see `require_whole`.
                 (folder / LOCK_FILE).touch(FILE_MODE)
-                shrunk.rename(data)
+                packed.rename(data)
             except (lmdb.Error, OSError) as error:
-                shrunk.unlink(missing_ok=True)
                 raise StoreUnavailableError(
-                    f"the file of the store at {folder} could not be shrunk and is unchanged: "
-                    f"{error}"
+                    f"the store at {folder} could not be packed and is unchanged: {error}"
                 ) from error
+            finally:
+                packed.unlink(missing_ok=True)
             sync_folder(folder)
-            return before, data.stat().st_size
 
 
 class Source(Protocol):

@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -23,7 +23,6 @@ from scrapy_simhash._shared import SharedByKey
 from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import HEADER_KEY, unpack_header
 from scrapy_simhash.stores.keyvalues import HEADER, WAIT_SECONDS, Engine, KeyValues
-from scrapy_simhash.stores.lmdb.compacting import compact
 from scrapy_simhash.stores.lmdb.copying import back_up
 from scrapy_simhash.stores.lmdb.guard import (
     DATA_FILE,
@@ -45,7 +44,7 @@ from scrapy_simhash.stores.lmdb.guard import (
     require_ours,
     require_whole,
 )
-from scrapy_simhash.stores.lmdb.values import DATABASES, Databases, LmdbValues
+from scrapy_simhash.stores.lmdb.values import DATABASES, LmdbValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,8 +167,7 @@ class Environment:
             return False
         require_whole(self.folder, verified=self.suspect)
         with peek(self.folder) as env, env.begin() as transaction:
-            if found := set(transaction.cursor().iternext(values=False)):
-                require_ours(self.folder, found)
+            require_ours(self.folder, transaction)
         return True
 
     def _open_guarded(self, map_bytes: int) -> lmdb.Environment:
@@ -240,50 +238,47 @@ class Environment:
         dupfixed: bool = False,
     ) -> lmdb._Database:
         """Open a named database; a write transaction makes it if it does not exist."""
+        create = transaction is not None
+
+        def open_it() -> lmdb._Database:
+            return self.env.open_db(
+                name.encode(), transaction, dupsort=dupsort, dupfixed=dupfixed, create=create
+            )
+
         with explained(self.folder), self.lock:
-            while True:
-                try:
-                    return self.env.open_db(
-                        name.encode(),
-                        transaction,
-                        dupsort=dupsort,
-                        dupfixed=dupfixed,
-                        create=transaction is not None,
-                    )
-                except lmdb.MapResizedError:  # another process grew it
-                    self.env.set_mapsize(0)
+            return self._fit(open_it)
+
+    def _fit(self, work: Callable[[], Result]) -> Result:
+        """Call a function until what it does fits into the map, which grows."""
+        for _ in range(_GROWTHS_PER_WRITE):
+            try:
+                return work()
+            except lmdb.MapFullError:
+                self.env.set_mapsize(2 * self.env.info()["map_size"])
+            except lmdb.MapResizedError:  # another process grew it
+                self.env.set_mapsize(0)
+        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map; try again")
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a read transaction; it may run again, and must not keep views."""
-        self._require_usable()
-        try:
-            with self.lock:
-                for _ in range(_GROWTHS_PER_WRITE):
-                    try:
-                        with self.env.begin() as transaction:
-                            return work(transaction)
-                    except lmdb.MapResizedError:  # another process grew it
-                        self.env.set_mapsize(0)
-        except (lmdb.Error, OSError) as error:
-            raise self._failed(error) from error
-        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map; try again")
+        return self._run(work, writing=False)
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
         """Run a function in a durable write transaction; it may run several times."""
+        return self._run(work, writing=True)
+
+    def _run(self, work: Callable[[lmdb.Transaction[bytes]], Result], *, writing: bool) -> Result:
         self._require_usable()
+
+        def begin() -> Result:
+            with self.env.begin(write=writing) as transaction:
+                return work(transaction)
+
         try:
-            with self.lock, self._alone():
-                for _ in range(_GROWTHS_PER_WRITE):
-                    try:
-                        with self.env.begin(write=True) as transaction:
-                            return work(transaction)
-                    except lmdb.MapFullError:
-                        self.env.set_mapsize(2 * self.env.info()["map_size"])
-                    except lmdb.MapResizedError:  # another process grew it
-                        self.env.set_mapsize(0)
+            with self.lock, self._alone() if writing else nullcontext():
+                return self._fit(begin)
         except (lmdb.Error, OSError) as error:
             raise self._failed(error) from error
-        raise StoreUnavailableError(f"the store at {self.folder} does not fit its map; try again")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -317,7 +312,8 @@ class Environment:
             raise StoreUnavailableError(self._failure)
         if self.process != self.pid:
             raise StoreUnavailableError(
-                f"the store at {self.folder} was opened before a fork; open it in the child"
+                f"the store at {self.folder} was opened before a fork; open it in a process that "
+                "is not forked, such as one that multiprocessing spawns"
             )
 
     def find_damage(self) -> list[str]:
@@ -341,7 +337,7 @@ class Environment:
 
 os.register_at_fork(after_in_child=lambda: setattr(Environment, "process", os.getpid()))
 
-_environments: SharedByKey[tuple[Path, int], Environment] = SharedByKey(Environment.close)
+_environments: SharedByKey[Path, Environment] = SharedByKey(Environment.close)
 
 
 def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
@@ -349,17 +345,9 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
     # LMDB refuses to open a file twice in a process, so the first user decides if it can write.
     with explained(folder):
         resolved = folder.resolve()
-    key = (resolved, os.getpid())
-
-    def make() -> Environment:
-        inherited = _environments.find((resolved, os.getppid()))
-        if inherited is not None:
-            inherited.env.close()  # or LMDB would not open the file in a forked child
-        return Environment(resolved, readonly=readonly)
-
-    environment = _environments.acquire(key, make)
+    environment = _environments.acquire(resolved, lambda: Environment(resolved, readonly=readonly))
     if environment.readonly and not readonly:
-        _environments.release(key)
+        _environments.release(resolved)
         raise StoreUnusableError(
             f"the store at {folder} is open read-only in this process; close it first"
         )
@@ -368,7 +356,7 @@ def acquire_environment(folder: Path, *, readonly: bool) -> Environment:
 
 def release_environment(environment: Environment) -> None:
     """Give an environment back; the last user closes it."""
-    _environments.release((environment.folder, environment.pid))
+    _environments.release(environment.folder)
 
 
 class LmdbEngine(Engine):
@@ -415,9 +403,6 @@ class LmdbEngine(Engine):
             clear_suspect(self._environment.folder, check(), readonly=self.readonly)
             self._environment.suspect = False
 
-    def compact(self, progress: Callable[[int, int], object]) -> None:
-        compact(self._environment.folder, self.write, progress)
-
     def backup(self, folder: Path, inspect: Inspect, *, check: bool) -> dict[str, Any]:
         def open_copy(copy: Path) -> tuple[dict[str, Any], list[str]]:
             return inspect(LmdbEngine(copy, readonly=True))
@@ -428,7 +413,7 @@ class LmdbEngine(Engine):
         self._closing.close()
 
 
-def _open_databases(environment: Environment) -> Databases:
+def _open_databases(environment: Environment) -> dict[str, lmdb._Database]:
     """Open the databases of a store, and make them in an empty file, in one transaction."""
 
     def make(transaction: lmdb.Transaction[bytes]) -> None:
@@ -438,25 +423,13 @@ def _open_databases(environment: Environment) -> Databases:
 
     if not environment.readonly:
         environment.write(make)
-    found = environment.read(lambda txn: {bytes(key) for key, _ in txn.cursor()})
+    environment.read(lambda transaction: require_ours(environment.folder, transaction))
     # Check the header first: another format may have other databases.
-    if HEADER.encode() in found:
-        header = environment.open_database(HEADER)
-        packed = environment.read(lambda txn: txn.get(HEADER_KEY, db=header))
-        if packed is not None:
-            unpack_header(packed)
-    require_ours(environment.folder, found)
-    if others := found ^ {name.encode() for name in DATABASES}:
-        raise StoreUnusableError(
-            f"the store at {environment.folder} was made by another version: it "
-            f"{'has' if others & found else 'lacks'} the database {min(others & found or others)!r}"
-            "; name another SIMHASH_STORE and crawl again, or use the scrapy-simhash that made it"
-        )
-    databases = Databases(
-        {
-            name: environment.open_database(name, dupsort=several, dupfixed=fixed)
-            for name, (several, fixed) in DATABASES.items()
-        }
-    )
-    environment.read(databases.of_tables)  # raises if nobody can tell which ones they use
-    return databases
+    header = environment.open_database(HEADER)
+    packed = environment.read(lambda transaction: transaction.get(HEADER_KEY, db=header))
+    if packed is not None:
+        unpack_header(packed)
+    return {
+        name: environment.open_database(name, dupsort=several, dupfixed=fixed)
+        for name, (several, fixed) in DATABASES.items()
+    }

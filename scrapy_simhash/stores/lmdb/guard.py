@@ -21,13 +21,12 @@ import psutil
 from lmdb.verify import VerifyError, verify
 
 from scrapy_simhash._files import sync_folder
-from scrapy_simhash.errors import StoreUnusableError
+from scrapy_simhash.errors import StoreUnavailableError, StoreUnusableError
 from scrapy_simhash.stores.header import _CRAWL_ID
-from scrapy_simhash.stores.keyvalues import Leases
-from scrapy_simhash.stores.lmdb.inspecting import find_suspect
+from scrapy_simhash.stores.keyvalues import HEADER, Leases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -41,9 +40,6 @@ ALLOW_NETWORK = "SIMHASH_ALLOW_NETWORK_STORE"
 # A file up to this size (about 10,000 documents) is verified whenever it is opened, in at most half
 # a second at 0.07 to 0.27 s a MiB (measured, 2 vCPU Xeon; most for small rows).
 _ALWAYS_VERIFIED_BYTES = 2 * 2**20
-# The pages of a larger file are inspected when it is opened, at 2 ms a MiB; beyond this size, those
-# of databases with more leaves than that are left out, but for their branches (1 in 100 pages).
-_ALWAYS_INSPECTED_BYTES, _LEAVES_INSPECTED_BYTES = 256 * 2**20, 16 * 2**20
 # So often a growing file must look damaged to be so. For one look, a commit has microseconds.
 _MOST_LOOKS = 3
 # With less free space than this, an I/O error means a full disk: LMDB reports short writes as EIO.
@@ -102,15 +98,19 @@ def require_whole(folder: Path, *, verified: bool) -> None:
     short = size < needed
     # Without LMDB's lock file, the file was copied here and has not been opened since.
     copied = not (folder / LOCK_FILE).exists()
-    thorough = short or verified or size <= _ALWAYS_VERIFIED_BYTES
-    if copied:
+    writable = os.access(folder, os.W_OK)
+    problems: list[str] = []
+    # Writers would not see a reader that cannot write here, and their writes would look like
+    # damage. But reading a truncated file would kill this process: better to refuse once too often.
+    if copied or (short and not writable):
         problems = find_damage(data)
-    elif os.access(folder, os.W_OK):
-        problems = _find_damage(folder, thorough=thorough)
-    else:
-        # Writers would not see this reader, and their writes would look like damage. Reading a
-        # truncated file would kill this process: better to refuse once too often.
-        problems = find_damage(data) if short else []
+    elif writable and (short or verified or size <= _ALWAYS_VERIFIED_BYTES):
+        room = 2 * size + _ROOM_BYTES
+        with (  # a read transaction keeps the pages unchanged
+            lmdb.open(str(folder), readonly=True, map_size=room, lib_version=LIB_VERSION) as env,
+            env.begin(),
+        ):
+            problems = find_damage(data)
     if problems:
         what = (
             f"cut short: {size:,} of {needed:,} bytes ({problems[0]})"
@@ -120,8 +120,6 @@ def require_whole(folder: Path, *, verified: bool) -> None:
         raise StoreUnusableError(f"{data} is {what}. {_RESTORE}")
 
 
-# Databases that every store has had since the first version.
-_OURS = {b"header", b"documents", b"identities", b"fingerprints"}
 _MOST_NAMED = 8
 
 
@@ -131,29 +129,14 @@ def is_unused(folder: Path) -> bool:
     return (folder / DATA_FILE).exists() and not (folder / _USERS_FILE).exists()
 
 
-def require_ours(folder: Path, found: Collection[bytes]) -> None:
-    """Refuse an LMDB file with these databases, or keys, unless ours are among them."""
-    if not _OURS.issubset(found):
-        foreign = sorted(set(found) - _OURS)[:_MOST_NAMED]
+def require_ours(folder: Path, transaction: lmdb.Transaction[bytes]) -> None:
+    """Refuse an LMDB file without the database that each store has."""
+    found = list(transaction.cursor().iternext(values=False))
+    if HEADER.encode() not in found:
         raise StoreUnusableError(
-            f"{folder} is not a store of scrapy_simhash but an LMDB file "
-            f"{'with ' + ', '.join(map(repr, foreign)) if foreign else 'without our databases'}; "
-            "name another folder"
+            f"{folder} is not a store of scrapy_simhash but an LMDB file with "
+            f"{', '.join(map(repr, found[:_MOST_NAMED])) or 'nothing in it'}; name another folder"
         )
-
-
-def _find_damage(folder: Path, *, thorough: bool) -> list[str]:
-    """Verify a file that others may write to; if not `thorough`, only one that looks damaged."""
-    data = folder / DATA_FILE
-    size = data.stat().st_size
-    room = 2 * size + _ROOM_BYTES
-    most_bytes = size if size <= _ALWAYS_INSPECTED_BYTES else _LEAVES_INSPECTED_BYTES
-    # A read transaction keeps the pages unchanged.
-    with (
-        lmdb.open(str(folder), readonly=True, map_size=room, lib_version=LIB_VERSION) as env,
-        env.begin(),
-    ):
-        return find_damage(data) if thorough or find_suspect(data, most_bytes) else []
 
 
 def find_damage(data: Path) -> list[str]:
@@ -272,7 +255,7 @@ class User:
         except BlockingIOError:
             os.close(self._file)
             raise StoreUnusableError(
-                f"the file of the store at {folder} is being shrunk just now; try again later"
+                f"the file of the store at {folder} is being packed just now; try again later"
             ) from None
 
     def leave(self) -> None:
@@ -283,18 +266,29 @@ class User:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Take the exclusive lock; yields whether no one else has the store open."""
+def alone(folder: Path) -> Iterator[None]:
+    """Take the exclusive lock, or raise a StoreUnavailableError if anyone has the store open."""
     file = os.open(folder / _USERS_FILE, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-        else:
-            yield True
+            users = ", ".join(map(str, _list_users(folder / DATA_FILE))) or "of another user"
+            raise StoreUnavailableError(
+                f"the store at {folder} is open in a process ({users}): wait until its crawl or "
+                "command has ended, or end it, and run this again"
+            ) from None
+        yield
     finally:
         os.close(file)
+
+
+def _list_users(data: Path) -> Iterator[int]:
+    """List the processes that have a file open, as far as this one may know."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(data) in {file.path for file in process.open_files()}:
+                yield process.pid
 
 
 def make_folder(folder: Path, mode: int) -> None:
